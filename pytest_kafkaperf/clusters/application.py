@@ -21,13 +21,15 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
-from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError
+from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError, TopicRefusedError
+from pytest_kafkaperf.clusters.client.preflight import Preflight
 from pytest_kafkaperf.clusters.client.requests import group_members
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.clusters.target import MAX_PORT
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError, warn
+from pytest_kafkaperf.core.signals import without_interrupt
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.scenarios.fields import Config, Count, MarkerFields, Seconds, Topic
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -154,13 +156,15 @@ class Application(contextlib.AbstractContextManager["Application"]):
             own: list[str] = []
             stack.callback(_delete, admin, own)
             for topic, partitions in self._recipe.topics.items():
-                own.append(topic)
                 try:
-                    admin.create_topic(topic, Scenario(partitions=partitions))
-                except ClusterError as error:
-                    if not isinstance(error, TopicExistsError) and admin.is_gone(topic):
+                    # Ctrl-C waits: only what was certainly created is deleted afterwards.
+                    with contextlib.suppress(TopicExistsError), without_interrupt():
+                        admin.create_topic(topic, Scenario(partitions=partitions))
+                        own.append(topic)
+                except TopicRefusedError:
+                    if admin.is_gone(topic):
                         raise
-                    own.remove(topic)  # it exists, and perhaps this user may not create topics
+                    Preflight(self.cluster.bootstrap_servers, self.cluster.access).resolve(Scenario(topic=topic))
             supervisor.remove_later(self._folder)
             stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             self._folder.mkdir(mode=0o700)

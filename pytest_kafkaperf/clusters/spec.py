@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -58,6 +57,8 @@ MAX_BROKERS = 100
 _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 
 _PROPERTY = re.compile(r"[\w.-]+")
+_AROUND_ADDRESS = re.compile(r"^\w+://(?:[^/]*@)?|(?:/metrics)?(?:[?#].*)?$")
+"""Parts of an exporter's URL that are not shown, such as its login; several exporters may be behind one gateway."""
 
 
 def _matching(pattern: re.Pattern[str], problem: str) -> AfterValidator:
@@ -199,7 +200,7 @@ class Cluster:
         from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe  # noqa: PLC0415 - psutil
 
         probes: dict[str | int, Sequence[Probe]] = {
-            urlsplit(url).netloc.rpartition("@")[2]: [ExporterProbe(url)] for url in self.metrics_urls
+            _AROUND_ADDRESS.sub("", url): [ExporterProbe(url)] for url in self.metrics_urls
         }
         return probes | {number: [ContainerProbe(each)] for number, each in enumerate(self.containers, 1)}
 

@@ -245,15 +245,8 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
     return f"{found[1]}{DIRTY}" if dirty else found[1]
 
 
-_STATUS = (
-    "-c",
-    "core.fsmonitor=false",  # the monitor is a process that would outlive this one
-    "status",
-    "--porcelain=v2",
-    "--branch",
-    "--no-ahead-behind",
-    "--untracked-files=no",
-)
+# The monitor is a process that would outlive this one.
+_STATUS = ("-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--no-ahead-behind", "-uno")
 
 
 def _pathspecs(folder: Path, besides: Path | None) -> list[str]:

@@ -10,6 +10,7 @@
     ├── ClusterError                    cluster that does not start or is not reachable
     │   ├── NotReadyError               cluster that did not become ready in time
     │   ├── TopicExistsError            topic that was to be created, and exists
+    │   ├── TopicRefusedError           topic that this client is not permitted to create
     │   ├── TopicGoneError              topic that was deleted
     │   └── ClusterLostError            cluster that became unavailable during the run
     │       └── ApplicationError        application under test that did not start, or ended

@@ -54,8 +54,7 @@ def clear(*folders: Path) -> None:
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
-            folder.unlink()
-        if not folder.exists():
+            folder.unlink(missing_ok=True)
             folder.with_name(f"{folder.name}.lock").unlink(missing_ok=True)
 
 

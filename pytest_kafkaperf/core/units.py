@@ -97,6 +97,8 @@ _MIN_EXPONENT = 1e15
 """Numbers from this one on are written with an exponent."""
 _TIMES = 10
 """Changes from this factor on are written as factors instead of +100341.8 %."""
+_WHOLE_PERCENT = 10
+"""Percentages from this one on are shown without decimals."""
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _QUANTITY = re.compile(
     r"\s*(?P<number>[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*"
@@ -227,9 +229,19 @@ def format_ratio(change: float) -> str:
     return "0.0 %" if text in ("+0.0 %", "-0.0 %") else text
 
 
+def short_change(change: float) -> str:
+    """Format a change as exactly as it is known: `+50 %`, `+9.5 %`, `0 %`, `×1004`."""  # noqa: RUF002 - as it is shown
+    text = format_ratio(change)
+    number, _, unit = text.partition(" ")
+    if unit and abs(change) >= 0.1:  # noqa: PLR2004 - 10 %
+        number = f"{change * 100:+.0f}"
+    return f"{'0' if number == '0.0' else number} {unit}".strip()
+
+
 def format_percent(ratio: float) -> str:
-    """Format a ratio without a sign: `6.5 %`."""
-    return f"{ratio * 100:.1f} %"
+    """Format a ratio without a sign: `0.65 %`, `6.5 %`, `65 %`."""
+    percent = 100 * ratio
+    return f"{percent:.0f} %" if percent >= _WHOLE_PERCENT else f"{percent:.2g} %"
 
 
 def counted(number: int, noun: str) -> str:
@@ -289,9 +301,7 @@ def _reaches(value: float, scale: float, digits: int) -> bool:
 def _digits(value: float, digits: int) -> str:
     if math.isinf(value):
         return str(value)  # overflow of the division by the scale
-    if 10 ** (digits - 1) <= abs(value) < _MIN_EXPONENT:
-        return f"{value:.0f}"
-    return f"{value:z.{digits}g}"
+    return f"{value:.0f}" if 10 ** (digits - 1) <= abs(value) < _MIN_EXPONENT else f"{value:z.{digits}g}"
 
 
 def _unreadable(quantity: object, unit: str) -> str:

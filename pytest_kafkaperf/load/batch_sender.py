@@ -8,11 +8,11 @@ again. `aiokafka_hooks.adapt` puts these classes in place of aiokafka's.
 from __future__ import annotations
 
 import asyncio
-import collections
 import functools
 import math
 import time
 import types
+from collections import Counter, deque
 from collections.abc import Callable, Container
 from typing import Any
 
@@ -25,6 +25,7 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.load.batch_encoder import EncodedBatch
 from pytest_kafkaperf.load.produce_request import Response
 
+_MAX_EPOCH = 2**15 - 1
 _CLOSE_S = 1.0
 """Wait for requests in flight at the end; normally they have ended."""
 OnEnded = Callable[[int | None, BaseException | None], None]
@@ -128,7 +129,7 @@ class _InFlight:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._counts: collections.Counter[object] = collections.Counter()
+        self._counts = Counter[object]()
 
     def add(self, one: object) -> None:
         self._counts[one] += 1
@@ -143,11 +144,11 @@ class _InFlight:
 class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]
     """A batch of encoded records that reports its end by a call; aiokafka's makes two futures for each batch."""
 
-    def __init__(self, tp: TopicPartition, builder: EncodedBatch, ttl: float, pending: set[Any]) -> None:
+    def __init__(self, tp: TopicPartition, builder: EncodedBatch, ttl: float, accumulator: Accumulator) -> None:
         self._tp = tp
         self._builder = builder
         self._ttl = ttl
-        self._pending = pending
+        self._accumulator = accumulator
         self._ctime = time.monotonic()
         self._retry_count = 0
         self._result: tuple[int | None, BaseException | None] | None = None
@@ -191,7 +192,7 @@ class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]
         if self._result is not None:
             return
         self._result = offset, error
-        self._pending.discard(self)
+        self._accumulator.release(self, failed=error is not None)
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
         if self.on_ended is not None:
@@ -201,16 +202,27 @@ class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]
 class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
     """A queue of encoded batches; one drain takes one batch per partition, and wakes the sender if more are left."""
 
-    _batches: dict[TopicPartition, collections.deque[QueuedBatch]]
+    _batches: dict[TopicPartition, deque[QueuedBatch]]
     _waiter_future: asyncio.Future[None]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._failures = Counter[TopicPartition]()
+        """Number of batches of each partition that failed."""
 
     def _append_batch(self, builder: EncodedBatch, tp: TopicPartition) -> QueuedBatch:
         if self._txn_manager is not None:
             self._txn_manager.maybe_add_partition_to_txn(tp)
-        batch = QueuedBatch(tp, builder, self._batch_ttl, self._pending_batches)
+        batch = QueuedBatch(tp, builder, self._batch_ttl, self)
         self._batches[tp].append(batch)
         self.wake()
         return batch
+
+    def release(self, batch: QueuedBatch, *, failed: bool) -> None:
+        """Forget a batch that has ended."""
+        self._pending_batches.discard(batch)
+        if failed:
+            self._failures[batch.tp] += 1
 
     def wake(self) -> None:
         """Wake the sender if there are batches."""
@@ -229,9 +241,12 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
         if not queue:
             del self._batches[tp]
         if transactions is not None and not batch.retry_count:  # one that is sent again keeps its sequence number
-            sequence = transactions.sequence_number(tp)
-            transactions.increment_sequence_number(tp, batch.record_count)
-            batch.set_producer_state(transactions.producer_id, transactions.producer_epoch, sequence)
+            # The broker expects a batch that failed; only in a later epoch do the numbers begin again (KIP-360).
+            failures = self._failures[tp] if transactions.transactional_id is None else 0
+            epoch = min(transactions.producer_epoch + failures, _MAX_EPOCH)
+            sequence = transactions.sequence_number((tp, epoch))
+            transactions.increment_sequence_number((tp, epoch), batch.record_count)
+            batch.set_producer_state(transactions.producer_id, epoch, sequence)
         batch.drain_ready()
         self._pending_batches.add(batch)
         return batch

@@ -134,7 +134,7 @@ def _compared(
     """Return git's word for a commit, and the reason."""
     report.unlink(missing_ok=True)
     other = f"--kafka-reference=path:{reference.root},python={reference.python}"
-    ran = subprocess.run(  # noqa: S603 - pytest, as the user would call it
+    with subprocess.Popen(  # noqa: S603 - pytest, as the user would call it
         [head.python, "-m", "pytest", f"--rootdir={head.root}", f"-ocache_dir={report.parent}", other, *arguments],
         cwd=head.root,
         env={**environment, "COLUMNS": "1000"},  # pytest cuts reasons to the width
@@ -143,11 +143,12 @@ def _compared(
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
-        check=False,
-    )
+    ) as ran:
+        supervisor.kill_later(ran.pid)
+        printed, _ = ran.communicate()
     tests = json.loads(report.read_text(encoding="utf-8"))["tests"] if report.exists() else []
     if not tests:
-        errors = [line for line in ran.stdout.splitlines() if line.startswith(("E ", "ERROR"))]
+        errors = [line for line in printed.splitlines() if line.startswith(("E ", "ERROR"))]
         reason = re.sub(r"^(ERROR \S+ - |E +)", "", errors[-1]) if errors else "the test did not run"
         return "skip", f"skipped: {reason}"
     if len(tests) > 1:

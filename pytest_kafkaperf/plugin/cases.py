@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import pytest
 
 from pytest_kafkaperf.clusters import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import Auto, Local
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import file_of
@@ -17,10 +18,13 @@ from pytest_kafkaperf.plugin import takes_perf
 from pytest_kafkaperf.reports.pytest_benchmark import LoadClock
 from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _RESEMBLES = 0.8
 """Similarity of two names, by `difflib`: one or two letters differ."""
 _CLUSTERS = frozenset({"kafka_cluster", "kafka_cluster_factory"})
+_FIELDS = frozenset({*Scenario.model_fields, *ClusterSpec.model_fields})
+"""Names of parameters that are fields of the scenario or of the cluster."""
 _MARKERS = ("kafka_scenario", "kafka_threshold", "kafka_cluster")
 
 
@@ -57,7 +61,8 @@ def read_item(item: pytest.Item, settings: Settings) -> Case:
         UsageError: every problem of the test, one per line, each with the nodeid.
 
     """
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    parameters = {name: value for name, value in given.items() if name not in _FIELDS or _is_direct(item, name)}
     try:
         case = read_case(item.nodeid, marks_of(item), parameters, settings, folder=item.path.parent)
         # `auto` is never an external cluster; only a running test looks for Docker, and checks again.
@@ -66,6 +71,12 @@ def read_item(item: pytest.Item, settings: Settings) -> Case:
     except UsageError as error:
         raise UsageError("\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())) from None
     return dataclasses.replace(case, taken_by=_taken_by(item))
+
+
+def _is_direct(item: pytest.Item, parameter: str) -> bool:
+    """Return True if a parameter is the test's own, which pytest provides itself, and not one of a fixture."""
+    found = item._fixtureinfo.name2fixturedefs.get(parameter)  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
+    return not found or found[-1].func.__module__.startswith("_pytest.")
 
 
 def marks_of(item: pytest.Item) -> list[pytest.Mark]:

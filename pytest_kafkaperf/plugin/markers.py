@@ -23,9 +23,9 @@ Properties = Mapping[str, str | float | bool]
 class ScenarioFields(TypedDict, total=False):
     """The fields of a scenario; their meaning is that of `Scenario`."""
 
-    records: Quantity
-    duration: Time
-    record_size: Quantity | Mapping[Any, Any]
+    records: Quantity | None
+    duration: Time | None
+    record_size: Quantity | Mapping[Any, Any] | None
     payload: str | Mapping[str, Any]
     rate: Quantity | None
     backlog: Quantity
@@ -48,7 +48,7 @@ class ScenarioFields(TypedDict, total=False):
     consumer_config: Mapping[str, Any]
     topic: str | None
     output_topic: str | None
-    correlate: str | Callable[[Any], bytes] | None
+    correlate: Callable[[Any], bytes | None] | None
     group: str | Sequence[str]
     partitions: int
     replication_factor: int | None

@@ -45,7 +45,7 @@ _EXCLUSIVE = (
 def read_settings(
     command_line: Mapping[str, object], ini: Mapping[str, object], *, invocation_folder: Path, root: Path
 ) -> Settings:
-    """Parse the options of a run; the command line overrides the ini file.
+    """Parse the options of a run; the command line overrides the ini file, with what belongs only to its values.
 
     Args:
         command_line: values by option name without `--kafka-`.
@@ -59,6 +59,10 @@ def read_settings(
     """
     given = _texts(command_line)
     set_aside = {name for a, b, _ in _EXCLUSIVE for name, by in ((a, b), (b, a)) if by in given}
+    set_aside |= {"reference-config"} if "reference" in {*given, *set_aside} else set()
+    if "cluster" in given:
+        is_external = isinstance(parse_target(given["cluster"]), External)
+        set_aside |= {"log-dirs"} if is_external else {"client-config", "metrics-url"}
     written = {name: text for name, text in _texts(ini).items() if text and name not in set_aside}
     values = {**written, **given}
 

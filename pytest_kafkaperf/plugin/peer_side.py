@@ -191,7 +191,8 @@ class PeerSide:
                 theirs |= {
                     f"the program of {each}": str(path) for path in paths if is_theirs(path) or runs_theirs(path)
                 }
-        found = next((f"{name} from {path}" for name, path in sorted(theirs.items()) if not _is_ours(name)), None)
+        others = {name: path for name, path in theirs.items() if name.partition(".")[0] != "pytest_kafkaperf"}
+        found = next((f"{name} from {path}" for name, path in sorted(others.items())), None)
         if found is not None:
             raise UsageError(
                 f"it uses {found}, so the code would be compared with itself; give the reference an environment of its "
@@ -238,7 +239,3 @@ class _Side:
             case _:
                 raise UsageError(f"unknown message {what} {arguments}")
         return None
-
-
-def _is_ours(name: str) -> bool:
-    return name.partition(".")[0] == "pytest_kafkaperf"

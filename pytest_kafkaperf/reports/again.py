@@ -29,6 +29,15 @@ def is_compared(result: Result) -> bool:
     return result.reference is not None or result.baseline.obstacle is None
 
 
+def lacks_baseline(result: Result) -> bool:
+    """Return True if a threshold is undecided because no baseline counts."""
+    return not is_compared(result) and _has_undecided_change(result)
+
+
+def _has_undecided_change(result: Result) -> bool:
+    return any(check.is_relative and check.outcome is Verdict.INCONCLUSIVE for check in result.checks)
+
+
 def _is_new(result: Result) -> bool:
     """Return True if the other revision lacks the test."""
     return result.revision is not None and result.reference is None
@@ -49,10 +58,11 @@ def _remedy(result: Result) -> tuple[str, ...]:
             "repair that, then" if tests == "tests=head" else "run it there, too",
             f"--kafka-reference={ref},tests=head",
         )
-    if not is_compared(result) and result.rounds:
+    if lacks_baseline(result) and result.rounds:
         return "make one", "--kafka-update-baselines"
-    if result.partial or not result.rounds:
-        return "give it more time", "--kafka-time-budget=1h"
+    is_cut = result.partial or not result.rounds
+    if is_cut or not _has_undecided_change(result):  # such as an absolute threshold on a metric that a round lacks
+        return ("give it more time", "--kafka-time-budget=1h") if is_cut else ("run it again",)
     started, noisy = result.cluster.provider != "external", "low-noise" not in result.options
     if result.reference is not None:
         calmer = ("reduce the noise", "--kafka-low-noise")

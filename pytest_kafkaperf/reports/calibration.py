@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable, without_folders
-from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.core.units import counted, format_percent
 from pytest_kafkaperf.reports.table import short
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
@@ -27,8 +27,6 @@ _LESS_RATIO = 0.8
 """More dates are suggested if they reduce the detectable change at least to this share, on the log scale."""
 _WIDEST = 0.5
 """Largest tolerance that is suggested; a wider one would not notice that a throughput has halved."""
-_WHOLE_PERCENT = 10
-"""Percentages from this one on are shown without decimals."""
 
 
 def describe_plan(cases: Sequence[Case], sessions: int) -> list[str]:
@@ -70,8 +68,8 @@ def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
     A text is empty if the value is unknown.
     """
     return {
-        "within": _percent(found.noise.within),
-        "between": _percent(found.noise.between) + ("?" if found.noise.assumed else ""),
+        "within": format_percent(found.noise.within),
+        "between": format_percent(found.noise.between) + ("?" if found.noise.assumed else ""),
         "tolerance": _change(name, found.tolerance),
         "suspect": f"{found.suspects} of {found.sessions}",
         "detects": _change(name, found.detectable),
@@ -89,7 +87,7 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
     costs = [result.metrics.get(each) for each in ("broker.cost", "client.cost")]
     if name in result.lower_bounds and name.startswith("produce.") and None not in costs:
         brokers, clients = (each or 0.0 for each in costs)
-        share = _percent(brokers / (brokers + clients))
+        share = format_percent(brokers / (brokers + clients))
         cause = "the brokers' share of the CPU time of a record"
         remarks.append(f"the generator may be the limit: at most {share} of this figure is about Kafka ({cause})")
     return remarks
@@ -110,7 +108,7 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     *first, last = cures
     tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
     detects = _change(name, found.detectable)
-    return f"detects {detects}, so a tolerance of {_percent(tolerance)} finds no smaller change here; try {tries}"
+    return f"detects {detects}, so a tolerance of {format_percent(tolerance)} finds no smaller change here; try {tries}"
 
 
 def remaining_s(case: Case, later: Sequence[Case], finished: int, sessions: int, *, took_s: float) -> float:
@@ -124,14 +122,9 @@ def remaining_s(case: Case, later: Sequence[Case], finished: int, sessions: int,
     return left_s * took_s * sessions / (finished * estimated_s(case))
 
 
-def _percent(ratio: float) -> str:
-    percent = 100 * ratio
-    return f"{percent:.0f} %" if percent >= _WHOLE_PERCENT else f"{percent:.2g} %"
-
-
 def _change(name: str, log_change: float) -> str:
     """Format a change for the worse, on the log scale, with its sign; an empty text if it is infinite."""
     if not math.isfinite(log_change):
         return ""
     change = change_of(CATALOGUE[name], log_change)
-    return f"{'-' if change < 0 else '+'}{_percent(abs(change))}"
+    return f"{'-' if change < 0 else '+'}{format_percent(abs(change))}"

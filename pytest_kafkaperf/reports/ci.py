@@ -91,7 +91,8 @@ def _message(result: Result | None, ending: Ending) -> str | None:
         for check in result.checks
         if check.outcome.fails or check.outcome is Verdict.INCONCLUSIVE
     ]
-    return "\n".join([*map(str, result.problems), *unmet, *result.notes, *result.warnings]) or None
+    notes = () if result.verdict in (Verdict.PASSED, Verdict.MEASURED) else result.notes  # such as the time it took
+    return "\n".join([*map(str, result.problems), *unmet, *notes, *result.warnings]) or None
 
 
 def _file(file: str, *, root: Path, workspace: Path | None) -> str:

@@ -14,7 +14,7 @@ from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.runner.capacity import SearchPlan
-from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
+from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result, unmeasured
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import change_of
@@ -37,7 +37,6 @@ def json_text(
     `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are those of the run, including other
     reports that could not be written.
     """
-    measured = {result.nodeid for result in results}
     document = {
         "schema": SCHEMA,
         "created": facts.created,
@@ -48,8 +47,7 @@ def json_text(
         "tests": [_test(result, endings.get(result.nodeid)) for result in results],
         "unmeasured": [
             {"nodeid": each.nodeid, "outcome": each.outcome, "reason": each.reason}
-            for each in endings.values()
-            if each.nodeid not in measured
+            for each in unmeasured(results, endings)
         ],
     }
     return f"{json.dumps(document, indent=2, allow_nan=False)}\n"

@@ -23,7 +23,7 @@ from pytest_kafkaperf.reports.table import (
     short,
     warning_lines,
 )
-from pytest_kafkaperf.runner.result import Ending, Result, judged
+from pytest_kafkaperf.runner.result import Ending, Result, judged, unmeasured
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.outcome import UNGATED, Verdict
@@ -51,14 +51,13 @@ def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_
     rows of the table; a note says so.
     """
     ranked = sorted(results, key=lambda result: _rank(result, endings.get(result.nodeid)))
-    measured = {result.nodeid for result in results}
-    unmeasured = [each for each in endings.values() if each.nodeid not in measured]
-    failed = [each for each in unmeasured if each.fails]
+    alone = unmeasured(results, endings)
+    failed = [each for each in alone if each.fails]
     standard = "reference" if any(result.reference for result in results) else "baseline"
     return _joined(
-        _headline(results, endings, unmeasured),
+        _headline(results, endings, alone),
         {
-            "tests": [*map(_unmeasured_row, unmeasured), *_table_rows(ranked, endings)],
+            "tests": [*map(_unmeasured_row, alone), *_table_rows(ranked, endings)],
             "tests' reasons": [
                 *(_section("❌ not measured", each.nodeid, [text(each.reason or each.outcome)]) for each in failed),
                 *(_reasons(result, endings.get(result.nodeid)) for result in ranked if _has_reasons(result, endings)),
@@ -227,7 +226,7 @@ def _figures(result: Result) -> str:
         for name, values in result.values().items()
         if not name.startswith("broker.")
     )
-    table = f"\n| metric | median | rounds |\n| --- | --: | --- |\n{figures}" if figures else ""
+    table = f"\n| metric | value | rounds |\n| --- | --: | --- |\n{figures}" if figures else ""
     items = "".join(f"- {text(line)}\n" for line in lines)
     return f"\n##### {code(result.nodeid)}\n\n{items}{table}"
 

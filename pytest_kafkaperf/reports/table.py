@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.core.text import file_of, printable, without_folders
-from pytest_kafkaperf.core.units import counted, format_quantity, format_ratio
+from pytest_kafkaperf.core.units import counted, format_quantity, short_change
 from pytest_kafkaperf.load.allocation import describe_workers
-from pytest_kafkaperf.reports.again import command_for, is_compared, remedy_of
+from pytest_kafkaperf.reports.again import command_for, is_compared, lacks_baseline, remedy_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.layout import Row
 from pytest_kafkaperf.runner.judging import baseline_doubts
@@ -126,7 +126,7 @@ def how_of(result: Result) -> str:
     further = len(judged(result.sessions)) - 1
     if not result.checks and result.rounds and not result.problems:
         return "no threshold"
-    if result.verdict is Verdict.INCONCLUSIVE and not is_compared(result):
+    if lacks_baseline(result):
         return str(result.baseline.obstacle).partition("; ")[0]
     if result.reference is not None and result.rounds:
         return f"side by side, {counted(further + 1, 'session')}"
@@ -135,7 +135,7 @@ def how_of(result: Result) -> str:
         return ""
     beside = bool(suspects[0].sessions)
     where = f"{'side by side,' if beside else 'in'} {counted(further, 'session' if beside else 'fresh session')}"
-    words = {Verdict.REGRESSED: "confirmed", Verdict.INCONCLUSIVE: "suspect, undecided"}
+    words = {Verdict.REGRESSED: "confirmed", Verdict.VIOLATED: "confirmed", Verdict.INCONCLUSIVE: "suspect, undecided"}
     return f"{words.get(worst([check.outcome for check in suspects]), 'suspect, cleared')} {where}"
 
 
@@ -150,15 +150,6 @@ def short(value: float, unit: str, digits: int = _DIGITS) -> str:
     """Format a quantity without `records`, which the metric's name implies: `52.3k/s`."""
     text = format_quantity(value, unit, digits=digits)
     return text.removesuffix(" records").removesuffix(" record").replace(" records/s", "/s").replace("/M records", "/M")
-
-
-def short_change(change: float) -> str:
-    """Format a change as exactly as it is known: `+50 %`, `+9.5 %`, `0 %`, `×1004`."""  # noqa: RUF002 - as it is shown
-    text = format_ratio(change)
-    number, _, unit = text.partition(" ")
-    if unit and abs(change) >= 0.1:  # noqa: PLR2004 - 10 %
-        number = f"{change * 100:+.0f}"
-    return f"{'0' if number == '0.0' else number} {unit}".strip()
 
 
 def took(seconds: float) -> str:
@@ -318,7 +309,7 @@ def _orphan_note(session: Session) -> str:
     if session.pruned:
         return f"deleted {text} (commit the deletion)"
     if session.settings.prune:
-        return f"{text}; not deleted, because only some tests were collected: run without -k, -m and names of tests"
+        return f"{text}; not deleted, because not all tests ran: run without -k, -m, -x, --lf and names of tests"
     return f"{text}; delete them with --kafka-prune-baselines"
 
 

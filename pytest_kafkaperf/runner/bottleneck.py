@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import PROCESS_METRICS
-from pytest_kafkaperf.core.units import Unit, format_quantity, format_ratio
+from pytest_kafkaperf.core.units import Unit, format_quantity, short_change
 from pytest_kafkaperf.runner.result import Result, judged
 from pytest_kafkaperf.verdict.outcome import Verdict
 
@@ -118,18 +117,14 @@ def deduced(way: Way, part: str, now: Figures, before: Figures, *, rate: float |
 def _slowdown(now: Figures, before: Figures, latency: str, throughput: str) -> tuple[float, str]:
     """Return by which ratio a latency or a throughput is slower, whichever is more, and its change as text."""
     longer, more = (now[name] / before[name] - 1 for name in (latency, throughput))
-    return max((longer, f"{latency} {_percent(longer)}"), (1 / (1 + more) - 1, f"{throughput} {_percent(more)}"))
+    slower, name, change = max((longer, latency, longer), (1 / (1 + more) - 1, throughput, more))
+    return slower, f"{name} {short_change(change)}"
 
 
 def _medians(rounds: Sequence[Figures]) -> Figures:
     """Return the median of each metric that all rounds have."""
     names = set.intersection(*map(set, rounds)) if rounds else set()
     return {name: statistics.median(one[name] for one in rounds) for name in names}
-
-
-def _percent(change: float) -> str:
-    """Format a change in whole per cent; ten times as much is a factor."""
-    return re.sub(r"\.\d %", " %", format_ratio(round(change, 2)))
 
 
 def _shown(value: float, unit: Unit = Unit.RECORD_RATE) -> str:

@@ -265,8 +265,7 @@ def _scenario(
         ]
         fields = merge(*(values for _, values in levels))
     scenario = _with_samples(Scenario.of(fields, where=where, names=names), folder, where)
-    sources = {name: source for source, values in levels for name in values if name in fields}
-    return scenario, sources
+    return scenario, {name: source for source, values in levels for name in values if name in fields}
 
 
 def _timed(scenario: Scenario, sources: Mapping[str, str], thresholds: Sequence[Threshold]) -> Scenario:

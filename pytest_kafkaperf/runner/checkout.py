@@ -23,7 +23,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 import pytest_kafkaperf
-from pytest_kafkaperf.clusters.child_process import ChildProcess
+from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.environment import current_commit, git
 from pytest_kafkaperf.core.errors import UsageError
@@ -216,8 +216,7 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
         UsageError: the command failed; has the end of its output.
 
     """
-    programs = folder / ("Scripts" if os.name == "nt" else "bin")
-    python = programs / Path(sys.executable).name
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / Path(sys.executable).name
     done = folder / "setup-succeeded"
     if done.exists():
         return str(python)
@@ -230,10 +229,10 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
     packages = Path(sysconfig.get_path("purelib", vars=variables))
     own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(pytest_kafkaperf.__path__[0]).parent)}
     (packages / _PATHS).write_text("".join(f"{path}\n" for path in sorted(own)), encoding="utf-8")
-    path, shown = os.pathsep.join((str(programs), os.environ.get("PATH", ""))), discreet(setup, login="LOGIN@")
+    shown = discreet(setup, login="LOGIN@")
     process = ChildProcess(_SETUP, folder / "setup.log", stop_timeout_s=5)
     try:
-        variables = {**os.environ, "PATH": path, "VIRTUAL_ENV": str(folder)}
+        variables = {**os.environ, "PATH": path_from(str(python)), "VIRTUAL_ENV": str(folder)}
         process.launch(["/bin/sh", "-c", setup], folder=root, env=variables)
         process.wait(_SETUP_TIMEOUT_S)
         ending = process.ending

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.units import Unit, format_percent, format_quantity
+from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
@@ -177,7 +177,6 @@ class CaseJudge:
             expression="lost == 0",
             metric="lost",
             observed=math.fsum(lost),
-            limit=format_quantity(0, Unit.RECORDS),
             limit_value=0.0,
             baseline=None,
             change=None,
@@ -233,9 +232,7 @@ def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:
 def stale_notes(result: Result) -> list[str]:
     """Return a note if the test improved so much that its baseline no longer finds regressions."""
     relative = [check for check in result.checks if check.is_relative]
-    if not relative or any(check.outcome is not Verdict.IMPROVED for check in relative):
-        return []
-    return [_STALE]
+    return [_STALE] if relative and all(check.outcome is Verdict.IMPROVED for check in relative) else []
 
 
 def baseline_doubts(result: Result, written: int | None) -> list[str]:

@@ -18,6 +18,7 @@ import dataclasses
 import functools
 import itertools
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -32,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.brokers.config import Security
 from pytest_kafkaperf.clusters.brokers.fleet import Fleet, log_excerpt
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.monitoring import probes
@@ -68,8 +70,8 @@ class PeerFleet(Fleet):
     """The brokers of the peer; it restarts them, and this process reads their CPU and memory."""
 
     def __init__(self, peer: Peer, cluster: Cluster) -> None:
-        servers, access = cluster.bootstrap_servers, cluster.access
-        super().__init__(servers={}, bootstrap_servers=servers, cluster_id="", access=access, shared_probes={})
+        servers, security = cluster.bootstrap_servers, Security.make(None, [])
+        super().__init__(servers={}, bootstrap_servers=servers, cluster_id="", security=security, shared_probes={})
         self._peer = peer
         self.described: Sequence[tuple[str | int, Sequence[Mapping[str, Any]]]] = ()
 
@@ -201,7 +203,7 @@ class Peer:
 
         Raises:
             ClusterError: it failed before its `kafka_perf()`.
-            NewTestError: the other revision lacks it.
+            NewTestError: the other revision lacks it, or a fixture that it needs.
             UsageError: it is not the same test, or has this side's cluster.
 
         """
@@ -212,6 +214,8 @@ class Peer:
         if self._test is None:
             reply = self._result(self._running[1], _READY_TIMEOUT_S, "was not ready for the load")
             if "ended" in reply:
+                if absent := re.search(r"fixture '[^']+' not found", reply["ended"]):
+                    raise NewTestError(f"the test is new: {self._name}, lacks what it needs ({absent[0]})")
                 raise ClusterError(f"{self._name}: the test ended before kafka_perf() there: {reply['ended']}")
             self._test = self._made(reply, actions, cluster)
             self._update(reply["state"])

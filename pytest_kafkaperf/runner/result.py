@@ -266,6 +266,12 @@ class Ending:
         return self.outcome in ("failed", "error")
 
 
+def unmeasured(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[Ending]:
+    """Return the endings of tests that have no result; those that fail come first."""
+    measured = {each.nodeid for each in results}
+    return sorted((one for one in endings.values() if one.nodeid not in measured), key=lambda one: not one.fails)
+
+
 def standard_of(result: Result) -> Literal["baseline", "reference"]:
     """Return the word for what the test is compared with."""
     return "baseline" if result.reference is None else "reference"

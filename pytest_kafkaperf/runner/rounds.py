@@ -232,8 +232,9 @@ class Side:
             hasty = report is None or report.broken
             unended = context.abort_transactions(hasty=hasty) if assignments else None
             left_behind = context.delete_topic(hasty=hasty)
-            if report is None and unended is not None:
-                warn(unended)  # there is no round to add it to
+            alone = report is None and assignments and self.cluster.fleet is None  # there is no round to add it to
+            for text in filter(None, (unended, left_behind) if alone else ()):
+                warn(text)
         self.broken = report.broken
         measured = _with_warning(fold(report, scenario), left_behind)
         return measured if unended is None else dataclasses.replace(measured, warnings=(*measured.warnings, unended))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_kafkaperf.core.errors import UnitError
-from pytest_kafkaperf.core.units import Unit, format_quantity, parse
+from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,11 +146,11 @@ def _parse_text(text: str, record_bytes: float | None) -> Segment:
         return Segment(
             start=_rate(_with_unit_of(ramp["end"], ramp["start"]), record_bytes),
             end=_rate(ramp["end"].strip(), record_bytes),
-            seconds=parse(ramp["seconds"].strip(), Unit.SECONDS),
+            seconds=parse_time(ramp["seconds"].strip()),
         )
     step = _STEP.fullmatch(text)
     rate = _rate((step["rate"] if step else text).strip(), record_bytes)
-    return Segment(start=rate, end=rate, seconds=parse(step["seconds"].strip(), Unit.SECONDS) if step else None)
+    return Segment(start=rate, end=rate, seconds=parse_time(step["seconds"].strip()) if step else None)
 
 
 def _with_unit_of(whole: str, text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError
 from pytest_kafkaperf.core.metrics import Better, Metric, metric
-from pytest_kafkaperf.core.units import format_quantity, parse
+from pytest_kafkaperf.core.units import Unit, format_quantity, parse
 
 Operator = Literal["<=", "<", ">=", ">", "=="]
 
@@ -221,7 +221,10 @@ def _parse_limit(text: str, subject: Metric) -> Limit:
 
 def _parse_part(text: str, subject: Metric) -> Absolute | Relative:
     if not text.startswith("baseline"):
-        return Absolute(value=parse(text, subject.unit))
+        value = parse(text, subject.unit)
+        if subject.unit == Unit.RATIO and value >= 1 and "%" not in text and not subject.is_own:
+            raise ScenarioError(f"{text!r} is {value:.0%}; write '{text} %' or '{value:.0%}'")
+        return Absolute(value=value)
     relative = _RELATIVE.fullmatch(text)
     if relative is None:
         raise ScenarioError(f"cannot read {text!r}; use 'baseline + N%' or 'baseline - N%'")

@@ -64,8 +64,6 @@ class Check:
 
     For a threshold relative to a reference, it is the value that lies `change` above `baseline`.
     """
-    limit: str
-    """Right-hand side of the threshold for users: `baseline + 20 %`."""
     limit_value: float | None
     baseline: float | None
     """Level of the baseline (see `dates`), or geometric mean of the medians of the reference's sessions."""

@@ -158,7 +158,7 @@ def _beside(
     if isinstance(threshold.limit, Extreme) and not threshold.limit.takes_one(threshold.operator):
         judged = dataclasses.replace(threshold, limit=threshold.relative)  # the first session has met the other part
     result = _evaluate_pairs(judged, pairs, ungated=None, gated=gated, final=final)
-    before, check = suspect.check, dataclasses.replace(result.check, limit=suspect.check.limit)
+    before, check = suspect.check, result.check
     known = result.unsettled and rebuilt.slower_machine is not None
     early = known and any(not exceeds(each.mean, each.tolerance) for each in check.sessions)
     references = [session.reference or () for session in pairs]
@@ -296,7 +296,6 @@ def _result(
         expression=threshold.expression,
         metric=subject.name,
         observed=subject.aggregate(values) if values else None,
-        limit=describe_limit(limit, subject),
         limit_value=limit_value(limit, known),
         baseline=known,
         change=None,
@@ -354,7 +353,7 @@ def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
 def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, rounds: Rounds) -> Finding:
     problem = flaw_of(subject, rounds)
     values = [one[subject.name] for one in rounds if subject.name in one]
-    if problem and not (subject.over_rounds == "sum" and _is_exceeded(values, operator, limit.value)):
+    if problem and not (values and subject.over_rounds == "sum" and _is_exceeded(values, operator, limit.value)):
         return Finding(outcome=Verdict.INCONCLUSIVE, reason=problem)
     least, most = (format_quantity(value, subject.unit) for value in (min(values), max(values)))
     spread = f"each {least}" if least == most else f"from {least} to {most}"

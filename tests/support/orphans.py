@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -28,3 +29,12 @@ def ended(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def with_word(processes: list[psutil.Process], word: str) -> list[psutil.Process]:
+    """Return those of the processes whose command line has this word; one that has just ended has none."""
+    found = []
+    for one in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += [one] if word in " ".join(one.cmdline()) else []
+    return found

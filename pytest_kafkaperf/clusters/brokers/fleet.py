@@ -73,8 +73,8 @@ class Fleet:
     bootstrap_servers: str
     cluster_id: str
     """A new id, so that another session's broker that took the port first is not mistaken for this one."""
-    access: Access
-    """Access for clients."""
+    security: Security
+    """The protection of the listener for clients."""
     shared_probes: Mapping[str, Sequence[Probe]]
     """Probes that do not belong to one broker, by name."""
     preheated: set[str] = field(default_factory=set)
@@ -148,13 +148,20 @@ class Fleet:
         self._running(broker).resume()
         self._record(f"broker {broker} resumed")
 
-    def await_ready(self, access: Access | None = None) -> None:
-        """Wait until all brokers that should run are ready; `access` replaces the cluster's own.
+    def await_ready(self) -> None:
+        """Wait until all brokers that should run are ready, and their user exists: logs in memory lose it in a restart.
 
         Raises:
             ClusterError: a broker has ended, or they are not ready in time.
 
         """
+        if self.security.scram:
+            self._await_ready(self.security.admin)
+            password = self.security.password.get_secret_value()
+            create_scram_user(self.bootstrap_servers, self.security.admin, name=USER, password=password)
+        self._await_ready(self.security.access)
+
+    def _await_ready(self, access: Access) -> None:
         wait_ready(
             self.bootstrap_servers,
             brokers=len(self.servers) - len(self._down),
@@ -162,7 +169,7 @@ class Fleet:
             pause_s=_READY_PAUSE_S,
             check=self.check,
             cluster_id=self.cluster_id,
-            access=access or self.access,
+            access=access,
         )
 
     def _running(self, broker: int) -> Server:
@@ -201,13 +208,12 @@ _PORT_TAKEN = (
 
 
 @contextmanager
-def launched(make: Callable[[], Fleet], *, what: str, security: Security) -> Iterator[Cluster]:
+def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Cluster]:
     """Provide a cluster of started, ready brokers, and remove them afterwards.
 
     Args:
         make: configures the brokers; called for each attempt.
         what: the name of the software, for error texts.
-        security: the protection of the listener for clients.
 
     Raises:
         ClusterError: the brokers did not start; has the reason and the end of their logs.
@@ -220,10 +226,6 @@ def launched(make: Callable[[], Fleet], *, what: str, security: Security) -> Ite
                 for server in fleet.servers.values():
                     stack.callback(server.remove)  # before the start, so that a failed start is cleaned up too
                     server.start()
-                if security.scram:
-                    fleet.await_ready(security.admin)
-                    password = security.password.get_secret_value()
-                    create_scram_user(fleet.bootstrap_servers, security.admin, name=USER, password=password)
                 fleet.await_ready()
             except ClusterError as error:
                 if attempt < _ATTEMPTS and any(sign in str(error) for sign in _PORT_TAKEN):
@@ -232,7 +234,7 @@ def launched(make: Callable[[], Fleet], *, what: str, security: Security) -> Ite
             yield Cluster(
                 bootstrap_servers=fleet.bootstrap_servers,
                 brokers=len(fleet.servers),
-                access=security.access,
+                access=fleet.security.access,
                 fleet=fleet,
             )
             return

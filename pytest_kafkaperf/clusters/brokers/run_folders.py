@@ -68,8 +68,8 @@ def is_alive(folder: Path) -> bool:
         return False
     try:
         lock.acquire()
-    except Timeout:
-        return True
+    except (Timeout, PermissionError):
+        return True  # a PermissionError: it is another user's
     lock.release()
     return False
 
@@ -97,11 +97,5 @@ def _owner_lock(folder: Path) -> FileLock:
 def _sweep(runs: Path) -> None:
     """Remove the folders and end the brokers of ended sessions."""
     for path in sorted(runs.glob(f"{PREFIX}*.lock")):
-        folder = path.with_suffix("")
-        lock = _owner_lock(folder)
-        try:
-            lock.acquire()
-        except (Timeout, PermissionError):
-            continue  # its session is alive, or another user's
-        supervisor.clear(folder)
-        lock.release()
+        if not is_alive(folder := path.with_suffix("")):
+            supervisor.clear(folder)

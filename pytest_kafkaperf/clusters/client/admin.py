@@ -59,6 +59,10 @@ class TopicExistsError(ClusterError):
     """Topic that was to be created, and that exists."""
 
 
+class TopicRefusedError(ClusterError):
+    """Topic that this client is not permitted to create; it may exist."""
+
+
 class Admin:
     """Requests of a test besides load; connects for each call."""
 
@@ -73,6 +77,7 @@ class Admin:
         Raises:
             ClusterError: the cluster rejected it, or it took too long.
             TopicExistsError: there is such a topic.
+            TopicRefusedError: this client is not permitted to create it.
 
         """
         self._call(self._create_topic(topic, scenario), f"create topic {topic!r}")
@@ -169,8 +174,10 @@ class Admin:
         """Return the error for a topic that could not be created, with what to do."""
         error = kafka_errors.for_code(code)
         if error in (kafka_errors.TopicAuthorizationFailedError, kafka_errors.ClusterAuthorizationFailedError):
-            refused = refusal(_ON_OWN_TOPICS, _own("topic", topic), self._access, self._servers)
-            return ClusterError(f"the run cannot create its topic: {refused}; or use an existing topic: topic='NAME'")
+            resource = _own("topic", topic)
+            other = "; or use an existing topic: topic='NAME'" if resource.prefixed else ""
+            refused = refusal(_ON_OWN_TOPICS, resource, self._access, self._servers)
+            return TopicRefusedError(f"the run cannot create its topic: {refused}{other}")
         replicas = "that of the cluster" if scenario.replication_factor is None else scenario.replication_factor
         given = {"partitions": scenario.partitions, "replication_factor": replicas, **config}
         requested = ", ".join(f"{name}={value}" for name, value in given.items())
@@ -285,8 +292,8 @@ async def _started(client: Any) -> AsyncIterator[Any]:
 
 
 def _own(kind: Literal["topic", "group"], name: str) -> Resource:
-    """Return all topics or groups with the prefix of a run's own one."""
-    return Resource(kind=kind, name=prefix_of(name), prefixed=True)
+    """Return all topics or groups with the prefix of a run's own one; another one stands for itself."""
+    return Resource(kind=kind, name=(prefix := prefix_of(name)), prefixed=prefix != name)
 
 
 _ON_OWN_TOPICS = (Operation.CREATE, Operation.DESCRIBE, Operation.WRITE, Operation.READ, Operation.DELETE)

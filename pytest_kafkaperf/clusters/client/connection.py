@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.protocol import metadata
 
 from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.errors import ClusterError, innermost
 
 T = TypeVar("T")
 
@@ -63,7 +63,9 @@ def call(work: Coroutine[Any, Any, T], what: str, servers: str, *, timeout_s: fl
             return thread.submit(run, asyncio.wait_for(work, timeout_s)).result()
     except TimeoutError:
         reason = f"no answer in {time.monotonic() - started_s:.0f} s"
-    except (KafkaError, OSError, NotImplementedError) as error:  # the last one: unknown version of a request
+    except NotImplementedError as error:
+        reason = f"its brokers are too old, or too new, for a request ({error})"
+    except (KafkaError, OSError) as error:
         reason = str(error) or type(error).__name__
     raise ClusterError(f"could not {what} on {servers}: {reason}")
 
@@ -135,7 +137,9 @@ class Notes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the first line, and the error that ended a task if there is one."""
         error = f": {record.exc_info[1]!r}" if record.exc_info else ""
-        self.causes += [value for value in record.args or () if isinstance(value, Exception)]
+        causes = [value for value in record.args or () if isinstance(value, Exception)]
+        error += "".join(f" ({innermost(each)})" for each in causes if each.__cause__)  # such as an alert of TLS
+        self.causes += causes
         if len(self._texts) < _MAX_NOTES:
             self._texts[record.getMessage().strip().partition("\n")[0] + error] = None
 

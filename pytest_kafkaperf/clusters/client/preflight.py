@@ -98,7 +98,8 @@ class Preflight:
         own = scenario.topic is None
         metadata = await self._topic(client, topic, needed_operations(scenario), own=own)
         found = list(topic_problems(scenario, metadata))
-        if metadata.operations is not None and (missing := needed_operations(scenario) - metadata.operations):
+        needed = needed_operations(scenario) | ({Operation.DELETE} if own else set())
+        if metadata.operations is not None and (missing := needed - metadata.operations):
             found.append(self._refused(missing, _topics(topic, own=own)))
         if scenario.output_topic is not None:
             output = await self._topic(client, scenario.output_topic, _READS)
@@ -134,11 +135,11 @@ class Preflight:
     async def _group_problems(self, client: Any, group: str) -> list[str]:
         error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
         operations = granted(answer.groups[0][-1]) if error is kafka_errors.NoError else None
-        is_refused = operations is not None and Operation.READ not in operations
-        if error is not kafka_errors.GroupAuthorizationFailedError and not is_refused:
+        needed = {Operation.READ, Operation.DELETE}
+        is_granted = operations is None or needed <= operations
+        if error is not kafka_errors.GroupAuthorizationFailedError and is_granted:
             return []
-        resource = Resource(kind="group", name=prefix_of(group), prefixed=True)
-        return [self._refused([Operation.READ, Operation.DELETE], resource)]
+        return [self._refused(needed, Resource(kind="group", name=prefix_of(group), prefixed=True))]
 
     async def _watched_group_problems(self, client: Any, group: str) -> list[str]:
         error, _ = await ask_coordinator(client, group, 0, DescribeGroups([group]))

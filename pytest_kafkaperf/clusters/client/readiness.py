@@ -41,9 +41,8 @@ class NotReadyError(ClusterError):
     def __init__(self, text: str, causes: Collection[Exception]) -> None:
         """Keep the text; `causes` are the errors that the last attempt to connect met."""
         super().__init__(text)
-        self.login_refused = any(isinstance(cause, SaslAuthenticationFailed) for cause in causes)
-        refusals = (cause for cause in causes if isinstance(cause, ssl.SSLCertVerificationError))
-        self.certificate = next(refusals, None)
+        self.login_refused = any(isinstance(cause, _REFUSALS[:2]) for cause in causes)
+        self.certificate = next((one for one in causes if isinstance(one, ssl.SSLCertVerificationError)), None)
         """The error of a certificate that was refused, if any."""
 
 
@@ -128,7 +127,7 @@ async def _attempt(brokers: int, cluster_id: str | None, config: Mapping[str, An
     if seen_id != cluster_id:
         raise _NotReady(f"another cluster ({seen_id}) has this address")
     if seen < brokers:
-        raise _NotReady(f"{seen} of {brokers} brokers are up")
+        raise _NotReady(f"{seen} of the {brokers} brokers are up that kafka_cluster(brokers={brokers}) asks for")
     return seen
 
 

@@ -14,8 +14,9 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.protocol import admin, api, coordination, types
 from aiokafka.protocol import group as membership
 
-from pytest_kafkaperf.clusters.client.acls import Operation, granted
+from pytest_kafkaperf.clusters.client.acls import Operation, Resource, granted, refusal
 from pytest_kafkaperf.clusters.client.connection import call, connected
+from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()
         the members that have partitions; Kafka gives a new id to each process that joins.
 
     Raises:
-        ClusterError: it did not answer in time.
+        ClusterError: it did not answer in time, or this client is not permitted to see the group.
 
     """
 
@@ -215,6 +216,9 @@ def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()
             for member in without:
                 await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
             error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
+        if error is kafka_errors.GroupAuthorizationFailedError:
+            resource = Resource(kind="group", name=group)
+            raise ClusterError(refusal([Operation.DESCRIBE], resource, cluster.access, cluster.bootstrap_servers))
         if error is not kafka_errors.NoError:
             return error.__name__, set()
         _, _, state, _, _, members, *_ = answer.groups[0]

@@ -48,9 +48,9 @@ def group_names(run: str, *, rounds: int, groups: int) -> list[str]:
 
 
 def prefix_of(name: str) -> str:
-    """Return the prefix of a name that belongs to a run; the default for another name."""
+    """Return the prefix of a name that belongs to a run; all of another name."""
     match = _TOPIC.fullmatch(name) or _GROUP.fullmatch(name)
-    return PREFIX if match is None else match["prefix"]
+    return name if match is None else match["prefix"]
 
 
 def stale_topics(names: Iterable[str], now: datetime.datetime, prefix: str = PREFIX) -> list[str]:

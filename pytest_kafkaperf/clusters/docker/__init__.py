@@ -98,7 +98,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             agent=jmx_exporter.jar(cache_folder()) if spec.jmx else None,
             labels=labels,
         )
-        cluster = stack.enter_context(launched(layout.plan, what=image, security=security))
+        cluster = stack.enter_context(launched(layout.plan, what=image))
         facts = {**_facts(client, image, labels[LABEL]), **facts_of(spec), **not_applied(spec, "log_dirs")}
         version = "unknown" if confluent else version_of(image)
         if host != LOOPBACK:
@@ -144,7 +144,7 @@ class _Layout:
             servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
-            access=self.security.access,
+            security=self.security,
             shared_probes={"machine": [MachineProbe()]} if self.host == LOOPBACK else {},
         )
 
@@ -158,9 +158,6 @@ class _Layout:
 
     def _reached(self, port: int) -> str:
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
-
-    def _published(self, port: int) -> tuple[str, int] | int:
-        return (LOOPBACK, port) if self.host == LOOPBACK else port
 
     def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Container:
         properties = broker_properties(
@@ -202,7 +199,7 @@ class _Layout:
         container = self.docker.create(
             self.image,
             environment=dict(variables),
-            ports={f"{inner}/tcp": self._published(port) for inner, port in ports.items()},
+            ports={f"{at}/tcp": (LOOPBACK, port) if self.host == LOOPBACK else port for at, port in ports.items()},
             labels=dict(self.labels),
             hostname=alias,
             shm_size=_MEMORY_SIZE if self.spec.low_noise else None,

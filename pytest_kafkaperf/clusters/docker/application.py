@@ -65,7 +65,7 @@ class ContainerProcess(Container):
             with without_interrupt():
                 self._created = self._create(command, env)
             self.start()
-            self._pid = self._container.client.api.inspect_container(self._container.id)["State"]["Pid"]
+            self.pid = self._container.client.api.inspect_container(self._container.id)["State"]["Pid"]
 
     def retire(self) -> None:
         """Refuse all further starts."""
@@ -74,13 +74,13 @@ class ContainerProcess(Container):
 
     def stop(self, *, kill: bool = False) -> None:
         """Stop or kill the container; does nothing while it is stopped."""
-        if self._pid is not None:
-            self._pid = None
+        if self.pid is not None:
+            self.pid = None
             super().stop(kill=kill)
 
     def failure(self) -> str | None:
         """Return how the container ended by itself, and its last lines; None if it runs or was stopped."""
-        return None if self._pid is None else super().failure()
+        return None if self.pid is None else super().failure()
 
     def log(self) -> str:
         """Return all output since the last start."""

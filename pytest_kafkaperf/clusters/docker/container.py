@@ -39,14 +39,10 @@ class Container:
         self._create = create
         """Creates the container, as a docker-py object; an application's from its command and its environment."""
         self._created: Any = None
-        self._pid: int | None = None
+        self.pid: int | None = None
+        """Process id on the daemon's machine, as far as it matters here: None for a broker."""
         self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
         self._redact = redact
-
-    @property
-    def pid(self) -> int | None:
-        """Process id on the daemon's machine, as far as it matters here: None for a broker."""
-        return self._pid
 
     def start(self) -> None:
         """Start the container."""

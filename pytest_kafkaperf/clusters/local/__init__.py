@@ -78,7 +78,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         folder = stack.enter_context(run_folder(runs))
         disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
         if spec.low_noise:
-            disks = [_memory_folder(spec)]
+            disks = [_MEMORY] if _MEMORY.is_mount() else []
         for disk in disks:
             if not disk.is_dir():  # not created here: a misspelled path would be on another disk than intended
                 raise ClusterError(f"log_dirs: no such folder {disk}; create it on the intended disk")
@@ -88,11 +88,13 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
                     "give another folder on that disk"
                 )
         logs = [stack.enter_context(run_folder(disk, guard=runs / ".lock")) for disk in disks]
+        if spec.low_noise:
+            _check_memory(spec)  # now that nothing is left of killed sessions
         agent = jmx_exporter.jar(cache) if spec.jmx else None
         layout = Layout(
             spec=spec, runtime=runtime, kafka=kafka, security=security, agent=agent, folder=folder, logs=tuple(logs)
         )
-        with launched(layout.plan, what=f"Kafka {kafka.version}", security=security) as cluster:
+        with launched(layout.plan, what=f"Kafka {kafka.version}") as cluster:
             facts = {
                 "java": runtime.description,
                 **java.environment_options(),
@@ -103,23 +105,15 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             yield replace(cluster, provider="local", version=kafka.version, facts=MappingProxyType(facts))
 
 
-def _memory_folder(spec: ClusterSpec) -> Path:
-    """Return the folder that the system keeps in memory.
-
-    Raises:
-        ClusterError: there is none, or there is too little memory for the logs of a round.
-
-    """
-    free = 0
-    if _MEMORY.is_mount():
-        free = min(shutil.disk_usage(_MEMORY).free, psutil.virtual_memory().available)
+def _check_memory(spec: ClusterSpec) -> None:
+    """Raise ClusterError if the system keeps no folder in memory, or has too little memory for the logs of a round."""
+    free = min(shutil.disk_usage(_MEMORY).free, psutil.virtual_memory().available) if _MEMORY.is_mount() else 0
     needed = spec.brokers * _LEAST_MEMORY
     if free < needed:
         raise ClusterError(
             f"low_noise: {_MEMORY} has {format_quantity(free, Unit.BYTES)} of free memory, and the brokers' logs need "
             f"{format_quantity(needed, Unit.BYTES)}; free some, or leave low_noise (--kafka-low-noise) out"
         )
-    return _MEMORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +151,7 @@ class Layout:
             servers=servers,
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
-            access=self.security.access,
+            security=self.security,
             shared_probes={"machine": [MachineProbe()]},
         )
 
@@ -223,8 +217,11 @@ class Process(ChildProcess):
         self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
 
     def start(self) -> None:
-        """Start the process; raises as `launch` does."""
-        self.launch(self._command, folder=self._folder)
+        """Start the process; raises ClusterError if that is impossible."""
+        try:
+            self.launch(self._command, folder=self._folder)
+        except OSError as error:  # such as too many processes
+            raise ClusterError(f"{self._name} could not be started: {error}") from None
 
     def pause(self) -> None:
         """Suspend the process by SIGSTOP."""
@@ -269,11 +266,8 @@ def _with_agent(jar: Path, home: Path) -> tuple[list[str], str]:
 def _nodes(brokers: int) -> list[Node]:
     """Return that many brokers, on loopback ports that are free now."""
     ports = iter(free_ports(brokers * len(LISTENERS)))
-    nodes = []
-    for number in range(1, brokers + 1):
-        addresses = {listener: f"{_HOST}:{next(ports)}" for listener in LISTENERS}
-        nodes.append(Node(id=number, bound=addresses, advertised=addresses))
-    return nodes
+    addresses = [{listener: f"{_HOST}:{next(ports)}" for listener in LISTENERS} for _ in range(brokers)]
+    return [Node(id=number, bound=each, advertised=each) for number, each in enumerate(addresses, 1)]
 
 
 def free_ports(count: int) -> list[int]:

@@ -60,9 +60,7 @@ class _Log:
             return f": {self.reason}"
         if self.begun > self.ended and not self.samples:
             return ": it did not answer"
-        if self.failures and gaps:
-            return f", {self.failures} of {self.ended} times: {self.reason}"
-        return ""
+        return f", {self.failures} of {self.ended} times: {self.reason}" if self.failures and gaps else ""
 
 
 class BrokerWatcher(Generic[Key]):

@@ -51,8 +51,7 @@ def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str)
 
 def by_clock(readings: Iterable[Clock]) -> dict[str, Clock]:
     """Return the best reading of each clock, so that all processes of a machine use the same one."""
-    worst_first = sorted(readings, key=lambda one: one.uncertainty_ns, reverse=True)
-    return {one.name: one for one in worst_first}
+    return {one.name: one for one in sorted(readings, key=lambda one: one.uncertainty_ns, reverse=True)}
 
 
 def tolerated_ns(clock: Clock, clocks: Iterable[Clock]) -> int:

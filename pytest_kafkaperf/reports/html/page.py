@@ -18,7 +18,7 @@ import plotly.offline
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable, without_folders
-from pytest_kafkaperf.core.units import Unit, counted
+from pytest_kafkaperf.core.units import Unit, counted, short_change
 from pytest_kafkaperf.reports.again import command_for, is_compared
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.html import RunFacts
@@ -35,11 +35,10 @@ from pytest_kafkaperf.reports.table import (
     remark_of,
     row_of,
     short,
-    short_change,
     took,
     without_repeats,
 )
-from pytest_kafkaperf.runner.result import Ending, Result, judged, standard_of
+from pytest_kafkaperf.runner.result import Ending, Result, judged, standard_of, unmeasured
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.calibration import Calibrated
@@ -62,7 +61,7 @@ def render(results: Sequence[Result], run: RunFacts, endings: Mapping[str, Endin
     return _template().render(
         head=_head(results, run),
         counts=_counts(results),
-        unmeasured=_unmeasured(results, endings),
+        unmeasured=unmeasured(results, endings),
         tests=_tests(results, endings),
         sweeps=_sweeps(results),
         style=markupsafe.Markup(_text("page.css")),  # noqa: S704 - a file of this package
@@ -147,12 +146,6 @@ def _counts(results: Sequence[Result]) -> list[tuple[str, int]]:
     """Return the number of tests by verdict, the worst first."""
     tally = collections.Counter(str(each.verdict) for each in results)
     return [(str(verdict), tally[verdict]) for verdict in reversed(Verdict) if tally[verdict]]
-
-
-def _unmeasured(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[Ending]:
-    """Return the endings of tests that have no result; those that fail come first."""
-    measured = {each.nodeid for each in results}
-    return sorted((one for one in endings.values() if one.nodeid not in measured), key=lambda one: not one.fails)
 
 
 def _tests(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[dict[str, Any]]:

@@ -124,8 +124,7 @@ _METRICS = (
 
 def sweep_charts(sweep: Sweep) -> list[Chart]:
     """Return a chart of each metric over the sweep's field, in equal steps."""
-    charts = (_chart(name, sweep) for name in _METRICS)
-    return [chart for chart in charts if chart is not None]
+    return [chart for name in _METRICS if (chart := _chart(name, sweep)) is not None]
 
 
 def _chart(name: str, sweep: Sweep) -> Chart | None:

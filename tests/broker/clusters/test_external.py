@@ -187,4 +187,5 @@ def test_fewer_brokers_than_asked_for_are_an_error(servers: str) -> None:
     with pytest.raises(ClusterError) as raised, provision(ClusterSpec(brokers=3), target=servers, connect_timeout_s=2):
         pass
 
-    assert str(raised.value) == f"{servers} is not ready after 2 s: 1 of 3 brokers are up{HINT}"
+    missing = "1 of the 3 brokers are up that kafka_cluster(brokers=3) asks for"
+    assert str(raised.value) == f"{servers} is not ready after 2 s: {missing}{HINT}"

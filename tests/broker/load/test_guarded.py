@@ -14,6 +14,10 @@ import pytest
 from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol.admin import CreateAclsRequest
 
+from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.client.acls import Operation, Resource, refusal
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.client.preflight import Preflight
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
@@ -165,3 +169,57 @@ def test_a_group_that_may_not_be_seen_is_named_with_what_it_takes(guarded: Clust
         (one,) = run_scenario(Scenario.of(SHORT | fields), guarded)
     assert one.problems == ()
     assert one.metrics["app.drain"] < 1
+
+
+def grant(cluster: Cluster, resource: Resource, *operations: Operation) -> None:
+    """Permit the client this, and nothing else."""
+    run_advice(cluster, [refusal(operations, resource, cluster.access, cluster.bootstrap_servers)])
+
+
+def test_what_a_run_could_not_delete_is_told_before_the_load(guarded: Cluster) -> None:
+    """Otherwise each round would leave a topic and a group behind."""
+    topic = "team-20261121T140509Z-0123456789ab-1"
+    make_topic(inside(guarded), topic)
+    topics, groups = (Resource(kind=kind, name="team-", prefixed=True) for kind in ("topic", "group"))
+    grant(guarded, topics, Operation.CREATE, Operation.DESCRIBE, Operation.WRITE, Operation.READ)
+    grant(guarded, groups, Operation.READ)
+
+    scenario = Scenario.of(SHORT | {"consumers": 1})
+    with pytest.raises(ClusterError) as raised:
+        Preflight(guarded.bootstrap_servers, guarded.access).check(scenario, topic, f"{topic}-0", guarded=True)
+
+    refused = [line.partition(" to user")[0] for line in str(raised.value).splitlines()]
+    assert refused == [
+        "the cluster does not grant DELETE on topics that begin with 'team-'",
+        "the cluster does not grant READ and DELETE on groups that begin with 'team-'",
+    ]
+
+
+def application(cluster: Cluster, ready: str, *topics: str) -> Application:
+    """One that reads and writes nothing, not opened yet."""
+    body = "import time; print('up'); time.sleep(60)"
+    return Application(Recipe(command=("python", "-c", body), ready=ready, topics=dict.fromkeys(topics, 1)), cluster)
+
+
+def test_an_application_may_have_a_topic_that_this_client_may_only_see(guarded: Cluster) -> None:
+    """It exists, so it need not be created, and is not deleted afterwards."""
+    make_topic(inside(guarded), "seen")
+    grant(guarded, Resource(kind="topic", name="seen"), Operation.DESCRIBE)
+    with application(guarded, "line:up", "seen").open() as opened:
+        assert opened.pid is not None
+    assert not Admin(inside(guarded).bootstrap_servers, inside(guarded).access).is_gone("seen")
+
+
+@pytest.mark.parametrize(
+    ("ready", "topics", "missing"),
+    [
+        ("line:up", ["hidden"], "WRITE and DESCRIBE on topic 'hidden'"),
+        ("group:unseen", [], "DESCRIBE on group 'unseen'"),
+    ],
+)
+def test_what_an_application_lacks_is_told_with_its_own_name(
+    ready: str, topics: list[str], missing: str, guarded: Cluster
+) -> None:
+    """Not as a fault of the application, which is not started."""
+    with pytest.raises(ClusterError, match=f"the cluster does not grant {missing} to user 'kafkaperf'; an admin"):
+        application(guarded, ready, *topics).open()

@@ -125,6 +125,17 @@ def test_idempotence_numbers_the_records_of_each_partition(broker: Cluster, load
     assert sum(following.values()) == ran.growth == 5000
 
 
+def test_an_idempotent_producer_goes_on_after_a_batch_that_is_refused(broker: Cluster, load: Load) -> None:
+    """Its sequence number is never used, so the later ones of the partition are out of order, but for a new epoch."""
+    fields: dict[str, Any] = {"topic_config": {"max.message.bytes": "1000"}, "compression": "lz4"}
+    ran = load(broker, rate=200, records=200, warmup=0, idempotence=True, record_size={"100 B": 9, "5 kB": 1}, **fields)
+
+    refused = ran.metrics["errors"]
+    assert 0 < refused < 100
+    assert ran.growth == sum(part.acknowledged for part in ran.produced) == 200 - refused
+    assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (0, 0)
+
+
 @pytest.mark.parametrize("kind", [BATCH, KEYED, RECORD], ids=["batch", "keyed", "record"])
 def test_a_commit_that_takes_long_is_not_the_generators_fault(
     behind: ProxiedBroker, load: Load, kind: dict[str, Any]

@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support import service
+from tests.support.orphans import becomes, ended, with_word
 from tests.support.project import INI, Project, inherited
 from tests.support.repository import git
 
@@ -29,6 +31,8 @@ def test_moved(kafka_app, kafka_perf):
     kafka_perf()
 """
 NODEID = "test_perf.py::test_moved"
+MAIN = "import sys; from pytest_kafkaperf.plugin.cli import main; sys.exit(main())"
+BISECT = [sys.executable, "-c", MAIN, "bisect"]
 
 
 def history(project: Project, *delays: str) -> None:
@@ -45,14 +49,8 @@ def history(project: Project, *delays: str) -> None:
 
 def bisect(project: Project, *arguments: str, attempts: int = 3) -> subprocess.CompletedProcess[str]:
     """Run the command in the project; repeat it if this machine was too busy for the load."""
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from pytest_kafkaperf.plugin.cli import main; sys.exit(main())",
-        "bisect",
-    ]
     ran = subprocess.run(
-        [*command, *arguments],
+        [*BISECT, *arguments],
         cwd=project.folder,
         env=inherited(),
         capture_output=True,
@@ -116,6 +114,24 @@ def test_commits_that_cannot_be_judged_are_skipped(project: Project) -> None:
     assert "Wait often ms" in ran.stdout
     assert "no commit can be named, because commits were skipped for the reasons above; it is one of " in ran.stderr
     assert git(project.folder, "log", "-1", "--format=%h %s") in ran.stderr
+
+
+def test_a_killed_search_leaves_no_process(project: Project) -> None:
+    """Neither the pytest that measures a commit, nor what that has started."""
+    history(project, "1", "1")
+    project.write("test_perf.py", TEST.replace('"1 s"', '"60 s"'))
+    command = [*BISECT, "main~1..", NODEID, "--kafka-cluster=local"]
+    with subprocess.Popen(command, cwd=project.folder, env=inherited(), stdout=subprocess.DEVNULL) as process:
+        started: list[int] = []
+
+        def has_load() -> bool:
+            children = psutil.Process(process.pid).children(recursive=True)
+            started[:] = [one.pid for one in children]
+            return bool(with_word(children, "spawn_main"))
+
+        assert becomes(has_load, timeout_s=60)
+        process.kill()
+    assert becomes(lambda: all(map(ended, started)), timeout_s=20)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import itertools
 import os
@@ -17,7 +16,7 @@ import pytest
 from pytest_kafkaperf.clusters import local
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from tests.support import service
-from tests.support.orphans import becomes, ended
+from tests.support.orphans import becomes, ended, with_word
 from tests.support.project import Project
 from tests.support.repository import git
 
@@ -117,6 +116,16 @@ def test_a_new_test_is_measured_alone_and_undecided(repository: Project) -> None
     assert {check["metric"]: check["outcome"] for check in test["checks"]}["errors"] == "PASSED"
 
 
+def test_a_test_that_needs_a_new_fixture_is_new(repository: Project) -> None:
+    """The reference has its own `conftest.py`, without the fixture; the same commit may add both."""
+    repository.write("conftest.py", "import pytest\n\n\n@pytest.fixture\ndef tenant():\n    return 'a'\n")
+    repository.test(TEST.replace("test_moved(", "test_moved(tenant, "))
+    run = repository.run("--kafka-reference=git:HEAD", "--kafka-rounds=2")
+    (test,) = run.report["tests"]
+    assert (test["verdict"], test["problems"]) == ("INCONCLUSIVE", []), run.out
+    assert any("lacks what it needs (fixture 'tenant' not found)" in note for note in test["notes"])
+
+
 @pytest.mark.parametrize(
     ("file", "text", "problem"),
     [
@@ -197,15 +206,6 @@ def test_a_reference_that_dies_under_load_is_one_clear_error(word: str, problem:
     assert problem in out, out
     assert "Traceback" not in out, out
     wait_for(lambda: not any(map(psutil.Process.is_running, children)))
-
-
-def with_word(processes: list[psutil.Process], word: str) -> list[psutil.Process]:
-    """Return those of the processes whose command line has this word; one that has just ended has none."""
-    found = []
-    for one in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            found += [one] if word in " ".join(one.cmdline()) else []
-    return found
 
 
 def wait_for(happens: Callable[[], bool]) -> None:

@@ -46,6 +46,18 @@ def test_any_object_with_the_method_is_a_cluster() -> None:
     assert cluster.probes() == {}
 
 
+def test_each_exporter_is_read_under_its_address_without_its_login() -> None:
+    """Several may be behind one gateway."""
+    urls = (
+        "http://me:a@b@h:1/metrics",
+        "http://gate/one/metrics?token=2",
+        "https://gate/two/metrics",
+        "http://[::1]:9/",
+    )
+    probes = Cluster(bootstrap_servers="h:9092", metrics_urls=urls).probes()
+    assert [*probes] == ["h:1", "gate/one", "gate/two", "[::1]:9/"]
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [

@@ -40,6 +40,16 @@ def test_the_error_that_ended_a_task_is_kept_with_its_text() -> None:
     assert notes.texts() == ["Task exception was never retrieved: ValueError('why')"]
 
 
+def test_the_cause_of_an_error_is_kept_with_it() -> None:
+    """aiokafka says that a connection was closed, and not that the broker asked for a certificate."""
+    error = ConnectionError("closed")
+    error.__cause__ = OSError("certificate required")
+    with Notes() as notes:
+        logging.getLogger("aiokafka").error("cannot connect: %s", error)
+    assert notes.texts() == ["cannot connect: closed (OSError: certificate required)"]
+    assert notes.causes == [error]
+
+
 def test_notes_are_few() -> None:
     """The first tell what happened; the rest follows from it."""
     with Notes() as notes:

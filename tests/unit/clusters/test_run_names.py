@@ -115,4 +115,4 @@ def test_a_run_removes_names_with_its_own_prefix_only() -> None:
         assert stale_groups([f"{each}-0" for each in names.values()], OVER + 2 * DAY, prefix) == [f"{name}-0"]
         assert (prefix_of(name), prefix_of(f"{name}-0")) == (prefix, prefix)
         assert retention(name, OVER)
-    assert prefix_of("orders") == "kafkaperf-"
+    assert prefix_of("orders") == "orders"

@@ -356,7 +356,7 @@ def test_units_have_the_names_that_reports_and_files_give_them() -> None:
 
 def test_a_ratio_that_is_no_change_is_written_without_a_sign() -> None:
     """Noise goes both ways."""
-    assert [format_percent(ratio) for ratio in (0.0, 0.0654, 1.5)] == ["0.0 %", "6.5 %", "150.0 %"]
+    assert [format_percent(ratio) for ratio in (0.0, 0.0654, 1.5)] == ["0 %", "6.5 %", "150 %"]
 
 
 @pytest.mark.parametrize(

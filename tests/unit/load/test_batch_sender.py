@@ -21,7 +21,7 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.load.aiokafka_hooks import Connection, adapt, submit
 from pytest_kafkaperf.load.batch_decoder import BatchedRecords
 from pytest_kafkaperf.load.batch_encoder import EncodedBatch, encode
-from pytest_kafkaperf.load.batch_sender import QueuedBatch
+from pytest_kafkaperf.load.batch_sender import Accumulator, QueuedBatch
 from pytest_kafkaperf.load.clients import make_producer
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.simulation import adapt_here
@@ -126,9 +126,18 @@ def queued(client: Any, partition: TopicPartition, number: int) -> asyncio.Futur
     return ended
 
 
+def in_queue(batch: EncodedBatch) -> QueuedBatch:
+    """The batch as one of the first partition's queue."""
+    return QueuedBatch(PARTITIONS[0], batch, 1.0, Accumulator(None, 1, 0, 1.0))
+
+
 def test_a_queued_batch_has_whatever_the_methods_of_aiokafkas_own_read() -> None:
     """It is made without the constructor of the class that it takes these methods from."""
-    batch = QueuedBatch(PARTITIONS[0], EncodedBatch(b"", 0, timestamp_ms=0), 1.0, set())
+
+    async def made() -> QueuedBatch:
+        return in_queue(EncodedBatch(b"", 0, timestamp_ms=0))
+
+    batch = asyncio.run(made())
     uncalled = {"append", "wait_drain", "remaining_linger"}
     inherited = [
         getattr(member, "fget", member)
@@ -200,7 +209,7 @@ def test_a_response_to_another_request_ends_the_connection() -> None:
         async with asyncio.timeout(20), connected(Broker(lambda *_: 0, confused=True)) as client:
             connection = client.client._conns[0, ConnectionGroup.DEFAULT]
             batch = EncodedBatch(b"", 0, timestamp_ms=0)
-            batches = {PARTITIONS[0]: QueuedBatch(PARTITIONS[0], batch, 1.0, set())}
+            batches = {PARTITIONS[0]: in_queue(batch)}
             with pytest.raises(KafkaConnectionError) as told:
                 await connection.produce(batches, acks=1, timeout_ms=1000)
             return str(told.value), connection.connected()

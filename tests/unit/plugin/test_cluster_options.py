@@ -106,7 +106,7 @@ def test_a_password_in_a_refused_client_config_is_not_shown(
         ),
         (
             "errors == 0",
-            ("--kafka-cluster=127.0.0.1:1", "-o", "kafka_log_dirs=/tmp/a"),
+            ("-o", "kafka_cluster=127.0.0.1:1", "-o", "kafka_log_dirs=/tmp/a"),
             "test_one: kafka_log_dirs is for --kafka-cluster=local only, and this run uses external brokers; use "
             "--kafka-cluster=local, or leave kafka_log_dirs out",
         ),

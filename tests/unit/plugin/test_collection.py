@@ -246,3 +246,16 @@ def test_late(request):
     _, out = run_pytest(tests)
     assert "request.getfixturevalue('kafka_perf') comes too late; make kafka_perf an argument of the test" in out
     assert "KeyError" not in out
+
+
+def test_a_parametrized_fixture_is_no_field_of_the_scenario(run_pytest: RunPytest) -> None:
+    """Only the test's own parameters are; many projects have a fixture `topic` or `payload`."""
+    status, out = run_pytest(
+        "@pytest.fixture(params=['json', 'avro'])\n"
+        "def payload(request):\n"
+        "    return request.param\n"
+        "def test_one(kafka_perf, payload): ...\n",
+        "--collect-only",
+    )
+    assert status == pytest.ExitCode.OK, out
+    assert "2 tests collected" in out

@@ -172,3 +172,22 @@ def test_a_prefix_that_no_topic_can_have_is_refused(prefix: str) -> None:
         f"kafka_topic_prefix = {prefix}: not the beginning of a topic name: 1 to 180 of the characters a-z, A-Z, 0-9, "
         "'.', '_' and '-', not beginning with '__'; for example team-a.perf-"
     )
+
+
+def test_the_command_line_sets_aside_what_belongs_to_other_values_of_the_ini_file() -> None:
+    """Nobody would know how to leave out an option that stands in a file."""
+
+    def read(line: dict[str, str], **ini: str | list[str]) -> Settings:
+        return read_settings(
+            line, {name.replace("_", "-"): one for name, one in ini.items()}, invocation_folder=HERE, root=HERE
+        )
+
+    beside: dict[str, str | list[str]] = {"reference": "local:4.0.0", "reference_config": ["num.io.threads=1"]}
+    assert read({}, **beside).reference_config == {"num.io.threads": "1"}
+    assert read({"update-baselines": "all"}, **beside).reference_config == {}
+    assert read({"reference": "k2:9092"}, **beside).reference_config == {}
+    theirs = {"cluster": "k1:9092", "client_config": "client.properties", "metrics_url": "http://k1:9404/metrics"}
+    mine = read({"cluster": "local"}, **theirs)
+    assert (mine.client_config, mine.metrics_urls) == (None, ())
+    assert read({"cluster": "k2:9092"}, **theirs).client_config == HERE / "client.properties"
+    assert read({"cluster": "k2:9092"}, cluster="local", log_dirs="/disk").log_dirs == ()

@@ -73,10 +73,25 @@ def test_a_command_may_contain_semicolons(run_pytest: RunPytest) -> None:
 def test_what_noise_may_explain_is_compared_side_by_side() -> None:
     """With the version that the baseline was measured on."""
     noisy = drawn_result("a.py::test_x", before=Behaviour(), now=Behaviour(p50_s=0.0025), limits=_LIMITS)
-    noisy = dataclasses.replace(noisy, verdict=Verdict.INCONCLUSIVE, options={})
+    checks = tuple(dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE) for check in noisy.checks)
+    noisy = dataclasses.replace(noisy, verdict=Verdict.INCONCLUSIVE, checks=checks, options={})
     assert undecided(noisy).endswith(
         "; compare side by side: pytest a.py::test_x --kafka-cluster=local --kafka-reference=local:4.2.1"
     )
 
 
 _LIMITS = ("produce.latency.p99 <= baseline + 20%",)
+
+
+def test_without_a_value_of_a_metric_a_baseline_is_no_remedy() -> None:
+    """An absolute threshold needs none."""
+    found = result("test_quiet", "recovery <= 10 s")
+    assert undecided(found) == (
+        "INCONCLUSIVE: recovery is missing in round 1 of 5; run it again: pytest "
+        "tests/perf/test_orders.py::test_quiet --kafka-cluster=local"
+    )
+
+
+def test_a_limit_that_nothing_can_meet_is_no_crash_without_a_round() -> None:
+    """The result is kept, with the reason why nothing was measured."""
+    assert [check.outcome for check in result("test_none", "errors < 0", measured=[]).checks] == [Verdict.INCONCLUSIVE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,12 @@ def test_a_summary_that_cannot_be_written_is_told_and_nothing_more(tmp_path: Pat
     full.write_bytes(b"x" * LIMIT_BYTES)
     assert append_summary(full, [], {}) == "cannot add to the job summary: 1,048,576 of 1,048,576 bytes are in use"
     assert append_summary(tmp_path, [], {}) == f"cannot write the job summary {tmp_path}: Is a directory"
+
+
+def test_a_note_on_a_test_that_passed_is_no_warning() -> None:
+    """Such as the time that a comparison took; each test would have one."""
+    quiet, loud = (result(name, notes=("took 134 s",)) for name in ("test_quiet", "test_loud"))
+    loud = dataclasses.replace(loud, warnings=("w",))
+    results = [quiet, loud]
+    (line,) = annotate(results, endings(results), root=ROOT, workspace=ROOT)
+    assert (title(line), line.rpartition("::")[2]) == ("test_orders.py::test_loud: MEASURED", "w")

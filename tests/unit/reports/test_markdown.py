@@ -40,7 +40,7 @@ EXPECTED = """\
 - local, Kafka 4.1.1; 5 rounds, 1 session
 - scenario: defaults
 
-| metric | median | rounds |
+| metric | value | rounds |
 | --- | --: | --- |
 | <code>produce.throughput</code> | 52.3k/s | 51.3k/s, 51.8k/s, 52.3k/s, 52.8k/s, 53.3k/s |
 | <code>produce.latency.p50</code> | 2.1 ms | 2.06 ms, 2.08 ms, 2.1 ms, 2.12 ms, 2.14 ms |
@@ -54,7 +54,7 @@ EXPECTED = """\
 - local, Kafka 4.1.1; 5 rounds, 1 session
 - scenario: defaults
 
-| metric | median | rounds |
+| metric | value | rounds |
 | --- | --: | --- |
 | <code>produce.throughput</code> | 52.3k/s | 51.3k/s, 51.8k/s, 52.3k/s, 52.8k/s, 53.3k/s |
 | <code>produce.latency.p50</code> | 2.1 ms | 2.06 ms, 2.08 ms, 2.1 ms, 2.12 ms, 2.14 ms |

@@ -19,7 +19,6 @@ def add(
         expression="produce.throughput >= baseline - 10%",
         metric="produce.throughput",
         observed=1.0,
-        limit="baseline - 10 %",
         limit_value=0.9,
         baseline=1.0,
         change=-0.3 if suspect else 0.0,

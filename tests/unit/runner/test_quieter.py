@@ -36,4 +36,4 @@ def test_noisy_sessions_of_started_brokers_get_an_advice(
     ]
     checks = judge(thresholds=case.thresholds, sessions=sessions, baseline=BaselineRounds(), confirm=True).checks
     (note,) = quieter_notes(case, checks) or [""]
-    assert note.startswith("the noise between sessions was up to 11") == advised
+    assert note.startswith("the noise between sessions was up to 12 %") == advised

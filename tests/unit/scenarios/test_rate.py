@@ -30,6 +30,7 @@ def step(rate: float, seconds: float | None = None) -> Segment:
         ("1k→50k records/s over 30 s", (RAMP,)),
         ("1k -> 50k/s over 30 s", (RAMP,)),
         ("1k/s -> 50k msg/s over 30 s", (RAMP,)),
+        ("1k -> 50k records/s over 30s, 5k records/s for 2m, 9k records/s", (RAMP, step(5000.0, 120.0), step(9000.0))),
         (" 1000  ->  50k  records/s  over  0.5 min ", (RAMP,)),
         ("100 -> 5000 kB/s over 30 s", (RAMP,)),
         ("100 kB/s -> 50k records/s over 30 s", (RAMP,)),

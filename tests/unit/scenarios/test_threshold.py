@@ -148,6 +148,7 @@ _FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
                 f"you mean '{_P99}', 'produce.latency.p95' or 'produce.latency.p90'?"
             ),
         ),
+        ("error_ratio <= 1", "invalid threshold 'error_ratio <= 1': '1' is 100%; write '1 %' or '100%'"),
         (f"{_P99} <= 5", f"invalid threshold '{_P99} <= 5': a time needs a unit: '5 ms' or '5 s'"),
         (
             f"{_P99} <= 5 MiB",
