@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
@@ -23,6 +24,14 @@ from tests.support.rounds import run_scenario, time_budget_of
 def test_brokers_start_anew_and_what_was_set_up_stays() -> None:
     """A quota that a fixture has set is part of the test: without, a regression would be cleared."""
     renew("docker")
+
+
+@pytest.mark.docker
+def test_the_login_is_made_anew_where_a_restart_forgets_it() -> None:
+    """A restart of a container empties the memory that holds its logs, and with them its SCRAM users."""
+    with provision(ClusterSpec(security="sasl_scram", low_noise=True, heap="300m"), target="docker") as cluster:
+        cluster.renew()
+        assert [*Admin(cluster.bootstrap_servers, cluster.access).broker_properties()] == [1]
 
 
 def test_all_of_several_brokers_come_back() -> None:
