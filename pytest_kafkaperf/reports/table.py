@@ -126,7 +126,7 @@ def how_of(result: Result) -> str:
     further = len(judged(result.sessions)) - 1
     if not result.checks and result.rounds and not result.problems:
         return "no threshold"
-    if lacks_baseline(result):
+    if result.verdict is Verdict.INCONCLUSIVE and lacks_baseline(result):
         return str(result.baseline.obstacle).partition("; ")[0]
     if result.reference is not None and result.rounds:
         return f"side by side, {counted(further + 1, 'session')}"

@@ -232,9 +232,9 @@ class Side:
             hasty = report is None or report.broken
             unended = context.abort_transactions(hasty=hasty) if assignments else None
             left_behind = context.delete_topic(hasty=hasty)
-            alone = report is None and assignments and self.cluster.fleet is None  # there is no round to add it to
-            for text in filter(None, (unended, left_behind) if alone else ()):
-                warn(text)
+            if report is None and assignments:  # there is no round to add it to
+                for text in filter(None, (unended, None if self.cluster.fleet else left_behind)):
+                    warn(text)
         self.broken = report.broken
         measured = _with_warning(fold(report, scenario), left_behind)
         return measured if unended is None else dataclasses.replace(measured, warnings=(*measured.warnings, unended))
