@@ -59,7 +59,8 @@ def read_settings(
     """
     given = _texts(command_line)
     set_aside = {name for a, b, _ in _EXCLUSIVE for name, by in ((a, b), (b, a)) if by in given}
-    set_aside |= {"reference-config"} if "reference" in {*given, *set_aside} else set()
+    other = _reference(given.get("reference"), invocation_folder)
+    set_aside |= {"reference-config"} if "reference" in set_aside or isinstance(other, Revision | External) else set()
     if "cluster" in given:
         is_external = isinstance(parse_target(given["cluster"]), External)
         set_aside |= {"log-dirs"} if is_external else {"client-config", "metrics-url"}

@@ -136,8 +136,7 @@ class Preflight:
         error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
         operations = granted(answer.groups[0][-1]) if error is kafka_errors.NoError else None
         needed = {Operation.READ, Operation.DELETE}
-        is_granted = operations is None or needed <= operations
-        if error is not kafka_errors.GroupAuthorizationFailedError and is_granted:
+        if error is not kafka_errors.GroupAuthorizationFailedError and (operations is None or needed <= operations):
             return []
         return [self._refused(needed, Resource(kind="group", name=prefix_of(group), prefixed=True))]
 

@@ -186,6 +186,8 @@ def test_the_command_line_sets_aside_what_belongs_to_other_values_of_the_ini_fil
     assert read({}, **beside).reference_config == {"num.io.threads": "1"}
     assert read({"update-baselines": "all"}, **beside).reference_config == {}
     assert read({"reference": "k2:9092"}, **beside).reference_config == {}
+    assert read({"reference": "git:main"}, **beside).reference_config == {}
+    assert read({"reference": "local:3.9.1"}, **beside).reference_config == {"num.io.threads": "1"}  # it fits
     theirs = {"cluster": "k1:9092", "client_config": "client.properties", "metrics_url": "http://k1:9404/metrics"}
     mine = read({"cluster": "local"}, **theirs)
     assert (mine.client_config, mine.metrics_urls) == (None, ())
