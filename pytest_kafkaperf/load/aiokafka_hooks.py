@@ -169,11 +169,6 @@ def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords])
     producer.MessageAccumulator = Accumulator if batches else message_accumulator.MessageAccumulator
 
 
-def allow_in_flight(producer: aiokafka.AIOKafkaProducer, in_flight: int) -> None:
-    """Set the in-flight limit per broker for a producer of explicit batches; call this before it starts."""
-    producer._sender.allow(in_flight)  # noqa: SLF001
-
-
 def submit(
     producer: aiokafka.AIOKafkaProducer, batch: EncodedBatch, partition: TopicPartition, on_ended: OnEnded
 ) -> None:

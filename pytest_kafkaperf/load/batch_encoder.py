@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 
-import aiokafka
 import google_crc32c
 from aiokafka import codec
 from aiokafka.record import default_records
@@ -94,17 +93,3 @@ def encode(
         end += appended.size
         ends.append(end)
     return bytes(builder.build())[-end:], ends
-
-
-def make_batch(
-    producer: aiokafka.AIOKafkaProducer, body: bytes | bytearray, count: int, *, timestamp_ms: int
-) -> EncodedBatch:
-    """Create a batch of encoded records with this producer's compression and transaction flag."""
-    transactions = producer._txn_manager  # noqa: SLF001
-    return EncodedBatch(
-        body,
-        count,
-        timestamp_ms=timestamp_ms,
-        codec=CODECS[producer._compression_type],  # noqa: SLF001
-        transactional=transactions is not None and transactions.transactional_id is not None,
-    )

@@ -84,14 +84,14 @@ class Sender(sender.Sender):  # type: ignore[misc]
             answer.add_done_callback(functools.partial(self._answered, node, batches))
 
     def _answered(self, node: int, batches: Batches, answer: asyncio.Future[Response]) -> None:
-        self._open.discard(answer)
         if not _is_success(answer):
+            self._open.discard(answer)
             self._hand_over(node, batches, answer)
             return
         for topic, outcomes in answer.result().topics:
             for partition, _, offset, *_ in outcomes:
                 batches[TopicPartition(topic, partition)].done(offset)
-        self._forget(node, batches)
+        self._forget(node, batches, answer)
 
     def _hand_over(self, node: int, batches: Batches, answer: asyncio.Future[Response] | None) -> None:
         """Have aiokafka send a request, or handle the answer to one: errors, backoff, and what is sent again."""
@@ -104,14 +104,11 @@ class Sender(sender.Sender):  # type: ignore[misc]
             )
         task = util.create_task(handler.do(node))
         self._open.add(task)
-        task.add_done_callback(functools.partial(self._handled, node, batches))
+        task.add_done_callback(functools.partial(self._forget, node, batches))
 
-    def _handled(self, node: int, batches: Batches, task: asyncio.Task[None]) -> None:
-        self._open.discard(task)
-        self._forget(node, batches)
-
-    def _forget(self, node: int, batches: Batches) -> None:
-        """Release the request's share of the limits."""
+    def _forget(self, node: int, batches: Batches, ended: asyncio.Future[Any]) -> None:
+        """Release the share of the limits of a request that has ended."""
+        self._open.discard(ended)
         self._in_flight.remove(node)
         for partition in batches:
             self._muted_partitions.remove(partition)
@@ -180,9 +177,6 @@ class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]
     def drain_ready(self) -> None:
         """Count an attempt to send the batch."""
         self._retry_count += 1
-
-    def reset_drain(self) -> None:
-        """Do nothing: nobody waits until the batch is sent."""
 
     def set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Set the identity and the first sequence number of an idempotent producer."""
@@ -278,9 +272,8 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
 
     def reenqueue(self, batch: Any) -> None:
         """Queue a failed batch again like aiokafka's own method, but keep the order of batches that failed together."""
-        super().reenqueue(batch)
+        self._pending_batches.discard(batch)
         queue = self._batches[batch.tp]
-        queue.popleft()
         later = (position for position, other in enumerate(queue) if other._ctime > batch._ctime)  # noqa: SLF001
         queue.insert(next(later, len(queue)), batch)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import aiokafka
 
-from pytest_kafkaperf.load.aiokafka_hooks import allow_in_flight
 from pytest_kafkaperf.scenarios.client_config import IN_FLIGHT
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
@@ -44,7 +43,7 @@ def make_producer(
         transactional_id=transactional_id if scenario.transaction_size else None,
     )
     if batches:
-        allow_in_flight(producer, in_flight)
+        producer._sender.allow(in_flight)  # noqa: SLF001 - it is `batch_sender.Sender`
     return producer
 
 

@@ -59,10 +59,9 @@ class Consumer:
         self._catches_up = scenario.catches_up
         self._reads_application = scenario.output_topic is not None
         self._backlog = scenario.backlog
+        self._reads_later = scenario.consume == "backlog"
         self._on_received = on_received
         self._client = client
-        self._series = Series()
-        self._timed = True
         self._last: dict[tuple[Any, int], int] = {}
         """Index of the last record, by partition and producer."""
 
@@ -77,10 +76,10 @@ class Consumer:
             return 0
         return len(assigned)
 
-    async def run(self, start_ns: int, series: Series, *, backlog: bool, drain_s: float) -> Consumed:
+    async def run(self, start_ns: int, series: Series, *, drain_s: float) -> Consumed:
         """Read until production is over and everything in the log has been read.
 
-        With a backlog, the consumer reads only the warm-up during production, and the rest from `drain_ns` of the
+        With `consume="backlog"`, it reads only the warm-up during production, and the rest from `drain_ns` of the
         counters on. Records that it has not read `drain_s` seconds after the end of production count as unread, unless
         reading still makes progress.
 
@@ -89,15 +88,14 @@ class Consumer:
 
         """
         self._series = series
-        self._timed = not backlog  # the age of a backlog is no latency
         try:
             if self._existing or self._catches_up:
                 await self._hold(start_ns if self._catches_up else None)
             while self._counters.drain_ns is None and not self._counters.stopped:
-                if backlog and now_ns() >= start_ns:
+                if self._reads_later and now_ns() >= start_ns:
                     await self._hold()
                 else:
-                    await self._poll(start_ns, backlog=backlog)
+                    await self._poll(start_ns, returns=self._reads_later)
             if self._reads_application:
                 await self._await_application(start_ns)
             elif not self._counters.stopped:
@@ -135,15 +133,16 @@ class Consumer:
             await self._poll(start_ns)  # another member may have counted a duplicate in place of a record still to come
 
     def _missing(self) -> int:
-        """Return the number of records written by all workers that the group has not received."""
-        return self._counters.total(Counter.VISIBLE) - self._counters.received()[self.report.group]
+        """Return the number of records, also of a backlog that it reads, which the group has not received."""
+        written = self._counters.total(Counter.VISIBLE) + (self._backlog if self._catches_up else 0)
+        return written - self._counters.received()[self.report.group]
 
     async def _drain(self, start_ns: int, drain_s: float) -> None:
         # End offsets leave out what followers lack, and what follows an open transaction, also of other applications.
         deadline = time.monotonic() + _QUIET_S
         while self._missing() > 0 and time.monotonic() < deadline and not self._counters.stopped:
             await self._poll(start_ns)
-        ends = await self._end_offsets()
+        ends = {} if self._counters.stopped else await self._end_offsets()
         fewest = left = sum(ends.values())  # an upper bound until positions are known
         deadline = time.monotonic() + drain_s
         with contextlib.suppress(TimeoutError):
@@ -157,15 +156,15 @@ class Consumer:
         # On a topic that others write to, unread records may be theirs.
         self.report.unread = left if self._filter is None else 0
 
-    async def _poll(self, start_ns: int, *, backlog: bool = False) -> None:
-        """Receive records; if a poll of a backlog ends in the window, put its records back for the drain."""
+    async def _poll(self, start_ns: int, *, returns: bool = False) -> None:
+        """Receive records; with `returns`, put those of a poll that ends in the window back for the drain."""
         try:
             async with asyncio.timeout(_REBALANCE_S):
                 fetched = await self._client.getmany(timeout_ms=_POLL_MS)
         except TimeoutError:
             return
         received_ns = now_ns()
-        if backlog and received_ns >= start_ns:
+        if returns and received_ns >= start_ns:
             for partition, batches in fetched.items():
                 self._client.seek(partition, batches[0].offset)
             return
@@ -204,7 +203,7 @@ class Consumer:
             created_ms = [ms for one in batches if one.source for ms in one.source.created_ms(one.offset, since_ms)]
             ages_ns = received_ns + ahead_ns - np.array(created_ms, dtype=np.int64) * 1_000_000
             report.latency.record(np.maximum(ages_ns, 0))
-        if self._timed:
+        if not self._reads_later:  # the age of a backlog is no latency
             report.latency.record(latencies_since(measured, received_ns))
             shown = measured if self._catches_up else dues
             self._series.record(shown, latencies_since(shown, received_ns))

@@ -37,6 +37,8 @@ NO_NONCE: Nonce = (0, 0)
 
 _MAX_POOL_BYTES = 32 << 20
 """Memory limit of the values, and of the templates, that a worker keeps; it keeps at least one of each."""
+_OBJECT_BYTES = 48
+"""Memory of a value beyond its bytes: that of a Python object, and a place in a list."""
 
 _TEMPLATES = 64
 """Number of full batches for which a worker makes values if all have one size."""
@@ -219,8 +221,8 @@ def _values(scenario: Scenario, source: random.Random) -> Sequence[bytes]:
             make = source.randbytes
     if len(scenario.record_sizes) == 1:
         (size,) = scenario.record_sizes
-        pool_bytes = min(_TEMPLATES * scenario.batch_size, _MAX_POOL_BYTES)
-        return [make(size) for _ in range(max(1, pool_bytes // size))]
+        most = min(_TEMPLATES * scenario.batch_size // size, _MAX_POOL_BYTES // (size + _OBJECT_BYTES))
+        return [make(size) for _ in range(max(1, most))]
     values, left_bytes = [], _MAX_POOL_BYTES
     for size, share in scenario.record_sizes.items():  # large values repeat if memory is short
         count = max(1, round(share * _DECK))

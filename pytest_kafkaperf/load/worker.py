@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.client.connection import Notes, close
 from pytest_kafkaperf.core.errors import LoadError
@@ -33,6 +34,8 @@ from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, Worke
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
+_LEADERS_TIMEOUT_S = 5
+"""Time limit of the connections to the leaders; a broker that does not answer shows in the figures."""
 DRAIN_TIMEOUT_S = 30
 """Time limit for reading what is left after production, and for sending the last records of the window."""
 _CONNECT_TIMEOUT_S = 20
@@ -150,7 +153,13 @@ class LoadWorker:
 
     async def _start_writer(self, client: Any) -> None:
         await client.start()
-        await client.partitions_for(self._assignment.topic)
+        topic, cluster = self._assignment.topic, client.client.cluster
+        partitions = [TopicPartition(topic, number) for number in await client.partitions_for(topic)]
+        # Until there is a connection, later batches may overtake the first ones (`batch_sender.Sender._post`).
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEADERS_TIMEOUT_S):
+                for leader in {cluster.leader_for_partition(partition) for partition in partitions} - {None, -1}:
+                    await client.client.ready(leader)
 
     def _producer(self, number: int, client: Any, payload: Payload) -> Producer:
         scenario = self._scenario
@@ -187,7 +196,7 @@ class LoadWorker:
         self._notes.clear()
         length_s = self._scenario.warmup + (window_s(self._scenario) or 0)
         report.produce_series, report.consume_series = Series.of(length_s, start_ns), Series.of(length_s, start_ns)
-        watch = asyncio.ensure_future(self._watch(counters, start_ns, meter))
+        watch = asyncio.ensure_future(self._watch(report.produce_series, counters, start_ns, meter))
         try:
             await _gather([self._produce(report, start_ns, meter), self._consume(report, start_ns)])
             if not self._producers:
@@ -217,12 +226,8 @@ class LoadWorker:
         self._publish(Counter.STATE, WorkerState.PRODUCED)
 
     async def _consume(self, report: WorkerReport, start_ns: int) -> None:
-        backlog = self._scenario.consume == "backlog"
         report.consumed = await _gather(
-            [
-                consumer.run(start_ns, report.consume_series, backlog=backlog, drain_s=DRAIN_TIMEOUT_S)
-                for consumer in self._consumers
-            ]
+            [consumer.run(start_ns, report.consume_series, drain_s=DRAIN_TIMEOUT_S) for consumer in self._consumers]
         )
 
     async def _until_all_are_done(self, counters: SharedCounters) -> None:
@@ -245,14 +250,15 @@ class LoadWorker:
             else records_of_producer(scenario.records, number, scenario.producers),
         )
 
-    async def _watch(self, counters: SharedCounters, start_ns: int, meter: _Meter) -> None:
+    async def _watch(self, produced: Series, counters: SharedCounters, start_ns: int, meter: _Meter) -> None:
         """Publish progress; end the load when the controller stops it or its time is up."""
         last_ns = start_ns + round(longest_s(self._scenario) * NS_PER_S)
         measuring, second = False, 0
         while True:
             self._publish_sent()
-            if second != (second := (now_ns() - start_ns) // NS_PER_S):  # once a second; takes about 0.1 ms
-                latency = merged([producer.ledger.report.latency for producer in self._producers])
+            # Once a second. The producers' own histograms are much larger, and merging them would delay the load.
+            if second != (second := (now_ns() - start_ns) // NS_PER_S):
+                latency = merged([one for interval, one in produced.latencies.items() if interval >= 0])
                 self._publish(Counter.P99_NS, round(latency.quantile_s(0.99) * NS_PER_S) if latency.total else 0)
             if not measuring and now_ns() >= start_ns:
                 meter.start()

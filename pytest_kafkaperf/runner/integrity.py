@@ -43,7 +43,7 @@ def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before
     if scenario.topic is not None:
         return _audit_shared_topic(report, context, pool, before)
     try:
-        after = _settled_ends(admin, topic, before, report.expected_growth())
+        after = settled_ends(admin, topic, before, report.expected_growth())
     except ClusterError as error:
         if isinstance(error, TopicGoneError):
             return _without_topic(topic, report)
@@ -113,7 +113,7 @@ def _audit_shared_topic(
 ) -> LoadReport:
     """Audit a log that other clients may write to, so that its growth says nothing about a round's records.
 
-    The audit is repeated until followers had time to copy missing records, as in `_settled_ends`.
+    The audit is repeated until followers had time to copy missing records, as in `settled_ends`.
     """
     if report.start_ns is None:
         return report
@@ -131,8 +131,8 @@ def _audit_shared_topic(
         time.sleep(_REPLICATION_TICK_S)
 
 
-def _settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
-    """Return the end offsets of a topic by partition, after waiting for followers.
+def settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
+    """Return the end offsets of a topic by partition, after waiting for followers to have the expected records.
 
     With acks=1 the leader acknowledges a record before its followers have it, and an end offset counts only records
     that followers have, too.

@@ -12,7 +12,7 @@ import dataclasses
 import datetime
 import functools
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.clusters.application import Application
@@ -33,7 +33,7 @@ from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, group_drain_s, longest
 from pytest_kafkaperf.runner.actions import Action, ActionTimer
 from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
 from pytest_kafkaperf.runner.context import RoundContext
-from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, verified
+from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, settled_ends, verified
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.observers import BrokerObserver, GroupObserver, ProgressObserver, TopicObserver, observing
 from pytest_kafkaperf.runner.round import Round
@@ -77,7 +77,7 @@ class Side:
 
         Names of topics, groups and transactional ids begin with `prefix`.
         """
-        self._prefix = prefix
+        self.prefix = prefix
         self.cluster = cluster
         self.scenario = scenario
         """With the partitions and replicas of an existing topic, once started."""
@@ -111,7 +111,7 @@ class Side:
         self._read_partitions = preflight.read_partitions(self.scenario)
         loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
         loads += sides  # for all slices of a warm-up: one that reaches a time limit is the last
-        self._run = run_name(_latest_end(self.scenario, loads), secrets.token_bytes(SUFFIX_BYTES), self._prefix)
+        self._run = run_name(_latest_end(self.scenario, loads), secrets.token_bytes(SUFFIX_BYTES), self.prefix)
         self._label, self._loads, self._checked, self.rounds, self.broken = label, 0, set(), [], False
         ended = False
         try:
@@ -197,7 +197,7 @@ class Side:
         )
         progress = functools.partial(self._on_progress, self._label, len(self.rounds) + 1)
         if scenario.backlog and scenario.topic is not None:
-            actions = [*(Action(0.0, application.start) for application in self._applications), *actions]
+            actions = [*(Action(0.0, one.start, text=f"the start of {one}") for one in self._applications), *actions]
         observers = [
             TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
             BrokerObserver(self.cluster, self._applications),
@@ -212,9 +212,10 @@ class Side:
             if first:
                 context.preflight()
             with observing(observers) as follow:
-                if scenario.backlog:
-                    self._write_backlog(workers, context, ProgressObserver(progress, step="backlog").follow)
                 before = self._admin.end_offsets(context.topic, scenario.partitions)
+                if scenario.backlog:
+                    written = self._write_backlog(workers, context, ProgressObserver(progress, step="backlog").follow)
+                    before = settled_ends(self._admin, context.topic, before, written)
                 counters = workers.pool.counters(groups=scenario.consumer_groups)
                 assignments = context.assignments(workers.shares, counters)
                 report = workers.pool.run(assignments, counters, check=self.cluster.check, progress=follow)
@@ -247,10 +248,13 @@ class Side:
             return error if str(lost) in str(error) else lost
         return error
 
-    def _write_backlog(self, workers: Workers, context: RoundContext, progress: Callable[[Progress], None]) -> None:
+    def _write_backlog(
+        self, workers: Workers, context: RoundContext, progress: Callable[[Progress], None]
+    ) -> Mapping[int, int]:
         """Write the backlog to the load's topic, while the applications that read it are stopped.
 
-        It is a field of the scenario, because each round needs it again and a baseline is of it.
+        Returns the number of its records by partition. The backlog is a field of the scenario, because each round needs
+        it again and a baseline is of it.
 
         Raises:
             ClusterError: it could not be written.
@@ -268,6 +272,7 @@ class Side:
         if report.problems or (failed := sum(part.failed + part.missing for part in report.produced)):
             reason = report.problems[0] if report.problems else f"{failed} records failed"
             raise ClusterError(f"the backlog of {scenario.backlog} records could not be written: {reason}")
+        return report.expected_growth()
 
     def _delete_groups(self, *, hasty: bool) -> None:
         """Delete the consumer groups of all loads; a failure is a warning of the last round."""
@@ -288,7 +293,7 @@ def running(sides: Sequence[Side], allocation: WorkerAllocation, *, label: str =
 
     Raises:
         ClusterError: a side could not be started.
-        LoadError: the Dask scheduler cannot be reached.
+        LoadError: another version of aiokafka is installed.
 
     """
     check_aiokafka()

@@ -74,8 +74,16 @@ def run_share(share: Share, samples: bytes | None) -> WorkerReport:
 
 
 async def send(scheduler: Any, handler: str, **message: Any) -> Any:
-    """Send a message to the scheduler's message handler, and return its answer."""
-    return await getattr(scheduler, handler)(**message)
+    """Send a message to the scheduler's message handler, and return its answer.
+
+    Raises:
+        LoadError: the scheduler does not know the handler any more.
+
+    """
+    answer = await getattr(scheduler, handler)(**message)
+    if answer is None:
+        raise LoadError("the Dask scheduler has restarted, or has lost its client")
+    return answer
 
 
 async def read_clock_by(scheduler: Any, handler: str) -> Clock:
@@ -144,7 +152,7 @@ class _Host:
     def read_clock(self) -> Clock | None:
         """Compare this machine's clock with the scheduler's; return None if that fails."""
         worker = self._dask_worker
-        with contextlib.suppress(OSError, TimeoutError):
+        with contextlib.suppress(OSError, TimeoutError, LoadError):
             found: Clock = sync(worker.loop, read_clock, self._share.handler, worker, callback_timeout=SILENT_S)
             return found
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,13 +156,14 @@ class Producer(ABC):
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 
-    async def _change(self) -> None:
-        """Wait until a batch has ended or the round is abandoned."""
+    def _change(self) -> asyncio.Future[None]:
+        """Return a future that is done when the next batch has ended, from this call on, or the round is abandoned."""
         if self._changed is None or self._changed.done():
             self._changed = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._changed)
+        return asyncio.shield(self._changed)
 
     async def _all_settled(self) -> None:
+        """Wait until the outcome of each record is known; the open transaction ends then."""
         while self.ledger.outstanding and not self._abandoned:
             await self._change()
 
@@ -175,9 +176,9 @@ class Producer(ABC):
         self.ledger.close()
 
 
-async def first_of(*coroutines: Coroutine[Any, Any, object]) -> None:
-    """Run coroutines until one ends, cancel the others, and raise an error of any."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+async def first_of(*awaitables: Awaitable[object]) -> None:
+    """Wait until one of them ends, cancel the others, and raise an error of any."""
+    tasks = [asyncio.ensure_future(each) for each in awaitables]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -218,7 +219,7 @@ class Transactions:
         if self._left is None:
             try:
                 await self.client.begin_transaction()
-            except KafkaError as error:
+            except (AssertionError, KafkaError) as error:  # as in `_end`
                 raise LoadError(f"a transaction could not begin: {error!r}") from None
             self._left = self.size
             self.begun_ns = now_ns()
@@ -247,7 +248,7 @@ class Transactions:
         commit = not (self.ledger.must_abort or self._is_to_abort(self._number))
         try:
             await (self.client.commit_transaction() if commit else self.client.abort_transaction())
-        except KafkaError as error:
+        except (AssertionError, KafkaError) as error:  # aiokafka asserts that no fatal error came before
             raise LoadError(f"a transaction could not be {'committed' if commit else 'aborted'}: {error!r}") from None
         self.ledger.end_transaction(now_ns(), committed=commit)
         self.ledger.ending = False

@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.aiokafka_hooks import submit
-from pytest_kafkaperf.load.batch_encoder import make_batch
+from pytest_kafkaperf.load.batch_encoder import CODECS, EncodedBatch
 from pytest_kafkaperf.load.clients import batches_in_flight
 from pytest_kafkaperf.load.clock import Timer, now_ns
 from pytest_kafkaperf.load.payload import Int64s, Stamp, Template
@@ -107,11 +107,12 @@ class BatchProducer(Producer):
         """
         template, count = self._template, indexes.size
         self._advance(count)
-        made = make_batch(
-            self._client,
+        made = EncodedBatch(
             self._stamp.body(template, indexes=indexes, dues_ns=now if dues_ns is None else dues_ns, keys=keys),
             count,
             timestamp_ms=time.time_ns() // 1_000_000,
+            codec=CODECS[self._scenario.compression],
+            transactional=self._transactions is not None,
         )
         batch = Batch(
             partition=partition,

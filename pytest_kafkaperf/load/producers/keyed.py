@@ -7,6 +7,7 @@ holds up the others only when too many records have gathered, like a full `buffe
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -240,8 +241,7 @@ class KeySource:
         self._random = np.random.default_rng((seed, producer))
         self._shares: npt.NDArray[np.float64] | None = None
         if keys.kind == "zipf":
-            weights = np.arange(1, self._count + 1, dtype=np.float64) ** -(keys.exponent or 1.0)
-            self._shares = np.cumsum(weights / weights.sum())
+            self._shares = shares_of(self._count, keys.exponent or 1.0)
 
     def next(self, indexes: Int64s) -> Int64s:
         """Return the next keys, shape of `indexes`; sequential keys count over all producers."""
@@ -251,6 +251,13 @@ class KeySource:
             return self._random.integers(0, self._count, size=indexes.size)
         drawn = np.searchsorted(self._shares, self._random.random(indexes.size), side="right")
         return np.minimum(drawn, self._count - 1)  # rounding may leave the last share below 1
+
+
+@functools.lru_cache(maxsize=1)  # up to 8 MB, for all producers of a process
+def shares_of(count: int, exponent: float) -> npt.NDArray[np.float64]:
+    """Return the cumulated shares of Zipf-distributed keys, shape `(count,)`."""
+    weights = np.arange(1, count + 1, dtype=np.float64) ** -exponent
+    return np.cumsum(weights / weights.sum())
 
 
 def partitions_of(keys: Int64s, partitions: int) -> Int64s:

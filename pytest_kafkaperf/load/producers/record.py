@@ -113,6 +113,12 @@ class RecordProducer(Producer):
         future.add_done_callback(lambda ended: self._sent(batch, ended))
         return batch
 
+    async def _all_settled(self) -> None:
+        """Send what lingers in the client first if a transaction ends then, as the commit of an application does."""
+        if self._transactions is not None:
+            self._flushing = asyncio.ensure_future(self._client._message_accumulator.flush_for_commit())  # noqa: SLF001
+        await super()._all_settled()
+
     def _sent(self, batch: Batch, future: asyncio.Future[Any]) -> None:
         if future.cancelled():
             return  # the event loop is closing; the ledger has counted the batch

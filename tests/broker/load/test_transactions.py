@@ -204,3 +204,11 @@ def test_transactions_that_could_not_be_aborted_are_named(
         r"ids (kafkaperf-\S+-1)-0, \1-1: could not abort open transactions on 127\.0\.0\.1:\d+: .+",
         text,
     )
+
+
+def test_a_commit_sends_the_records_that_linger(broker: Cluster, load: Load) -> None:
+    """As that of an application, which commits as soon as it has sent all of them."""
+    fields = RECORD | {"rate": 100, "duration": "2 s", "warmup": "200 ms", "linger": "500 ms"}
+    ran = load(broker, transaction_size=10, **fields)
+    assert ran.faults == []
+    assert ran.metrics["produce.latency.p50"] < 0.3  # the tenth record comes 90 ms after the first

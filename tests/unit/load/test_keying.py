@@ -12,7 +12,7 @@ from aiokafka.partitioner import DefaultPartitioner, murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.producers.keyed import KeySource, partitions_of
+from pytest_kafkaperf.load.producers.keyed import KeySource, partitions_of, shares_of
 from pytest_kafkaperf.scenarios.records import parse_keys
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES
 
@@ -111,3 +111,9 @@ def test_sequential_keys_are_unique_over_all_producers(producers: int, warmup: i
 
     assert sorted(tally) == list(range(-warmup * producers, count * producers))
     assert set(tally.values()) == {1}
+
+
+def test_producers_of_a_process_share_the_table_of_zipf_keys() -> None:
+    """That of a million keys has 8 MB, and there may be hundreds of producers."""
+    assert shares_of(1000, 1.0) is shares_of(1000, 1.0)
+    assert shares_of(1000, 2.0)[0] > shares_of(1000, 1.0)[0]

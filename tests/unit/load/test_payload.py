@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import gzip
 import struct
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -201,6 +202,12 @@ def test_every_value_has_the_asked_size(record_size: int) -> None:
 
     assert {len(value) for value in payload.values} == {record_size} == {payload.largest}
     assert {len(value) for value in values_of(payload)} == {record_size}
+
+
+def test_small_values_take_a_bounded_memory() -> None:
+    """Each is an object of Python, which takes more than its bytes."""
+    values = payload_of(record_size=10, batch_size=MIB).values
+    assert sum(map(sys.getsizeof, values)) + sys.getsizeof(values) <= 40 * MIB
 
 
 def test_the_same_seed_makes_the_same_records_and_another_does_not() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.signals import interrupt_blocked
 from pytest_kafkaperf.load.controller import WorkerPool
-from pytest_kafkaperf.load.processes import without_main
+from pytest_kafkaperf.load.processes import Processes, without_main
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.shared_counters import Counter
 from pytest_kafkaperf.load.worker import longest_s, records_of_producer, settle_timeout_s
@@ -25,6 +25,9 @@ from tests.support.orphans import becomes, ended
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pytest_kafkaperf.load.audit import AuditTask
+    from pytest_kafkaperf.load.messages import Audit
 
 
 def test_the_main_module_is_back_afterwards() -> None:
@@ -173,3 +176,14 @@ def test_records_are_shared_out_to_the_last(records: int, producers: int) -> Non
     assert sum(shares) == records
     assert shares == sorted(shares, reverse=True)
     assert shares[0] - shares[-1] <= 1
+
+
+def test_an_audit_that_ends_by_any_error_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a lack of memory: the figures of the round are there all the same."""
+
+    def audit(_: Processes, task: AuditTask) -> Audit:
+        raise MemoryError(*task.failed)
+
+    monkeypatch.setattr(Processes, "audit", audit)
+    with WorkerPool(1) as pool:
+        assert pool.audit(UNREADABLE) == "the audit did not finish (MemoryError)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import Any
 
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clients import batches_in_flight
-from pytest_kafkaperf.load.producers.keyed import KeySource
+from pytest_kafkaperf.load.payload import Payload
+from pytest_kafkaperf.load.producers.base import first_of
+from pytest_kafkaperf.load.producers.keyed import KeyedProducer, KeySource
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.load.worker import records_of_producer
 from pytest_kafkaperf.scenarios.records import parse_keys
@@ -422,3 +425,19 @@ def test_any_load_accounts_for_each_record(
     if give_up_s is None and not failing:
         assert (report.missing, report.failed) == (0, 0)
     assert simulation.told[0::2] == ["begin"] * -(-len(simulation.told) // 2)
+
+
+def test_an_answer_that_comes_before_the_producer_sleeps_wakes_it() -> None:
+    """The answer may be the next thing that the event loop does: a partition would wait for the next one in vain."""
+
+    scenario = Scenario.of(KEYED)
+    payload = Payload(scenario, seed=1)
+
+    async def run() -> None:
+        one = KeyedProducer(
+            client=None, scenario=scenario, number=0, topic="t", payload=payload, seed=1, on_visible=lambda _: None
+        )
+        asyncio.get_running_loop().call_soon(one.abandon)
+        await first_of(asyncio.sleep(60), one._change())  # noqa: SLF001 - an order that no simulation makes
+
+    asyncio.run(asyncio.wait_for(run(), 5))

@@ -60,7 +60,7 @@ def test_records_of_an_application_take_two_bits(tmp_path: Path) -> None:
             on_received=lambda: counters.write(0, Counter.RECEIVED, consumer.report.total),
         )
         start_ns, before = now_ns(), psutil.Process().memory_info().rss
-        found = asyncio.run(consumer.run(start_ns - 10**9, Series(start_ns), backlog=False, drain_s=1))
+        found = asyncio.run(consumer.run(start_ns - 10**9, Series(start_ns), drain_s=1))
         grown = psutil.Process().memory_info().rss - before
 
     assert grown < MOST_BYTES

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.dask.sync import BEGIN_S, SILENT_S, SyncState
+from pytest_kafkaperf.load.dask.task import send
 
 LEFT = "was lost: killed, out of memory, or cut off from the scheduler"
 SILENT = "did not answer for 8 s: its machine or the network is down"
@@ -53,3 +60,14 @@ def test_who_never_begins_has_other_work() -> None:
     state.share(0, "x", 5, [10], now_s=BEGIN_S)
     assert state.control([1], now_s=BEGIN_S)["lost"] == []
     assert state.control([1], now_s=BEGIN_S + 0.1)["lost"] == [(1, BUSY)]
+
+
+def test_a_scheduler_that_does_not_know_the_controller_any_more_is_a_load_error() -> None:
+    """One that has started again, or has lost the connection: Dask's answer to an unknown message is None."""
+
+    async def unknown(**_: object) -> None:
+        """As Dask does."""
+
+    scheduler = SimpleNamespace(kafkaperf=unknown)
+    with pytest.raises(LoadError, match="^the Dask scheduler has restarted, or has lost its client$"):
+        asyncio.run(send(scheduler, "kafkaperf", do="clock"))

@@ -281,3 +281,20 @@ def test_a_transaction_that_cannot_go_on_ends_the_load_with_the_reason(
     with pytest.raises(LoadError) as raised:
         asyncio.run(run())
     assert str(raised.value).startswith(text)
+
+
+def test_a_client_that_has_failed_for_good_is_a_load_error() -> None:
+    """aiokafka asserts that the transaction can still end."""
+
+    class Failed(Client):
+        async def abort_transaction(self) -> None:
+            raise AssertionError("Invalid state transition")
+
+    bench = Bench(client=Failed())
+
+    async def run() -> None:
+        await bench.send(4, error=RequestTimedOutError())
+        await bench.transactions.end()
+
+    with pytest.raises(LoadError, match="^a transaction could not be aborted: AssertionError"):
+        asyncio.run(run())
