@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_kafkaperf.core.metrics import PROCESS_METRICS
+from pytest_kafkaperf.core.metrics import PROCESS_METRICS, metric
 from pytest_kafkaperf.core.units import Unit, format_quantity, short_change
 from pytest_kafkaperf.runner.result import Result, judged
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -58,7 +58,7 @@ def bottleneck(result: Result) -> str | None:
         return None
     failed = [each.metric for each in result.checks if each.outcome.fails and each.metric not in PROCESS_METRICS]
     for way, observed in ((OUTPUT, scenario.output_topic is not None), (GROUP, bool(scenario.group))):
-        names = [name for name in failed if observed and name.startswith(way.families)]
+        names = [name for name in failed if observed and name.startswith(way.families) and not metric(name).is_own]
         if not names:
             continue
         parts = [name.removeprefix(f"{way.latency}.") for name in names if name.startswith(way.latency)]
@@ -66,12 +66,11 @@ def bottleneck(result: Result) -> str | None:
         before = [one.metrics for session in sessions for one in session.reference or ()]
         if not before and result.baseline_sessions:
             before = [one for session in result.baseline.sessions for one in session]
-        now = dict(_medians([one.metrics for session in sessions for one in session.rounds]))
-        if way is OUTPUT and way.throughput in now:
-            now[way.throughput] /= scenario.consumer_groups  # each group receives everything
+        after = [one.metrics for session in sessions for one in session.rounds]
+        now, earlier = (_medians(rounds, scenario.consumer_groups) for rounds in (after, before))
         rate = None if isinstance(scenario.rate, tuple) else scenario.rate
         relative = result.verdict is Verdict.REGRESSED
-        return deduced(way, parts[0] if parts else "p50", now, _medians(before), rate=rate, relative=relative)
+        return deduced(way, parts[0] if parts else "p50", now, earlier, rate=rate, relative=relative)
     return None
 
 
@@ -121,10 +120,11 @@ def _slowdown(now: Figures, before: Figures, latency: str, throughput: str) -> t
     return slower, f"{name} {short_change(change)}"
 
 
-def _medians(rounds: Sequence[Figures]) -> Figures:
-    """Return the median of each metric that all rounds have."""
+def _medians(rounds: Sequence[Figures], groups: int) -> Figures:
+    """Return the median of each metric that all rounds have; each consumer group receives all records."""
     names = set.intersection(*map(set, rounds)) if rounds else set()
-    return {name: statistics.median(one[name] for one in rounds) for name in names}
+    shares = {OUTPUT.throughput: 1 / groups}
+    return {name: shares.get(name, 1.0) * statistics.median(one[name] for one in rounds) for name in names}
 
 
 def _shown(value: float, unit: Unit = Unit.RECORD_RATE) -> str:

@@ -16,7 +16,7 @@ from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, ju
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.validity import resolution_problems
-from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated, holds
+from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
@@ -147,17 +147,19 @@ class CaseJudge:
         if self._settings.calibrate is None or case.is_smoke_test or problems_of(sessions):
             return {}, []
         tolerances: dict[str, float] = {}
+        notes = []
         for threshold in case.thresholds:
             if threshold.relative is not None:
                 name, tolerance = threshold.metric.name, threshold.relative.log_tolerance
                 tolerances[name] = min(tolerance, tolerances.get(name, tolerance))
+            if isinstance(threshold.limit, Extreme):
+                notes.append(f"{threshold.expression}: the calibration is of its part relative to the baseline alone")
         measured = [session.measured.rounds for session in judged(sessions)]
         alpha = ALPHA / max(1, count_gated(case.thresholds))
         way: Confirmation = "beside" if self.alone is None else "fresh"
         found: dict[str, Calibrated] = {}
-        notes = []
         for name, tolerance in tolerances.items():
-            if flaw := no_ratio(CATALOGUE[name], measured):
+            if flaw := no_ratio(CATALOGUE[name], measured, of=""):
                 notes.append(f"not calibrated: {flaw}")
                 continue
             values = [logs(CATALOGUE[name], rounds) for rounds in measured]
@@ -190,30 +192,28 @@ class CaseJudge:
         return dataclasses.replace(judgement, verdict=verdict, checks=(*judgement.checks, check), unsettled=False)
 
     def _judge_thresholds(self, sessions: Sequence[MeasuredSession], *, final: bool) -> Judgement:
-        confirm, update = self._settings.confirm, self._settings.update
+        update = self._settings.update
         evaluate = functools.partial(self._judged, sessions, final=final)
         if self._settings.calibrate is not None:
-            return evaluate(Verdict.NOT_JUDGED, confirm=False)
+            return evaluate(Verdict.NOT_JUDGED)
         if update == "all" or (update == "new" and not self.baseline.stored):
-            judgement = evaluate(Verdict.ACCEPTED, confirm=confirm)
+            judgement = evaluate(Verdict.ACCEPTED)
             if not judgement.verdict.fails:
                 return judgement
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
-        judgement = evaluate(None, confirm=confirm)
+        judgement = evaluate(None)
         if update == "append" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
             doubts = tuple(one.reason for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE)
-            accepted = evaluate(Verdict.ACCEPTED, confirm=confirm)  # what it adds to the baseline decides later
+            accepted = evaluate(Verdict.ACCEPTED)  # what it adds to the baseline decides later
             return dataclasses.replace(accepted, warnings=(*judgement.warnings, *doubts))
         return judgement
 
-    def _judged(
-        self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, confirm: bool, final: bool
-    ) -> Judgement:
+    def _judged(self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, final: bool) -> Judgement:
         return judge(
             thresholds=self._case.thresholds,
             sessions=[session.measured for session in judged(sessions)],
             baseline=self.baseline,
-            confirm=confirm,
+            confirm=self._settings.confirm,
             problems=problems_of(sessions),
             at_least=at_least(sessions),
             ungated=ungated,

@@ -157,8 +157,8 @@ def _numbered(sessions: Sequence[MeasuredSession], *, counting: bool) -> list[tu
 
 
 def at_least(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
-    """Return the names of the metrics that are only lower bounds in some round."""
-    rounds = [one for session in judged(sessions) for one in session.all_rounds]
+    """Return the names of the metrics that are only lower bounds in some round of the test, not of its reference."""
+    rounds = [one for session in judged(sessions) for one in session.rounds]
     return tuple(dict.fromkeys(name for one in rounds for name in one.at_least))
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, centre_of, change_of, exceeds, value_of
-from pytest_kafkaperf.verdict.dates import compare
+from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, value_of
+from pytest_kafkaperf.verdict.dates import compare, level_of
 from pytest_kafkaperf.verdict.sequential import differences_of, look
 
 ALPHA = 0.01
@@ -70,8 +70,8 @@ def _beside(subject: Metric, sessions: Sequence[Measured], alpha: float) -> Advi
     evidence = look(differences, tolerance=math.log1p(LEAST_CHANGE), alpha=alpha)
     if evidence.decision not in ("regressed", "improved"):
         return None
-    centre = centre_of(subject, [session.reference or () for session in sessions])
-    return None if centre is None else _found(subject, centre, evidence.mean)
+    known = level_of(subject, BaselineRounds(sessions=tuple(tuple(session.reference or ()) for session in sessions)))
+    return None if known is None else _found(subject, known.level, evidence.mean)
 
 
 def _change(subject: Metric, sessions: Sequence[Measured], baseline: BaselineRounds, alpha: float) -> Advice | None:

@@ -85,21 +85,12 @@ def value_of(subject: Metric, level: float) -> float:
     return float(f"{math.exp(min(sign_of(subject) * level, _MOST_SHIFT)):.12g}")
 
 
-def no_ratio(subject: Metric, sessions: Sequence[Rounds]) -> str | None:
-    """Explain that the sessions of a baseline allow no ratio; return None if they do."""
+def no_ratio(subject: Metric, sessions: Sequence[Rounds], *, of: str = "the baseline's ") -> str | None:
+    """Explain that the sessions of a baseline, or of other origin, allow no ratio; return None if they do."""
     if subject.can_be_zero:
         return _ZERO.format(subject.name)
-    for number, session in enumerate(sessions, 1):
-        if problem := flaw_of(subject, session, ratio=True, of=f" of the baseline's session {number}"):
-            return problem
-    return None
-
-
-def centre_of(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
-    """Return the mean of the sessions' medians, on the log scale; None if there are no ratios."""
-    if not sessions or no_ratio(subject, sessions):
-        return None
-    return statistics.fmean(statistics.median(logs(subject, rounds)) for rounds in sessions)
+    named = ((session, f" of {of}session {number}") for number, session in enumerate(sessions, 1))
+    return next(filter(None, (flaw_of(subject, session, ratio=True, of=name) for session, name in named)), None)
 
 
 def flaw_of(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "") -> str | None:

@@ -27,7 +27,7 @@ from pytest_kafkaperf.scenarios.threshold import (
     limit_value,
 )
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, Rounds, centre_of, change_of, exceeds, flaw_of, value_of
+from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, exceeds, flaw_of, value_of
 from pytest_kafkaperf.verdict.dates import compare, level_of
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import POWER, Confirmation, detectable_change, detectable_shift
@@ -90,7 +90,7 @@ def judge(
             if not one.unsettled
             else _evaluate(one.threshold, sessions[1:], baseline, ungated=None, stage="fresh", gated=number)
             if rebuilt is None
-            else _beside(one, sessions[1:], baseline, rebuilt, gated=number, final=final)
+            else _beside(one, sessions, baseline, rebuilt, gated=number, final=final)
             for one in found
         ]
     violated = [one for one in found if one.check.outcome is Verdict.VIOLATED]
@@ -148,27 +148,26 @@ def worst(outcomes: Sequence[Verdict]) -> Verdict:
 
 
 def _beside(
-    suspect: _Result, pairs: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int, final: bool
+    first: _Result, sessions: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int, final: bool
 ) -> _Result:
-    """Evaluate a suspect again, by the sessions beside the baseline's brokers alone."""
-    threshold = suspect.threshold
+    """Evaluate a suspect of the first session again, by the others beside the baseline's brokers alone."""
+    threshold = first.threshold
     if threshold.relative is None:
-        return suspect
+        return first
     judged = threshold
     if isinstance(threshold.limit, Extreme) and not threshold.limit.takes_one(threshold.operator):
         judged = dataclasses.replace(threshold, limit=threshold.relative)  # the first session has met the other part
-    result = _evaluate_pairs(judged, pairs, ungated=None, gated=gated, final=final)
-    before, check = suspect.check, result.check
-    known = result.unsettled and rebuilt.slower_machine is not None
+    result = _evaluate_pairs(judged, sessions[1:], ungated=None, gated=gated, final=final)
+    before, check = first.check, result.check
+    known = check.outcome is Verdict.INCONCLUSIVE and rebuilt.slower_machine is not None
     early = known and any(not exceeds(each.mean, each.tolerance) for each in check.sessions)
-    references = [session.reference or () for session in pairs]
     finding, warning = judge_suspect(
         Finding(outcome=check.outcome, reason=check.reason, unsettled=result.unsettled),
         threshold.metric,
         before.change,
         rebuilt,
         early=early,
-        machine=machine_change(threshold.metric, references, baseline, threshold.relative.log_tolerance),
+        machine=machine_change(threshold.metric, sessions, baseline, threshold.relative.log_tolerance),
     )
     check = dataclasses.replace(check, outcome=finding.outcome, reason=finding.reason, rerun=True)
     return _Result(threshold=threshold, check=check, unsettled=finding.unsettled, warning=warning)
@@ -244,9 +243,7 @@ def _evaluate_pairs(
         finding = _ungated(subject, rounds, ungated)
     elif relative is not None:
         finding = judge_look(relative, subject, known)
-    references = [session.reference or () for session in sessions]
-    centre = centre_of(subject, references)
-    level = level_of(subject, BaselineRounds(sessions=tuple(map(tuple, references))))
+    level = level_of(subject, BaselineRounds(sessions=tuple(tuple(session.reference or ()) for session in sessions)))
     least = None
     if relative is not None and isinstance(known, Look) and known.deviation is not None:
         least = detectable(known.deviation, tolerance=tolerance, alpha=alpha, power=POWER)
@@ -254,14 +251,14 @@ def _evaluate_pairs(
         threshold,
         rounds,
         _combined(threshold, rounds, finding, open_until_settled=not final),
-        known=None if centre is None else value_of(subject, centre),
+        known=None if level is None else value_of(subject, level.level),
         detectable=detectable_change(threshold, rounds, level, least),
     )
-    if isinstance(known, str) or centre is None:
+    if isinstance(known, str) or level is None:
         return result
     check = dataclasses.replace(
         result.check,
-        observed=result.check.observed if relative is None else value_of(subject, centre + known.mean),
+        observed=result.check.observed if relative is None else value_of(subject, level.level + known.mean),
         change=change_of(subject, known.mean),
         interval=_interval(subject, known.interval),
         sessions=() if relative is None else tuple(looks),

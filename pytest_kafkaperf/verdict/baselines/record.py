@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from pytest_kafkaperf.core.environment import differences
 from pytest_kafkaperf.core.errors import BaselineError, shortened
 from pytest_kafkaperf.core.text import MAX_PROBLEM
 from pytest_kafkaperf.scenarios.fields import NewerSchemaError, explain, format_field, parse_model
@@ -177,6 +178,8 @@ class BaselineRounds:
     """Date of each session, in ISO 8601; empty if all have the same."""
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     """Fingerprint of the newest session; empty if unknown."""
+    mixed: tuple[str, ...] = ()
+    """Differences between the environments of earlier sessions and of the newest one."""
     commit: str | None = None
     """Commit of the newest session, if known."""
     obstacle: str | None = None
@@ -202,11 +205,12 @@ def comparable_rounds(record: BaselineRecord, scenario: Mapping[str, Any]) -> Ba
         return BaselineRounds(
             obstacle=f"the scenario differs from the baseline's ({'; '.join(changes)}); {HOW_TO_MAKE}"
         )
-    sessions = tuple(session.rounds for session in record.sessions)
+    sessions, newest = tuple(session.rounds for session in record.sessions), record.sessions[-1].fingerprint
     return BaselineRounds(
         sessions=sessions,
         dates=tuple(session.date for session in record.sessions),
-        fingerprint=record.sessions[-1].fingerprint,
+        fingerprint=newest,
+        mixed=tuple(dict.fromkeys(one for each in record.sessions for one in differences(each.fingerprint, newest))),
         commit=record.sessions[-1].commit,
         imported=record.imported.tool if record.imported else None,
     )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.metrics import declare
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.runner.bottleneck import GROUP, OUTPUT, Way, bottleneck, deduced
 from pytest_kafkaperf.runner.result import MeasuredSession, Result
@@ -200,3 +201,27 @@ def test_the_failure_message_says_it() -> None:
         result = ran(limit, scenario=THROUGH, **BEHIND)
         message = failure_of(dataclasses.replace(result, deduced=bottleneck(result)), strict=False)
         assert f"; output 38/s of 200/s, lag 601{OF_APP}" in " ".join(str(message).split())
+
+
+def test_each_group_reads_all_records_before_and_now() -> None:
+    """Their throughput is of all groups together."""
+    two = THROUGH | {"consumer_groups": 2}
+    both = {"consume.throughput": 2 * CALM["consume.throughput"]}
+    slow = CALM | both | {"e2e.latency.p50": 0.033}
+    found = result(
+        "test_orders",
+        "e2e.latency.p50 <= baseline + 20%",
+        measured=[slow] * 5,
+        baseline=[CALM | both] * 5,
+        scenario=Scenario.of(two),
+    )
+    assert bottleneck(found) == f"produce.latency.p50 unchanged; e2e.latency.p50 +50 %{OF_APP}"
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_nothing_is_said_of_a_metric_that_the_test_records() -> None:
+    """Nobody but the test knows what it means."""
+    declare("app.cache.hits", unit="ratio", better="higher")
+    scenario = {"topic": "in", "group": "orders", "rate": 200}
+    slow = ran("app.cache.hits >= 90 %", scenario=scenario, **GROUP_BEHIND, **{"app.cache.hits": 0.5})
+    assert bottleneck(slow) is None

@@ -22,6 +22,7 @@ from pytest_kafkaperf.runner.capacity import (
     Try,
     find_capacity,
 )
+from pytest_kafkaperf.runner.result import MeasuredSession, at_least
 from pytest_kafkaperf.runner.round import Round, StepOutcome
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
@@ -302,3 +303,11 @@ def test_a_step_that_other_programs_have_disturbed_counts_for_nothing_unless_it_
     found = searched(measure)
     assert found.metrics["capacity"] == pytest.approx(expected, rel=0.03)
     assert sum(step.outcome is StepOutcome.DISTURBED for step in found.steps) == 8
+
+
+def test_a_lower_bound_of_the_reference_is_none_of_the_test() -> None:
+    """The reference held the highest rate, and the test did not: its own capacity is known."""
+    bound = Round(metrics={"capacity": 2000.0}, at_least=("capacity",))
+    exact = Round(metrics={"capacity": 1000.0})
+    assert at_least([MeasuredSession(created="", rounds=(exact,), reference=(bound,))]) == ()
+    assert at_least([MeasuredSession(created="", rounds=(bound,), reference=(exact,))]) == ("capacity",)

@@ -110,3 +110,9 @@ def test_uncommitted_changes_alone_do_not_count() -> None:
     """Baselines that were just written and staged make a tree dirty; the brokers never saw them."""
     known = baseline(OURS.fingerprint, commit="a" * 40)
     assert common_changes(known, OURS, f"{'a' * 40}-dirty") == ()
+
+
+def test_other_brokers_in_earlier_sessions_of_the_baseline_are_told() -> None:
+    """The brokers are those of its newest session, and its level is that of all."""
+    known = baseline(OURS.fingerprint, mixed=("kafka: 4.0.0 -> 4.1.0", "kernel: 6.1 -> 6.8"))
+    assert common_changes(known, OURS, None) == ("kafka: 4.0.0 -> 4.1.0 (between sessions of the baseline)",)

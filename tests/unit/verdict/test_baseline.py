@@ -510,7 +510,10 @@ def test_the_newest_session_tells_where_figures_come_from(tmp_path: Path) -> Non
     later = _record(created="2025-02-01T12:00:00+00:00", fingerprint={"kafka": "4.2.0"})
     store.save(grown(_record(), later))
     assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
-        sessions=(_ROUNDS, _ROUNDS), dates=("2025-01-31", "2025-02-01"), fingerprint={"kafka": "4.2.0"}
+        sessions=(_ROUNDS, _ROUNDS),
+        dates=("2025-01-31", "2025-02-01"),
+        fingerprint={"kafka": "4.2.0"},
+        mixed=("kafka: 4.1.0 -> 4.2.0",),
     )
 
 

@@ -87,6 +87,21 @@ def test_a_disturbance_that_is_over_leaves_no_warning() -> None:
     assert (judgement.verdict, judgement.warnings) == (Verdict.PASSED, ())
 
 
+def test_short_rounds_on_shared_cores_do_not_show_how_slow_the_machine_is() -> None:
+    """Both sides are slower there than alone, so the figure is that of the first session."""
+    judgement = judged(0.7, *equal(0.4))
+    assert judgement.warnings == (
+        "the machine differs: produce.throughput is -30.0 % against the stored baseline on both sides today; Kafka is "
+        "unchanged",
+    )
+
+
+def test_a_suspect_that_was_cleared_early_stays_cleared_when_no_session_is_left() -> None:
+    """The last look decides for the suspects that are still open."""
+    pairs = [(0.69, 0.7), *((0.7 * level, 0.7) for level in (0.7, 1.1, 0.75, 1.2) * 7)]
+    assert judged(0.7, *pairs[:28], slower_machine="test_b").verdict is Verdict.PASSED
+
+
 def test_a_limit_of_two_parts_is_confirmed_by_the_part_that_made_the_suspect() -> None:
     """Shorter rounds may be below the other part, which the first session has met; that is no reason to pass."""
     both = f"{RATE} >= max(baseline - 10%, 650k records/s)"
