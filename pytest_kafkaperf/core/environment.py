@@ -143,10 +143,8 @@ def commit_change(before: str | None, now: str | None) -> tuple[str, ...]:
 
 def _importance(name: str) -> tuple[int, int, str]:
     head = name.partition(".")[0]
-    for rank, names in enumerate(_IMPORTANCE):
-        if head in names:
-            return rank, names.index(head), name
-    return _OTHER_FACTS, 0, name
+    ranks = ((rank, names.index(head), name) for rank, names in enumerate(_IMPORTANCE) if head in names)
+    return next(ranks, (_OTHER_FACTS, 0, name))
 
 
 def _slug(text: str) -> str:

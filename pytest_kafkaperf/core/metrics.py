@@ -90,10 +90,10 @@ def _request_times(kind: str, requests: str) -> list[Metric]:
 
 _RATE, _BYTES = Unit.RECORD_RATE, Unit.BYTE_RATE
 _METRICS = (
-    _higher("produce.throughput", _RATE, "records due in the window and acknowledged, divided by the window's length"),
-    _higher("produce.bandwidth", _BYTES, "key and value bytes of these records, divided by the window's length"),
+    _higher("produce.throughput", _RATE, "acknowledged records of the window, divided by the time until the last one"),
+    _higher("produce.bandwidth", _BYTES, "key and value bytes of these records, divided by the same time"),
     *_latencies("produce.latency", "from the due time (closed loop: from the append) to the acknowledgement"),
-    *_latencies("produce.delay", "actual send time minus due time"),
+    *_latencies("produce.delay", "from the time at which a batch is full or has lingered to its send"),
     _higher(
         "consume.throughput",
         _RATE,

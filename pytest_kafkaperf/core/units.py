@@ -278,10 +278,8 @@ def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
     *larger, (base, _) = steps.items()
     if value == 0:
         return f"0 {'s' if 's' in steps else base}"
-    for name, scale in larger:
-        if _reaches(value, scale, digits):
-            return f"{_digits(value / scale, digits)} {name}"
-    return f"{_digits(value / steps[base], digits)} {base}"
+    name, scale = next((one for one in larger if _reaches(value, one[1], digits)), (base, steps[base]))
+    return f"{_digits(value / scale, digits)} {name}"
 
 
 def _counted(value: float, digits: int) -> str:

@@ -43,6 +43,8 @@ class Collection:
         """Nodeids of deselected tests, and of files and classes that could not be collected."""
         self.cases: dict[str, Case] = {}
         """The perf tests, by nodeid."""
+        self.marks: dict[str, list[pytest.Mark]] = {}
+        """The markers of each of them."""
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Record deselected tests."""
@@ -59,12 +61,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     declare(parser)
 
 
-def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
     """Allow a path after the update option, which argparse would otherwise read as the option's value."""
     early_config.stash[ARGUMENTS] = args
     for position, argument in enumerate(args):
         if argument == UPDATE_OPTION:
             args[position] = f"{UPDATE_OPTION}=all"
+            # pytest has parsed these before, and loads the conftest.py of such a path next.
+            early_config.known_args_namespace.file_or_dir = parser.parse_known_args(args).file_or_dir
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -94,6 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept, cases = read_cases(changed, _settings(config))
     items[:] = [item for item in items if item not in changed or item in kept]
     collection.cases |= cases
+    collection.marks = {item.nodeid: marks_of(item) for item in items if item.nodeid in collection.cases}
 
 
 @pytest.hookimpl(tryfirst=True)

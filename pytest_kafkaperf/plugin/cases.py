@@ -109,9 +109,7 @@ def _misspelt(item: pytest.Item) -> list[str]:
 
 def _taken_by(item: pytest.Item) -> str | None:
     """Tell which code of the user's uses the cluster itself: the test or one of its fixtures; None if none does."""
-    info = getattr(item, "_fixtureinfo", None)
-    if info is None:
-        return "its fixtures are not known"
+    info = item._fixtureinfo  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
     if "kafka_cluster" in info.argnames:
         return "the test takes kafka_cluster"
     for name, found in sorted(info.name2fixturedefs.items()):

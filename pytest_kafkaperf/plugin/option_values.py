@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pytest_kafkaperf.clusters.client.run_names import LEGAL_PREFIX
-from pytest_kafkaperf.clusters.target import External, Target, parse_target
+from pytest_kafkaperf.clusters.target import Docker, External, Target, parse_target
 from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
 from pytest_kafkaperf.core.units import parse_time
@@ -62,8 +62,9 @@ def read_settings(
     other = _reference(given.get("reference"), invocation_folder)
     set_aside |= {"reference-config"} if "reference" in set_aside or isinstance(other, Revision | External) else set()
     if "cluster" in given:
-        is_external = isinstance(parse_target(given["cluster"]), External)
-        set_aside |= {"log-dirs"} if is_external else {"client-config", "metrics-url"}
+        target = parse_target(given["cluster"])
+        set_aside |= set() if isinstance(target, External) else {"client-config", "metrics-url"}
+        set_aside |= {"log-dirs"} if isinstance(target, External | Docker) else set()
     written = {name: text for name, text in _texts(ini).items() if text and name not in set_aside}
     values = {**written, **given}
 

@@ -80,8 +80,8 @@ class PeerSide:
         self._channel = Channel(socket.socket(fileno=int(os.environ.pop(SOCKET))))
         self._origins = [Path(each) for each in os.environ.pop(ORIGIN).split(os.pathsep)]
         self._interpreter = os.environ.pop(INTERPRETER)
-        self._problems: list[str] = []
-        """Errors of the collection."""
+        self._problems: dict[str, str] = {}
+        """Errors of the collection, by nodeid of a folder, file or class."""
         self._texts: list[str] = []
         """Reasons of the running test's failures."""
         self._running = 0
@@ -96,7 +96,7 @@ class PeerSide:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep the errors of the collection."""
         if report.failed:
-            self._problems.append(report.longreprtext[-_MAX_TEXT:])
+            self._problems[report.nodeid] = report.longreprtext[-_MAX_TEXT:]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the reason why a test ended."""
@@ -107,9 +107,7 @@ class PeerSide:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the tests that the other side asks for, until it ends the connection."""
         items = {item.nodeid: item for item in session.items}
-        self._channel.send(
-            protocol=PROTOCOL, packages=packages(), collected=[*items], problems="\n".join(self._problems)
-        )
+        self._channel.send(protocol=PROTOCOL, packages=packages(), collected=[*items], problems=self._problems)
         following = None
         while (message := self._channel.receive()) is not None:
             if message["do"] != "run":  # after the test has ended by itself
@@ -138,6 +136,8 @@ class PeerSide:
             UsageError: this side's code is the other one's.
 
         """
+        if not self._running:  # another plugin repeats the test
+            pytest.skip("the other side has measured it before")
         self._refuse_overlap(applications)
         side = _Side(cluster, actions, applications)
         number, self._running = self._running, 0
@@ -231,9 +231,8 @@ class _Side:
             case "renew", []:
                 self._cluster.renew()
             case "act", [number]:
-                value: object = self._actions[number].do()
-                value = float(value) if isinstance(value, Real) else value if value is None else str(value)
-                return value if self._actions[number].metric is not None else None
+                value = self._actions[number].do()
+                return float(value) if isinstance(value, Real) else None if value is None else str(value)
             case "application", [name, method] if method in _METHODS:
                 getattr(self._applications[name], method)()
             case _:

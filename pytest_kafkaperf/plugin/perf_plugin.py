@@ -18,7 +18,7 @@ from pytest_kafkaperf.core.signals import ignored_interrupt, without_interrupt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.plugin import ARGUMENTS, PEER, Collection, has_thresholds, takes_perf
-from pytest_kafkaperf.plugin.cases import read_item
+from pytest_kafkaperf.plugin.cases import marks_of, read_item
 from pytest_kafkaperf.plugin.console import print_table
 from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
@@ -38,6 +38,9 @@ from pytest_kafkaperf.scenarios.threshold import count_gated
 if TYPE_CHECKING:
     from pytest_kafkaperf.plugin.peer_side import PeerSide
 
+_LATE_MARKER = "markers are read at collection, so one that is added later would not count; put it on the test"
+_COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+"""Statuses of a run that has collected all tests."""
 _MAX_REASON = 2000
 """Maximum length, in characters, of the reason of a failure in reports."""
 
@@ -204,7 +207,9 @@ class PerfPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Fail a test that has thresholds but does not use `kafka_perf`."""
+        """Fail a test that has thresholds but does not use `kafka_perf`, or whose fixtures have added a marker."""
+        if marks_of(item) != self._collection.marks.get(item.nodeid, marks_of(item)):
+            pytest.fail(_LATE_MARKER, pytrace=False)
         yield
         if item.nodeid not in self._measuring and has_thresholds(item):
             pytest.fail(
@@ -329,10 +334,11 @@ class PerfPlugin:
                 # Relative to the invocation folder, unlike nodeids. The file of a module's name is unknown.
                 path = os.path.normpath(config.invocation_params.dir / file_of(argument))
                 not_run.update([item.nodeid for item in session.items if str(item.path) == path] or nodeids)
-        if session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
+        broken = session.exitstatus not in _COMPLETE  # perhaps in the collection
+        if broken or session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
             not_run |= nodeids
-        partial = {file_of(nodeid) for nodeid in not_run}
-        perf.prune(collected=nodeids, files={file_of(nodeid) for nodeid in nodeids} - partial, whole=not partial)
+        partial, files = ({file_of(nodeid) for nodeid in each} for each in (not_run, nodeids))
+        perf.prune(collected=nodeids, files=files - partial, whole=not broken and not partial)
 
 
 def _ending_of(item: pytest.Item, report: pytest.TestReport, previous: Ending | None) -> Ending | None:

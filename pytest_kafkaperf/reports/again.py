@@ -63,7 +63,7 @@ def _remedy(result: Result) -> tuple[str, ...]:
     is_cut = result.partial or not result.rounds
     if is_cut or not _has_undecided_change(result):  # such as an absolute threshold on a metric that a round lacks
         return ("give it more time", "--kafka-time-budget=1h") if is_cut else ("run it again",)
-    started, noisy = result.cluster.provider != "external", "low-noise" not in result.options
+    started, noisy = result.cluster.provider != "external", "low noise" not in result.cluster.fingerprint
     if result.reference is not None:
         calmer = ("reduce the noise", "--kafka-low-noise")
         return calmer if started and noisy else ("space the sessions out", "-o", "kafka_session_gap=1m")

@@ -35,12 +35,14 @@ class Action:
     do: Callable[[], object]
     metric: str | None = None
     """Metric whose value it returns at the end of the round, whatever its time; None if it runs at its time."""
+    text: str | None = None
+    """Description of an action that is the plugin's own; None if it is the test's."""
 
     def __str__(self) -> str:
-        """Return the call as the test wrote it, for errors."""
+        """Return the call as the test wrote it, or what is done, for errors."""
         if self.metric is not None:
             return f"kafka_perf.record({self.metric!r})"
-        return f"kafka_perf.at({format_quantity(self.at_s, Unit.SECONDS)!r})"
+        return self.text or f"kafka_perf.at({format_quantity(self.at_s, Unit.SECONDS)!r})"
 
 
 def planned(at: object, do: Callable[[], object], *, duration_s: float | None) -> Action:

@@ -40,6 +40,8 @@ _USUAL_S = 2.0
 """Duration of the rounds of a test that does not declare it."""
 _SHORT_WARMUP_S = 0.3
 """Longest load before such a round."""
+_OPTION = {"ini": "kafka_{}", "command line": "--kafka-{}"}
+"""Form in which users write a field of the scenario there."""
 _RECORDS_BEYOND = 50
 """Records beyond a quantile that make its noise small against other noise."""
 
@@ -258,14 +260,15 @@ def _scenario(
 ) -> tuple[Scenario, dict[str, str]]:
     fields = merge(*(values for _, values in levels))
     if fields.get("producers") == 0:  # it reads all that there is, so that the usual duration is not for it
-        options = ("ini", "command line")
         levels = [
-            (source, {name: value for name, value in values.items() if name != "duration" or source not in options})
+            (source, {name: value for name, value in values.items() if name != "duration" or source not in _OPTION})
             for source, values in levels
         ]
         fields = merge(*(values for _, values in levels))
-    scenario = _with_samples(Scenario.of(fields, where=where, names=names), folder, where)
-    return scenario, {name: source for source, values in levels for name in values if name in fields}
+    sources = {name: source for source, values in levels for name in values if name in fields}
+    options = {name: _OPTION[source].format(name) for name, source in sources.items() if source in _OPTION}
+    scenario = _with_samples(Scenario.of(fields, where=where, names={**names, **options}), folder, where)
+    return scenario, sources
 
 
 def _timed(scenario: Scenario, sources: Mapping[str, str], thresholds: Sequence[Threshold]) -> Scenario:

@@ -77,8 +77,8 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
     if revision.folder is not None:
         if not revision.folder.is_dir():
             raise UsageError(f"{_OPTION}={revision}: there is no folder {revision.folder}")
-        if not shutil.which(python := revision.python or sys.executable):
-            raise UsageError(f"{_OPTION}={revision}: there is no program {python}; name a Python interpreter")
+        if (python := shutil.which(revision.python or sys.executable)) is None:
+            raise UsageError(f"{_OPTION}={revision}: there is no program {revision.python}; name a Python interpreter")
         yield Checkout(root=revision.folder.resolve(), python=python, commit=current_commit(revision.folder))
         return
     top = Path(git(root, "rev-parse", "--show-toplevel", problem=f"{_OPTION}={revision}: {root} is in no git checkout"))
@@ -184,7 +184,8 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
         made_of = f"{commit}\n{top}\n{setup}\n{sys.executable}\n{sys.version}\n{sorted(packages().items())}"
         key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
         lock = FileLock(cache / f"{key}.lock", timeout=0)
-        with contextlib.suppress(Timeout, OSError):  # another run uses it, or the cache cannot be written
+        # Another run uses it, or the cache cannot be written, or has no locks.
+        with contextlib.suppress(Timeout, OSError, NotImplementedError):
             cache.mkdir(parents=True, exist_ok=True)
             lock.acquire()
     if lock is None or not lock.is_locked:
@@ -199,9 +200,10 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
         folder = cache / key
         folder.mkdir(exist_ok=True)
         os.utime(folder)
-        for old in sorted(filter(Path.is_dir, cache.iterdir()), key=lambda path: -path.stat().st_mtime)[_KEPT:]:
-            with contextlib.suppress(Timeout), FileLock(old.with_suffix(".lock"), timeout=0):
-                shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another run removes old ones, too
+            for old in sorted(filter(Path.is_dir, cache.iterdir()), key=lambda path: -path.stat().st_mtime)[_KEPT:]:
+                with contextlib.suppress(Timeout), FileLock(old.with_suffix(".lock"), timeout=0):
+                    shutil.rmtree(old, ignore_errors=True)
         yield folder
     finally:
         lock.release()
@@ -222,11 +224,11 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
         return str(python)
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        venv.create(folder, with_pip=True)
+        venv.create(folder, with_pip=True, symlinks=os.name != "nt")
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError(f"{_SETUP}: no virtual environment could be made with {sys.executable}: {error}") from None
     variables = {"base": str(folder), "platbase": str(folder)}
-    packages = Path(sysconfig.get_path("purelib", vars=variables))
+    packages = Path(sysconfig.get_path("purelib", "venv", vars=variables))
     own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(pytest_kafkaperf.__path__[0]).parent)}
     (packages / _PATHS).write_text("".join(f"{path}\n" for path in sorted(own)), encoding="utf-8")
     shown = discreet(setup, login="LOGIN@")

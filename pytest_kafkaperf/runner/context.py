@@ -99,12 +99,9 @@ class RoundContext:
 
         """
         cluster = self.cluster
-        Preflight(cluster.bootstrap_servers, cluster.access).check(
-            self.scenario,
-            self.topic,
-            f"{self.name}-0",
-            guarded=self.scenario.topic is not None or cluster.provider == "external" or cluster.access != Access(),
-        )
+        guarded = self.scenario.topic is not None or cluster.provider == "external" or cluster.access != Access()
+        preflight = Preflight(cluster.bootstrap_servers, cluster.access)
+        preflight.check(self.scenario, self.topic, f"{self.name}-0", guarded=guarded)
 
     def assignments(self, shares: WorkerShares, counters: SharedCounters) -> Sequence[Assignment]:
         """Return the part of each worker, in the order of `shares`."""

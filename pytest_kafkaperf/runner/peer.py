@@ -208,7 +208,8 @@ class Peer:
 
         """
         if self._running is None or self._running[0] != nodeid:
-            said = self.hello()["problems"]
+            problems = self.hello()["problems"].items()
+            said = "\n".join(text for at, text in problems if at == "." or nodeid.startswith((f"{at}/", f"{at}::")))
             why = f"{self._name}, could not collect the test: {said}"
             raise NewTestError(why if said else f"the test is new: {self._name}, lacks it")
         if self._test is None:
@@ -224,9 +225,7 @@ class Peer:
     def stop(self) -> None:
         """Have the peer end its test, while this side's fixtures are torn down."""
         if self._running is not None:
-            with contextlib.suppress(ClusterError):  # the next test says that it has ended
-                self._stopping = self._send("stop")
-            self._running = None
+            self._stopping, self._running = self._send("stop"), None
 
     def call(self, do: str, *arguments: object, timeout_s: float = _READY_TIMEOUT_S) -> Any:
         """Have the peer do something, and return its result.
@@ -338,6 +337,8 @@ class Peer:
         except (EOFError, FutureTimeoutError) as error:
             log = log_excerpt(self._process.log_tail())
             how = "has ended" if isinstance(error, EOFError) else f"{what} within {timeout_s:.0f} s"
+            if timeout_s >= _HELLO_TIMEOUT_S:
+                self._channel.close()  # it hangs, and no later test has to wait for it again
             raise ClusterLostError(f"{self._name} {how}; {log}") from None
 
     def _read(self) -> None:

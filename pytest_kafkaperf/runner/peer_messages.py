@@ -18,7 +18,7 @@ from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.monitoring import probes
 from pytest_kafkaperf.clusters.spec import Cluster
 
-PROTOCOL = 1
+PROTOCOL = 2
 SOCKET = "KAFKAPERF_PEER_SOCKET"
 """Variable with the number of the peer's socket."""
 ORIGIN = "KAFKAPERF_PEER_ORIGIN"

@@ -249,11 +249,8 @@ attributes `key`, `value` and `headers` (names and bytes)."""
 
 def tag_in_header(record: Any) -> bytes | None:
     """Return the tag that an application copied into the headers of its output record."""
-    value: bytes
-    for name, value in record.headers:
-        if name == HEADER:
-            return value
-    return None
+    found: bytes | None = next((value for name, value in record.headers if name == HEADER), None)
+    return found
 
 
 def parse_correlate(given: Any) -> Correlate | None:

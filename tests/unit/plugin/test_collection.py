@@ -259,3 +259,43 @@ def test_a_parametrized_fixture_is_no_field_of_the_scenario(run_pytest: RunPytes
     )
     assert status == pytest.ExitCode.OK, out
     assert "2 tests collected" in out
+
+
+def test_a_marker_that_a_fixture_adds_is_refused(run_pytest: RunPytest) -> None:
+    """Its threshold would never be judged, and the test would be green for ever."""
+    status, out = run_pytest(
+        "@pytest.fixture(autouse=True)\n"
+        "def strict(request):\n"
+        "    request.applymarker(pytest.mark.kafka_threshold('produce.latency.p99 <= 1 ms'))\n"
+        "@pytest.fixture\n"
+        "def kafka_cluster():\n"
+        "    return '127.0.0.1:1'\n"
+        "def test_one(kafka_perf):\n"
+        "    kafka_perf()\n"
+    )
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "Failed: markers are read at collection, so one that is added later would not count; put it on" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--kafka-rounds=0"], "--kafka-rounds='0': must be"),
+        (["-o", "kafka_rounds=0"], "kafka_rounds='0': must be"),
+        (["-o", "kafka_rounds=0", "--kafka-duration=1s"], "kafka_rounds='0': must be"),
+    ],
+)
+def test_a_field_that_an_option_sets_is_told_by_its_name(
+    run_pytest: RunPytest, arguments: list[str], words: str
+) -> None:
+    """Otherwise one looks for it in the markers."""
+    _, out = run_pytest("def test_one(kafka_perf): ...\n", "--collect-only", *arguments)
+    assert f"test_perf.py::test_one: kafka_scenario: {words}" in out
+
+
+def test_the_conftest_of_a_path_after_the_update_option_is_one_of_the_first(project: Project) -> None:
+    """It may declare options of its own, as it does where the path comes first."""
+    project.write("perf/conftest.py", "def pytest_addoption(parser):\n    parser.addoption('--stage')\n")
+    project.write("perf/test_perf.py", "def test_one(kafka_perf): ...\n")
+    run = project.run("--kafka-update-baselines", "perf", "--stage=ci", "--collect-only", reports=False)
+    assert run.status == pytest.ExitCode.OK, run.out

@@ -70,11 +70,27 @@ def test_an_argument_for_one_test_makes_its_file_incomplete(argument: str, files
         getoption=lambda _, default: default,
     )
     items = [one, item("tests/perf/test_other.py::test_b")]
-    session: Any = SimpleNamespace(config=one.config, items=items, shouldstop=False, shouldfail=False)
+    assert pruned(one, items) == (files, "::" not in argument)
+
+
+def pruned(one: Any, items: list[Any], status: pytest.ExitCode = pytest.ExitCode.OK) -> tuple[set[str], bool]:
+    """The files whose baselines may be left over, and whether they are all."""
+    session: Any = SimpleNamespace(
+        config=one.config, items=items, shouldstop=False, shouldfail=False, exitstatus=status
+    )
     seen: dict[str, Any] = {}
     perf: Any = SimpleNamespace(prune=lambda **given: seen.update(given))
     plugin_of(one)._find_orphans(session, perf)
-    assert (seen["files"], seen["whole"]) == (files, "::" not in argument)
+    return seen["files"], seen["whole"]
+
+
+def test_ctrl_c_in_the_collection_makes_all_files_incomplete() -> None:
+    """pytest knows some of the tests then, or none; the others exist all the same."""
+    one = item(args=[], getoption=lambda _, default: default)
+    assert pruned(one, [one]) == ({"tests/perf/test_orders.py"}, True)
+    for items in ([one], []):
+        for status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
+            assert pruned(one, items, status) == (set(), False)
 
 
 @pytest.mark.parametrize(

@@ -192,4 +192,5 @@ def test_the_command_line_sets_aside_what_belongs_to_other_values_of_the_ini_fil
     mine = read({"cluster": "local"}, **theirs)
     assert (mine.client_config, mine.metrics_urls) == (None, ())
     assert read({"cluster": "k2:9092"}, **theirs).client_config == HERE / "client.properties"
-    assert read({"cluster": "k2:9092"}, cluster="local", log_dirs="/disk").log_dirs == ()
+    for elsewhere in ("k2:9092", "docker"):
+        assert read({"cluster": elsewhere}, cluster="local", log_dirs="/disk").log_dirs == ()

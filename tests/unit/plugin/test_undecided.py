@@ -34,6 +34,16 @@ def test_each_inconclusive_test_is_a_warning_that_ends_in_a_command(run_pytest: 
     assert "2 inconclusive" in lines
 
 
+def test_an_inconclusive_test_passes_also_where_warnings_are_errors(run_pytest: RunPytest) -> None:
+    """Many projects set that, and only `--kafka-strict` is meant to fail such tests."""
+    tests = "def test_first(kafka_perf):\n    kafka_perf()\n"
+    status, out = run_pytest(
+        tests, "--kafka-cluster=local", "--kafka-time-budget=1s", "-W", "error::pytest.PytestWarning"
+    )
+    assert status == pytest.ExitCode.OK, out
+    assert "1 inconclusive" in out
+
+
 def test_under_strict_the_failure_ends_in_the_command(run_pytest: RunPytest) -> None:
     """It is what the developer runs next."""
     status, out = run_pytest(_TESTS, "--kafka-cluster=local", "--kafka-time-budget=1s", "--kafka-strict")

@@ -109,3 +109,9 @@ def test_an_action_on_anything_else_is_not_moved() -> None:
             "method such as kafka_cluster.stop_broker, or give the cluster or the application as an argument"
         )
     assert moved([], [(one, other)]) == []
+
+
+def test_what_the_plugin_does_by_itself_has_a_name() -> None:
+    """An error would name a call that the test never made."""
+    assert str(Action(0.0, print, text="the start of orders")) == "the start of orders"
+    assert str(Action(0.5, print)) == "kafka_perf.at('500 ms')"

@@ -258,6 +258,14 @@ def test_another_checkout_is_used_as_it_is(root: Path) -> None:
         assert checkout.commit == git(root, "rev-parse", "HEAD")
 
 
+def test_an_interpreter_may_be_a_name_in_the_path(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The programs of its environment come first there, so its folder must be known."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    found = revision(f"path:{root.name},python={Path(sys.executable).name}", root.parent)
+    with checked_out(found, Path("/elsewhere"), files=[], setup=None) as checkout:
+        assert checkout.python == sys.executable
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -1,0 +1,71 @@
+"""The other pytest of a comparison of code, as this one sees it: here, a program that speaks as one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterLostError
+from pytest_kafkaperf.runner import peer
+from pytest_kafkaperf.runner.checkout import Checkout
+from pytest_kafkaperf.runner.peer import NewTestError, Peer
+from pytest_kafkaperf.runner.peer_messages import PROTOCOL, SOCKET
+from pytest_kafkaperf.runner.revision import parse_revision
+
+OWN = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="local", version="4.1.0")
+NEW = "tests/test_b.py::test_new"
+
+
+@contextlib.contextmanager
+def opened(folder: Path, hello: Mapping[str, object] | None) -> Iterator[Peer]:
+    """A peer that says this, or nothing, and then waits for the end of the connection."""
+    program, said = folder / "python", f"{json.dumps(hello)}\n".encode()
+    lines = [
+        f"#!{sys.executable}",
+        "import os, socket",
+        f"end = socket.socket(fileno=int(os.environ[{SOCKET!r}]))",
+        *([] if hello is None else [f"end.sendall({said!r})"]),
+        "end.recv(1)",
+    ]
+    program.write_text("\n".join(lines))
+    program.chmod(0o700)
+    revision = parse_revision("path:other", start=folder)
+    assert revision is not None
+    one = Peer(revision, Checkout(root=folder, python=str(program), commit=None), [], files=[], root=folder)
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+def test_a_reference_that_hangs_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each later test would wait as long again, and a run has many."""
+    with opened(tmp_path, None) as hanging:
+        monkeypatch.setattr(peer, "_HELLO_TIMEOUT_S", 0.2)
+        with pytest.raises(ClusterLostError, match="did not start within"):
+            hanging.hello()
+        monkeypatch.setattr(peer, "_HELLO_TIMEOUT_S", 5)
+        with pytest.raises(ClusterLostError, match="has ended"):
+            hanging.begin(NEW, [])
+
+
+def test_a_new_test_is_not_told_with_the_errors_of_other_files(tmp_path: Path) -> None:
+    """The base may have files that cannot be collected there."""
+    hello = {
+        "protocol": PROTOCOL,
+        "packages": {},
+        "collected": [],
+        "problems": {"tests/test_a.py": "ImportError: no module named orders"},
+    }
+    with opened(tmp_path, hello) as other:
+        other.begin(NEW, [])
+        with pytest.raises(NewTestError, match="^the test is new: .*, lacks it$"):
+            other.test(NEW, [], OWN)
+        with pytest.raises(NewTestError, match="could not collect the test: ImportError: no module named orders$"):
+            other.test("tests/test_a.py::test_one", [], OWN)
