@@ -152,10 +152,9 @@ def _slug(text: str) -> str:
 
 
 def _version(package: str) -> str | None:
-    try:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    return None
 
 
 def read_cpu_model(cpuinfo: Path) -> str | None:

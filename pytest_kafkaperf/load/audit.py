@@ -163,6 +163,8 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
 
 def named_records(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:
     """Return the producers and indexes of a batch's records, from each record's tag or from the first one's."""
+    if len(batch.tags) < batch.count:
+        raise LoadError(f"the log holds records smaller than {TAG_BYTES} B, which carry no tag")
     producers, indexes = origin(batch.tags[:, 1] if every else batch.tags[:1, 1])
     if every:
         return producers, indexes

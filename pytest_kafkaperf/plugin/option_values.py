@@ -72,7 +72,7 @@ def read_settings(
         return (invocation_folder if name in given else root) / values[name] if name in values else None
 
     cluster = parse_target(values.get("cluster", OPTIONS["cluster"].default))
-    reference = _reference(values.get("reference"), invocation_folder if "reference" in given else root)
+    reference = other or _reference(written.get("reference"), root)
     _check_combinations(values, reference, cluster)
     reports = {**_reports(written.get("report"), root), **_reports(given.get("report"), invocation_folder)}
     if "html" in reports:

@@ -208,7 +208,7 @@ class PerfPlugin:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """Fail a test that has thresholds but does not use `kafka_perf`, or whose fixtures have added a marker."""
-        if marks_of(item) != self._collection.marks.get(item.nodeid, marks_of(item)):
+        if (read := self._collection.marks.get(item.nodeid)) is not None and marks_of(item) != read:
             pytest.fail(_LATE_MARKER, pytrace=False)
         yield
         if item.nodeid not in self._measuring and has_thresholds(item):
@@ -337,8 +337,8 @@ class PerfPlugin:
         broken = session.exitstatus not in _COMPLETE  # perhaps in the collection
         if broken or session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
             not_run |= nodeids
-        partial, files = ({file_of(nodeid) for nodeid in each} for each in (not_run, nodeids))
-        perf.prune(collected=nodeids, files=files - partial, whole=not broken and not partial)
+        partial = {file_of(nodeid) for nodeid in not_run}
+        perf.prune(collected=nodeids, files={file_of(one) for one in nodeids} - partial, whole=not (broken or partial))
 
 
 def _ending_of(item: pytest.Item, report: pytest.TestReport, previous: Ending | None) -> Ending | None:

@@ -217,10 +217,7 @@ class Transactions:
         if self._left == 0:
             await self.end()
         if self._left is None:
-            try:
-                await self.client.begin_transaction()
-            except (AssertionError, KafkaError) as error:  # as in `_end`
-                raise LoadError(f"a transaction could not begin: {error!r}") from None
+            await _told(self.client.begin_transaction(), "begin")
             self._left = self.size
             self.begun_ns = now_ns()
         return self._left
@@ -246,10 +243,8 @@ class Transactions:
         await self.settled()
         self.ledger.ending = True
         commit = not (self.ledger.must_abort or self._is_to_abort(self._number))
-        try:
-            await (self.client.commit_transaction() if commit else self.client.abort_transaction())
-        except (AssertionError, KafkaError) as error:  # aiokafka asserts that no fatal error came before
-            raise LoadError(f"a transaction could not be {'committed' if commit else 'aborted'}: {error!r}") from None
+        ending = self.client.commit_transaction() if commit else self.client.abort_transaction()
+        await _told(ending, "be committed" if commit else "be aborted")
         self.ledger.end_transaction(now_ns(), committed=commit)
         self.ledger.ending = False
         self._left = self._ending = None
@@ -258,3 +253,11 @@ class Transactions:
     def _is_to_abort(self, number: int) -> bool:
         """Return True for evenly spread aborts: of the first n transactions, `n * abort_ratio` abort, rounded down."""
         return int((number + 1) * self.abort_ratio) > int(number * self.abort_ratio)
+
+
+async def _told(asked: Awaitable[None], what: str) -> None:
+    """Wait until a client has begun or ended a transaction; raise a LoadError if it could not."""
+    try:
+        await asked
+    except (AssertionError, KafkaError) as error:  # aiokafka asserts that no fatal error came before
+        raise LoadError(f"a transaction could not {what}: {error!r}") from None

@@ -115,7 +115,7 @@ class RecordProducer(Producer):
 
     async def _all_settled(self) -> None:
         """Send what lingers in the client first if a transaction ends then, as the commit of an application does."""
-        if self._transactions is not None:
+        if self._transactions is not None:  # the event loop itself would keep only a weak reference to the task
             self._flushing = asyncio.ensure_future(self._client._message_accumulator.flush_for_commit())  # noqa: SLF001
         await super()._all_settled()
 

@@ -162,6 +162,12 @@ def test_what_came_out_is_compared_with_what_was_acknowledged(
     assert outcome(parts, failed, acknowledged) == Audit(lost=expected[0], duplicated=expected[1], reordered=0)
 
 
+def test_a_record_without_a_tag_in_the_log_ends_the_audit() -> None:
+    """It is too short for one: nobody can tell which records stand in the log."""
+    with pytest.raises(LoadError, match="^the log holds records smaller than 16 B, which carry no tag$"):
+        named_records(received([(0, 1)], 2), every=False)
+
+
 @pytest.mark.parametrize("fields", [{"record_size": 8}, {"record_size": {"8 B": 0.001, "1 KiB": 0.999}}], ids=str)
 def test_records_without_a_tag_cannot_be_audited(fields: dict[str, Any]) -> None:
     """If one value is too short for it, none has one: the filling of the others would be read as names."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterLostError
+from pytest_kafkaperf.plugin.peer_side import PeerSide
 from pytest_kafkaperf.runner import peer
 from pytest_kafkaperf.runner.checkout import Checkout
 from pytest_kafkaperf.runner.peer import NewTestError, Peer
-from pytest_kafkaperf.runner.peer_messages import PROTOCOL, SOCKET
+from pytest_kafkaperf.runner.peer_messages import INTERPRETER, ORIGIN, PROTOCOL, SOCKET
 from pytest_kafkaperf.runner.revision import parse_revision
 
 OWN = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="local", version="4.1.0")
@@ -69,3 +71,14 @@ def test_a_new_test_is_not_told_with_the_errors_of_other_files(tmp_path: Path) -
             other.test(NEW, [], OWN)
         with pytest.raises(NewTestError, match="could not collect the test: ImportError: no module named orders$"):
             other.test("tests/test_a.py::test_one", [], OWN)
+
+
+def test_a_test_that_is_repeated_there_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another plugin may run it again, after an error in its teardown; this side waits for no second reply."""
+    ours, theirs = socket.socketpair()
+    monkeypatch.setenv(SOCKET, str(theirs.detach()))
+    monkeypatch.setenv(ORIGIN, "/elsewhere")
+    monkeypatch.setenv(INTERPRETER, sys.executable)
+    side = PeerSide()
+    with ours, pytest.raises(pytest.skip.Exception, match="the other side has measured it before"):
+        side.serve(OWN, [], [])
