@@ -40,8 +40,9 @@ BASELINES, FUTURES = 300, 60
 
 OF_DATES = (0.0, 0.05, 0.08, 0.13)
 DATES = (1, 3, 5, 10)
-NOISES = ((0.03, 0.05), (0.06, 0.065), (0.10, 0.10))
-"""Standard deviations of rounds and of sessions: quiet, as measured for the throughput of fresh brokers, noisy."""
+NOISES = ((0.01, 0.01), (0.03, 0.05), (0.06, 0.065), (0.10, 0.10))
+"""Standard deviations of rounds and of sessions: a load at a rate on an idle machine, quiet, as measured for the
+throughput of fresh brokers, noisy."""
 TOLERANCES = (0.05, 0.10, 0.20)
 WORSE = (0.25, 0.50)
 CORRELATIONS = (0.9, 0.3)

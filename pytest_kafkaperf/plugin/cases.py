@@ -110,12 +110,11 @@ def _misspelt(item: pytest.Item) -> list[str]:
 def _taken_by(item: pytest.Item) -> str | None:
     """Tell which code of the user's uses the cluster itself: the test or one of its fixtures; None if none does."""
     info = item._fixtureinfo  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
-    if "kafka_cluster" in info.argnames:
-        return "the test takes kafka_cluster"
+    if taken := _CLUSTERS.intersection(info.argnames):
+        return f"the test takes {min(taken)}"
     for name, found in sorted(info.name2fixturedefs.items()):
-        if found[-1].func.__module__.partition(".")[0] == "pytest_kafkaperf":
-            continue
-        if name == "kafka_cluster" or _CLUSTERS.intersection(found[-1].argnames):
+        own = [each for each in found if each.func.__module__.partition(".")[0] != "pytest_kafkaperf"]
+        if own and (name == "kafka_cluster" or any(_CLUSTERS.intersection(each.argnames) for each in own)):
             return f"the fixture {name} {'is overridden' if name == 'kafka_cluster' else 'takes the cluster'}"
     return None
 

@@ -74,7 +74,7 @@ def _ratcheted(
     """
     waiting = () if old is None else old.improved
     if new is None:
-        refuted = result.verdict is Verdict.IMPROVED and len(judged(result.sessions)) > SESSIONS
+        refuted = result.verdict is Verdict.IMPROVED and len(_alone(result)) > SESSIONS
         if old is None or not waiting or not (refuted or result.verdict in (Verdict.PASSED, Verdict.REGRESSED)):
             return None, []
         note = f"the improvement of {waiting[0].date} was not seen again, so the baseline stays as it is"
@@ -103,11 +103,10 @@ def accepted(
         calibrated: True if all sessions were run by `--kafka-calibrate`.
 
     """
-    verdict, sessions = result.verdict, result.sessions
+    verdict = result.verdict
     if verdict.fails or (mode == "new" and exists) or (mode == "improved" and verdict is not Verdict.IMPROVED):
         return [], []
-    # Sessions beside the baseline's brokers have other, shorter rounds than the first one.
-    counting = [session for session in judged(sessions) if session.reference is None]
+    counting = _alone(result)
     match mode:
         case "improved":
             fresh = counting[1:]
@@ -123,6 +122,11 @@ def accepted(
     flaws = [_flaw(thresholds, session) for session in chosen]
     kept = [session for session, flaw in zip(chosen, flaws, strict=True) if flaw is None and session.rounds]
     return kept, [f"not written into the baseline: {flaw}" for flaw in dict.fromkeys(filter(None, flaws))]
+
+
+def _alone(result: Result) -> list[MeasuredSession]:
+    """Return the sessions that count, but for those beside the baseline's brokers, whose rounds are shorter."""
+    return [session for session in judged(result.sessions) if session.reference is None]
 
 
 def ratchet_obstacle(

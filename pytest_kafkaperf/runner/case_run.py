@@ -70,7 +70,8 @@ class SessionPolicy:
             yield "session"
         while self.judge(sessions).unsettled:
             yield _SUSPECT if sessions[0].reference is None else "session"
-        if self.confirm_gain and self.judge(sessions).verdict is Verdict.IMPROVED:
+        beside = any(session.reference is not None for session in sessions)  # another threshold was a suspect
+        if self.confirm_gain and not beside and self.judge(sessions).verdict is Verdict.IMPROVED:
             while _lacks(sessions, 1 + SESSIONS):
                 yield "improved, session"
 
@@ -84,14 +85,15 @@ def run_case(
     runner: SessionRunner,
     budget: CaseBudget,
     policy: SessionPolicy,
-    confirming: Callable[[], SessionRunner | str | None],
+    confirming: Callable[[str | None], SessionRunner | str | None],
 ) -> CaseRun:
     """Run the sessions that the policy asks for and that the time budget allows.
 
     `confirming` returns what measures the sessions that confirm a suspect, None for `runner` itself, or the reason why
-    no session can confirm it.
+    no session can confirm it. It takes the reason why what it returned before has failed, if it has.
     """
     sessions: list[MeasuredSession] = []
+    own, failed = runner, None
     refusal, spoilt, out_of_time, began_s = None, None, False, time.monotonic()
     for label in policy.labels(sessions):
         if not sessions:
@@ -99,15 +101,17 @@ def run_case(
             sessions.append(first)
             policy.on_session(sessions)
             continue
-        if label == _SUSPECT and len(sessions) == 1:
-            found = confirming()
+        declared = min(runner.rounds, len(sessions[0].rounds))
+        refusal = budget.refuses_session(declared)
+        if refusal is None and label == _SUSPECT and len(sessions) == 1:
+            found = confirming(failed)
             if isinstance(found, str):
                 refusal = found
                 break
-            runner = found or runner
+            runner = found or own
             budget.confirm(beside=found is not None)
-        declared = min(runner.rounds, len(sessions[0].rounds))
-        refusal = budget.refuses_session(declared)
+            declared = min(runner.rounds, len(sessions[0].rounds))
+            refusal = budget.refuses_session(declared)
         if refusal is not None:
             out_of_time = True
             break
@@ -115,13 +119,14 @@ def run_case(
         if len(session.rounds) < declared and not session.problems:
             refusal, out_of_time = BROKEN_OFF_TEXT, True
             break
+        if session.is_broken and runner is not own:  # nobody asked for the baseline's brokers
+            failed, sessions[1:] = f"a session beside them broke off: {session.problems[0]}", []
+            continue
         sessions.append(session)
         policy.on_session(sessions)
     judge = policy.judge_clear if out_of_time and policy.judge_clear is not None else policy.judge
-    judgement = judge(sessions)
-    undecided = budget.undecided(sessions[0])
-    if undecided is not None:
-        judgement = _inconclusive(judgement, undecided)
+    judgement, undecided = judge(sessions), budget.undecided(sessions[0])
+    judgement = judgement if undecided is None else _inconclusive(judgement, undecided)
     cut, beside, enough = budget.cut(sessions[0]), None, None
     if len(sessions[0].rounds) < runner.rounds and policy.suffices(sessions[0].rounds):
         ran = f"{len(sessions[0].rounds)} of {runner.rounds}"
@@ -134,7 +139,7 @@ def run_case(
         sessions=tuple(sessions),
         judgement=judgement,
         notes=tuple(note for note in (spoilt, cut, enough, beside, refusal) if note),
-        partial=cut is not None or (out_of_time and judgement.unsettled),
+        partial=cut is not None or judgement.unsettled,
     )
 
 
@@ -225,7 +230,7 @@ class SessionRunner:
         sessions.
         """
         for _ in range(steps := math.ceil(self._gap_s / _STEP_S)):
-            waiting = Progress(phase="waiting", elapsed_s=0.0, acknowledged=0, received=0)
+            waiting = Progress(phase="waiting", elapsed_s=0.0, acknowledged=0)
             self._on_progress(label, 1, waiting)  # raises if the test is interrupted
             time.sleep(self._gap_s / steps)
         try:

@@ -59,6 +59,7 @@ class CommonShift:
 
 
 def _open(check: Check) -> bool:
-    """Return True if the check was worse than the baseline and could not be confirmed."""
-    worse = sign_of(CATALOGUE[check.metric]) * (check.change or 0.0) > 0
-    return check.outcome is Verdict.INCONCLUSIVE and worse
+    """Return True if the check was worse than its limit and could not be confirmed."""
+    if check.outcome is not Verdict.INCONCLUSIVE or check.observed is None or check.limit_value is None:
+        return False
+    return sign_of(CATALOGUE[check.metric]) * (check.observed - check.limit_value) > 0

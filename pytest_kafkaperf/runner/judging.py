@@ -57,7 +57,7 @@ class CaseJudge:
         """The baseline's brokers, once they run beside the test's own to confirm a suspect."""
         self.way: str | None = None
         """Way in which suspects were confirmed, with the reason; None if there were none."""
-        self._case = case
+        self.case = case
         self._settings = settings
 
     @property
@@ -75,7 +75,7 @@ class CaseJudge:
         judgement = self._judge_thresholds(sessions, final=final)
         rounds = [one for session in sessions for one in session.all_rounds]
         values = [check.limit_value for check in judgement.checks]
-        if uncertain := resolution_problems(self._case.thresholds, values, rounds):
+        if uncertain := resolution_problems(self.case.thresholds, values, rounds):
             problems = (*judgement.problems, *uncertain)
             judgement = dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
         return self._with_losses(judgement, sessions)
@@ -88,7 +88,7 @@ class CaseJudge:
         Sums, such as `errors`, grow with each round. Tests that declare their rounds and figures that are kept in a
         baseline need all rounds.
         """
-        case, settings = self._case, self._settings
+        case, settings = self.case, self._settings
         most = case.scenario.rounds // 2 + 1
         if (
             len(rounds) < most
@@ -122,7 +122,7 @@ class CaseJudge:
         doubtful = busy or beside or slower or self.baseline.imported or self.baseline.obstacle
         if doubtful or not judgement.unsettled:
             return judgement
-        thresholds, measured = self._case.thresholds, [session.measured for session in counted]
+        thresholds, measured = self.case.thresholds, [session.measured for session in counted]
         alpha = ALPHA / max(1, count_gated(thresholds))
         checks = tuple(
             dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}", rerun=False)
@@ -136,14 +136,14 @@ class CaseJudge:
 
     def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
         """Return the significant changes of metrics without a threshold, by the sessions that decided on the others."""
-        gated = {one.metric.name for one in self._case.thresholds if one.relative is not None}
+        gated = {one.metric.name for one in self.case.thresholds if one.relative is not None}
         measured = [one.measured for one in judged(sessions)]
         fresh = measured[1:] if measured[0].reference is None else []
         return advice(fresh or measured, self.baseline, gated=gated)
 
     def calibrate(self, sessions: Sequence[MeasuredSession]) -> tuple[dict[str, Calibrated], list[str]]:
         """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""
-        case = self._case
+        case = self.case
         if self._settings.calibrate is None or case.is_smoke_test or problems_of(sessions):
             return {}, []
         tolerances: dict[str, float] = {}
@@ -173,7 +173,7 @@ class CaseJudge:
     def _with_losses(self, judgement: Judgement, sessions: Sequence[MeasuredSession]) -> Judgement:
         """Add the implied threshold `lost == 0` if it is not met in any session."""
         lost = [one.metrics.get("lost", 0.0) for session in judged(sessions) for one in session.rounds]
-        if not any(lost) or not self._case.forbids_losses:
+        if not any(lost) or not self.case.forbids_losses:
             return judgement
         check = Check(
             expression="lost == 0",
@@ -210,7 +210,7 @@ class CaseJudge:
 
     def _judged(self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, final: bool) -> Judgement:
         return judge(
-            thresholds=self._case.thresholds,
+            thresholds=self.case.thresholds,
             sessions=[session.measured for session in judged(sessions)],
             baseline=self.baseline,
             confirm=self._settings.confirm,

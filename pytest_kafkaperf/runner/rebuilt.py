@@ -15,9 +15,6 @@ from pytest_kafkaperf.core.text import may_be_secret
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
-_OF_BROKERS = ("kafka:", "image:", "brokers:", "heap:", "security:", CONFIG)
-"""Beginnings of differences that the rebuilt brokers would show, if the baseline had no older sessions."""
-
 
 def obstacle(
     case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool, has_app: bool = False
@@ -71,9 +68,9 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
 def common_changes(baseline: BaselineRounds, reference: Cluster, commit: str | None) -> tuple[str, ...]:
     """Return the differences from the baseline on both sides: a comparison of the two cannot show their effect.
 
-    If the brokers of the baseline's sessions differ, those of its newest one are rebuilt, and the level is that of all.
+    If the baseline's sessions differ from each other, the newest one is rebuilt, and the level is that of all.
     """
     changes = differences(baseline.fingerprint, reference.fingerprint)
     before, now = (each and each.removesuffix(DIRTY) for each in (baseline.commit, commit))
-    mixed = (f"{one} (between sessions of the baseline)" for one in baseline.mixed if one.startswith(_OF_BROKERS))
+    mixed = (f"{one} (between sessions of the baseline)" for one in baseline.mixed)
     return (*changes, *commit_change(before, now), *mixed)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import NotMeasuredError
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric, metric
-from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
+from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem, ProblemKind
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
@@ -107,6 +107,11 @@ class MeasuredSession:
         return bool(self.problems) and all(problem.kind in MACHINE_MADE for problem in self.problems)
 
     @property
+    def is_broken(self) -> bool:
+        """True if a cluster failed."""
+        return any(problem.kind is ProblemKind.CLUSTER_ERROR for problem in self.problems)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings of all rounds; those about this machine do not tell the sides apart."""
         sides = (("", self.rounds), ("the reference: ", self.reference or ()))
@@ -119,14 +124,15 @@ class MeasuredSession:
 
 
 MOST_SPOILT = 2
-"""Maximum number of further sessions that are repeated because of the machine; with one more, the test is INVALID."""
+"""Further sessions that may be repeated because of the machine, or a quarter of them; more make the test INVALID."""
 
 
 def judged(sessions: Sequence[MeasuredSession]) -> list[MeasuredSession]:
     """Return the sessions that count: the first one, and further ones unless they were repeated."""
     first, *further = sessions
     counting = [session for session in further if not session.is_spoilt]
-    return [first, *counting] if len(further) - len(counting) <= MOST_SPOILT else [*sessions]
+    spoilt = len(further) - len(counting)
+    return [first, *counting] if spoilt <= max(MOST_SPOILT, len(further) // 4) else [*sessions]
 
 
 def problems_of(sessions: Sequence[MeasuredSession]) -> tuple[Problem, ...]:

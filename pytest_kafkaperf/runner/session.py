@@ -130,6 +130,7 @@ class Session:
 
         """
         began_s = time.monotonic()
+        self.clusters.stop_rebuilt()
         self.clusters.refuse_unlimited(case, cluster)
         key = self.environment_key(cluster.provider)
         if not actions:
@@ -140,7 +141,7 @@ class Session:
         notes: list[str] = []
         twin: PeerTest | None = None
         revision: str | None = None
-        if self.peer is not None:
+        if self.peer is not None and case.reference is not None:  # a smoke test has none
             try:
                 twin = self.peer.test(case.nodeid, actions, cluster)
             except NewTestError as error:
@@ -166,9 +167,8 @@ class Session:
                 judge_clear=judge.judge_clear,
                 on_session=on_session,
             )
-            ran = run_case(
-                runner, budget, policy, lambda: self._confirming(case, cluster, judge, runner, on_progress=on_progress)
-            )
+            confirming = functools.partial(self._confirming, judge, cluster, runner, on_progress)
+            ran = run_case(runner, budget, policy, confirming)
         else:
             sessions = (not_run(unfit),)
             reasons = () if budget.obstacle is None or unfit else (budget.obstacle,)
@@ -230,14 +230,15 @@ class Session:
         return self.settings.environment or default_environment_key(provider)
 
     def _confirming(
-        self, case: Case, cluster: Cluster, judge: CaseJudge, runner: SessionRunner, *, on_progress: OnProgress
+        self, judge: CaseJudge, cluster: Cluster, runner: SessionRunner, on_progress: OnProgress, failed: str | None
     ) -> SessionRunner | str | None:
         """Return what runs a suspect's further sessions: both the test's own and the baseline's brokers, if possible.
 
         Otherwise fresh sessions of the test's own brokers decide (None), unless the machine is known to be slower,
-        which such sessions cannot tell from a regression; then the reason is returned.
+        which such sessions cannot tell from a regression; then the reason is returned. `failed` is the reason why
+        sessions beside the baseline's brokers came to nothing.
         """
-        baseline, reason = judge.baseline, judge.alone
+        case, baseline, reason, judge.rebuilt = judge.case, judge.baseline, failed or judge.alone, None
         if reason is None:
             try:
                 reference = self.clusters.rebuilt(rebuilt_spec(case.spec, baseline.fingerprint))

@@ -29,6 +29,9 @@ class _Wanted:
     """Name of a cluster that runs beside the test's own, and never shares it: `the reference`; empty for the latter."""
 
 
+_REBUILT = "the baseline's brokers"
+
+
 class SessionClusters:
     """Provides clusters as the settings ask for, and owns those that it starts."""
 
@@ -98,7 +101,12 @@ class SessionClusters:
 
     def rebuilt(self, spec: ClusterSpec) -> Cluster:
         """Return the brokers of a baseline, which run beside the test's own; raises as `own` does."""
-        return self._get(_Wanted(spec=spec, target=self._settings.cluster, role="the baseline's brokers"))
+        return self._get(_Wanted(spec=spec, target=self._settings.cluster, role=_REBUILT))
+
+    def stop_rebuilt(self) -> None:
+        """Stop the brokers of baselines, which would take cores and memory from the next test."""
+        for wanted in [each for each in self._running if each.role == _REBUILT]:
+            self._running.pop(wanted)[1].close()
 
     def refuse_unlimited(self, case: Case, cluster: Cluster) -> None:
         """Refuse a load without a limit on a cluster that others may use, unless the settings allow it.

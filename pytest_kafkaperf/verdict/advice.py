@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, value_of
-from pytest_kafkaperf.verdict.dates import compare, level_of
+from pytest_kafkaperf.verdict.dates import compare, level_of_reference
 from pytest_kafkaperf.verdict.sequential import differences_of, look
 
 ALPHA = 0.01
@@ -64,13 +64,13 @@ def advice(sessions: Sequence[Measured], baseline: BaselineRounds, *, gated: Col
 
 def _beside(subject: Metric, sessions: Sequence[Measured], alpha: float) -> Advice | None:
     """Return the change of a metric against the reference if it is significant, by the sequential test."""
-    differences = differences_of(subject, sessions)
-    if isinstance(differences, str):
+    differences, _ = differences_of(subject, sessions)
+    if not differences:
         return None
     evidence = look(differences, tolerance=math.log1p(LEAST_CHANGE), alpha=alpha)
     if evidence.decision not in ("regressed", "improved"):
         return None
-    known = level_of(subject, BaselineRounds(sessions=tuple(tuple(session.reference or ()) for session in sessions)))
+    known = level_of_reference(subject, sessions)
     return None if known is None else _found(subject, known.level, evidence.mean)
 
 

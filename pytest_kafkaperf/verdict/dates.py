@@ -21,14 +21,12 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pytest_kafkaperf.core.metrics import Metric
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, flaw_of, logs, no_ratio
 from pytest_kafkaperf.verdict.sequential import student_quantile
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
 FEWEST_DATES = 3
 """Number of dates below which a baseline is weak: the prior weighs 3 of n + 2 degrees of freedom."""
@@ -144,6 +142,11 @@ def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:
     usable = ([one for one in date if flaw_of(subject, one, ratio=True) is None] for date in baseline.by_date)
     dates = [[logs(subject, rounds) for rounds in sessions] for sessions in usable if sessions]
     return BaselineLevel.of(dates) if dates else None
+
+
+def level_of_reference(subject: Metric, sessions: Sequence[Measured]) -> BaselineLevel | None:
+    """Return the level of the reference in sessions beside it; None without any value."""
+    return level_of(subject, BaselineRounds(sessions=tuple(tuple(session.reference or ()) for session in sessions)))
 
 
 def median_variance_ratio(values: int) -> float:

@@ -14,9 +14,9 @@ Later looks need weaker evidence: the bounds on the scale of the normal distribu
 `(sessions / MOST_SESSIONS) ** -0.25`, which lies between the shapes of O'Brien and Fleming and of Pocock. For few
 sessions, they become quantiles of Student's distribution with the same probabilities.
 
-If the time ends before that, the last look is final: it may use what the looks before it have left of both levels. The
-number of sessions does not depend on their differences then (error spending: K. K. G. Lan, D. L. DeMets, Biometrika 70,
-1983).
+If the time ends before that, the last look is final: it may use what the looks before it have left of both levels, and
+needs two sessions. The number of sessions does not depend on their differences then (error spending: K. K. G. Lan,
+D. L. DeMets, Biometrika 70, 1983).
 
 Source: C. Jennison, B. W. Turnbull, "Group Sequential Methods with Applications to Clinical Trials" (2000): section 2.7
 for the shape (S. K. Wang, A. A. Tsiatis, Biometrics 43, 1987), 11.4 for unknown variances, 9 for repeated confidence
@@ -43,6 +43,8 @@ MOST_SESSIONS = 28
 """Maximum number of sessions. It bounds the time, and the noise with which a small change is found."""
 FEWEST_SESSIONS = 4
 """Sessions before the first look."""
+_FEWEST_LAST = 2
+"""Sessions before a final look: one alone shows no noise."""
 MARGIN = 0.075
 """Distance from the tolerance to the change that must be found, on the log scale."""
 BETA = 0.05
@@ -101,7 +103,7 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
     mean, error = map(float, _trimmed_mean(np.array(differences)))
     decision: Decision = "open"
     interval = deviation = None
-    if sessions >= FEWEST_SESSIONS:
+    if sessions >= (_FEWEST_LAST if final else FEWEST_SESSIONS):
         deviation = error * math.sqrt(sessions)
         error = max(error, math.ulp(1.0))
         needed, enough = (_quantile(level, sessions, final=final) * error for level in (alpha, BETA))
@@ -123,11 +125,15 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
     )
 
 
-def differences_of(subject: Metric, sessions: Sequence[Measured]) -> list[float] | str:
-    """Return the difference of each session from its reference, or the reason why one has none."""
+def differences_of(subject: Metric, sessions: Sequence[Measured]) -> tuple[list[float], str | None]:
+    """Return the difference of each session from its reference, and the reason why one has none.
+
+    A quarter of the sessions may have none. With more, or if the only session has none, no difference is returned.
+    """
     found = [difference(subject, session) for session in sessions]
     flaws = [f"{each} (session {number})" for number, each in enumerate(found, 1) if isinstance(each, str)]
-    return flaws[0] if flaws else [each for each in found if not isinstance(each, str)]
+    values = [each for each in found if not isinstance(each, str)]
+    return values if len(flaws) <= max(1, len(found) // 4) else [], next(iter(flaws), None)
 
 
 def detectable(deviation: float, *, tolerance: float, alpha: float, power: float) -> float:
@@ -168,7 +174,7 @@ def _trimmed_mean(differences: Floats) -> tuple[Floats, Floats]:
 
 def _quantile(level: float, sessions: int, *, final: bool = False) -> float:
     """Return the t that is needed at this look so that the looks together have at most this level."""
-    nominal, number = level / _STUDENT_EXCESS, min(sessions, MOST_SESSIONS) - FEWEST_SESSIONS
+    nominal, number = level / _STUDENT_EXCESS, max(0, min(sessions, MOST_SESSIONS) - FEWEST_SESSIONS)
     bounds = _bounds(nominal)
     p = statistics.NormalDist().cdf(-bounds[number])
     if final:

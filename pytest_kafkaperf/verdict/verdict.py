@@ -17,7 +17,6 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import counted, format_quantity
 from pytest_kafkaperf.scenarios.threshold import (
     Absolute,
-    Extreme,
     Operator,
     Relative,
     Threshold,
@@ -28,7 +27,7 @@ from pytest_kafkaperf.scenarios.threshold import (
 )
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, exceeds, flaw_of, value_of
-from pytest_kafkaperf.verdict.dates import compare, level_of
+from pytest_kafkaperf.verdict.dates import compare, level_of, level_of_reference
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import POWER, Confirmation, detectable_change, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
@@ -154,9 +153,8 @@ def _beside(
     threshold = first.threshold
     if threshold.relative is None:
         return first
-    judged = threshold
-    if isinstance(threshold.limit, Extreme) and not threshold.limit.takes_one(threshold.operator):
-        judged = dataclasses.replace(threshold, limit=threshold.relative)  # the first session has met the other part
+    # The first session has settled the absolute part, which short rounds on shared cores do not.
+    judged = dataclasses.replace(threshold, limit=threshold.relative)
     result = _evaluate_pairs(judged, sessions[1:], ungated=None, gated=gated, final=final)
     before, check = first.check, result.check
     known = check.outcome is Verdict.INCONCLUSIVE and rebuilt.slower_machine is not None
@@ -228,22 +226,19 @@ def _evaluate_pairs(
     """Evaluate a threshold of sessions with a reference."""
     subject, relative = threshold.metric, threshold.relative
     alpha = ALPHA / max(1, gated)
-    differences = differences_of(subject, sessions)
+    differences, flaw = differences_of(subject, sessions)
     tolerance = 0.0 if relative is None else relative.log_tolerance
-    looks: list[Look] = []
-    if not isinstance(differences, str):
-        counts = range(1, len(differences) + 1)
-        looks = [
-            look(differences[:count], tolerance=tolerance, alpha=alpha, final=final and count == len(differences))
-            for count in counts
-        ]
-    known = differences if isinstance(differences, str) else looks[-1]
+    looks = [
+        look(differences[:count], tolerance=tolerance, alpha=alpha, final=final and count == len(differences))
+        for count in range(1, len(differences) + 1)
+    ]
+    known = _decisive(looks) or flaw or "no session"
     rounds, finding = _rounds_of(sessions), _MET
     if ungated is not None:
         finding = _ungated(subject, rounds, ungated)
     elif relative is not None:
         finding = judge_look(relative, subject, known)
-    level = level_of(subject, BaselineRounds(sessions=tuple(tuple(session.reference or ()) for session in sessions)))
+    level = level_of_reference(subject, sessions)
     least = None
     if relative is not None and isinstance(known, Look) and known.deviation is not None:
         least = detectable(known.deviation, tolerance=tolerance, alpha=alpha, power=POWER)
@@ -263,7 +258,14 @@ def _evaluate_pairs(
         interval=_interval(subject, known.interval),
         sessions=() if relative is None else tuple(looks),
     )
-    return dataclasses.replace(result, check=check)
+    return dataclasses.replace(result, check=check, warning=flaw and f"{flaw}; that session does not count for it")
+
+
+def _decisive(looks: Sequence[Look]) -> Look | None:
+    """Return the last look with a decision, or with a regression if any has one; the last of all if none has."""
+    decided = [one for one in looks if one.decision != "open"]
+    worse = [one for one in decided if one.decision == "regressed"]
+    return next(iter([*worse[-1:], *decided[-1:], *looks[-1:]]), None)
 
 
 def _rounds_of(sessions: Sequence[Measured]) -> Rounds:

@@ -256,5 +256,5 @@ def format_baseline(record: BaselineRecord) -> bytes:
 
 
 def _change(name: str, before: Any, now: Any) -> str:
-    old, new = ("none" if value is None else format_field(name, value) for value in (before, now))
+    old, new = (format_field(name, value) for value in (before, now))
     return f"{old} -> {new}" if old != new else f"{before!r} -> {now!r}"

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from pytest_kafkaperf.plugin.cases import read_item
+from pytest_kafkaperf.plugin.option_values import read_settings
 from tests.support.project import Project, RunPytest
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -40,6 +42,46 @@ REFUSED = [
     ("kafka_cluster(version='newest')", "version='newest': a Kafka version has three numbers"),
 ]
 """Invalid markers, and a part of the error of each."""
+
+
+FIXTURES = """
+import pytest
+
+@pytest.fixture
+def quota(kafka_cluster):
+    return kafka_cluster
+
+@pytest.fixture
+def clock():
+    return 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("def test_a(kafka_perf): ...", None),
+        ("def test_a(kafka_perf, clock): ...", None),
+        ("def test_a(kafka_perf, kafka_app): ...", None),
+        ("def test_a(kafka_perf, kafka_cluster): ...", "the test takes kafka_cluster"),
+        ("def test_a(kafka_perf, kafka_cluster_factory): ...", "the test takes kafka_cluster_factory"),
+        ("def test_a(kafka_perf, quota): ...", "the fixture quota takes the cluster"),
+        (
+            "import pytest\n@pytest.fixture\ndef quota(quota): ...\ndef test_a(kafka_perf, quota): ...",
+            "the fixture quota takes the cluster",
+        ),
+        (
+            "import pytest\n@pytest.fixture\ndef kafka_cluster(): ...\ndef test_a(kafka_perf): ...",
+            "the fixture kafka_cluster is overridden",
+        ),
+    ],
+)
+def test_what_takes_the_cluster_is_known(code: str, told: str | None, pytester: pytest.Pytester) -> None:
+    """It may have changed the cluster, and rebuilt brokers would not have that change."""
+    pytester.makeconftest(FIXTURES)
+    item = pytester.getitem(code, "test_a")
+    settings = read_settings({}, {}, invocation_folder=pytester.path, root=pytester.path)
+    assert read_item(item, settings).taken_by == told
 
 
 def test_a_marker_that_cannot_be_is_refused(run_pytest: RunPytest) -> None:

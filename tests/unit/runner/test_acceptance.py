@@ -186,6 +186,19 @@ def test_an_improvement_that_fresh_sessions_do_not_confirm_is_dropped(store: Bas
     assert stored_dates(store) == (["2025-12-01"], [])
 
 
+def test_an_improvement_waits_on_if_another_threshold_was_a_suspect(store: BaselineStore) -> None:
+    """The sessions that confirmed the suspect ran beside other brokers, and show no improvement."""
+    improve(store, "2026-01-01", 0.5)
+    one = replace(session(0.5), created="2026-01-02T12:00:00+00:00")
+    beside = replace(one, reference=one.rounds)
+    result = replace(result_of("2026-01-02", 0.5, verdict=Verdict.IMPROVED), sessions=(one, *[beside] * 4))
+    _, notes = update_baseline(
+        store, "improved", result, environment="ci", thresholds=LIMITS, calibrated=False, commit=None
+    )
+    assert notes == ["the baseline is not changed: 3 fresh sessions must confirm an improvement, and 0 ran"]
+    assert stored_dates(store) == (["2025-12-01"], ["2026-01-01"] * 3)
+
+
 # Doubts about a baseline
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,14 @@ RATE = "produce.throughput"
 SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 
 
-def judged(*levels: float, busy: str | None = None, reference: bool = False, imported: str | None = None) -> Judgement:
-    """Judge sessions of these levels, without time for another one."""
-    return judge_of(imported).judge_clear(
-        [session(level, busy, with_reference=reference and number > 0) for number, level in enumerate(levels)]
+def judged(
+    *levels: float, busy: str | None = None, reference: float | None = None, imported: str | None = None
+) -> Judgement:
+    """Judge sessions, of which the further ones may run beside a reference; there is no time for more."""
+    judge = judge_of(imported)
+    judge.rebuilt = None if reference is None else Rebuilt()
+    return judge.judge_clear(
+        [session(level, busy, reference if number else None) for number, level in enumerate(levels)]
     )
 
 
@@ -37,17 +40,21 @@ def judge_of(imported: str | None = None) -> CaseJudge:
     return CaseJudge(case, baseline, settings)
 
 
-def session(level: float, busy: str | None, *, with_reference: bool) -> MeasuredSession:
-    rounds: Sequence[Round] = [Round(metrics={RATE: level * factor}, busy_warning=busy) for factor in SPREAD]
-    other = tuple(rounds) if with_reference else None
-    return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=tuple(rounds), reference=other)
+def session(level: float, busy: str | None = None, reference: float | None = None) -> MeasuredSession:
+    ours, theirs = (
+        tuple(Round(metrics={RATE: each * factor}, busy_warning=busy) for factor in SPREAD)
+        for each in (level, reference or level)
+    )
+    return MeasuredSession(
+        created="2026-01-01T00:00:00+00:00", rounds=ours, reference=None if reference is None else theirs
+    )
 
 
 def test_a_machine_that_is_known_to_be_slower_explains_a_clear_suspect() -> None:
     """Then only a session beside the baseline's brokers tells Kafka from the machine."""
     judge = judge_of()
     judge.rebuilt = Rebuilt(slower_machine="test_b")
-    judgement = judge.judge_clear([session(0.5, None, with_reference=False)])
+    judgement = judge.judge_clear([session(0.5)])
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 
@@ -69,7 +76,7 @@ def test_a_clear_suspect_fails_and_says_why_nothing_confirmed_it() -> None:
         ((0.85,), {}),
         ((0.5,), {"busy": "this machine was busy"}),
         ((0.5, 0.85), {}),
-        ((0.5, 0.5), {"reference": True}),  # sessions beside the baseline's brokers have their own rule
+        ((0.5, 0.5), {"reference": 0.5}),  # sessions beside the baseline's brokers have their own rule
         ((0.5,), {"imported": "kafka-producer-perf-test"}),  # its noise is unknown
     ],
 )
@@ -77,6 +84,18 @@ def test_any_other_suspect_stays_inconclusive(levels: tuple[float, ...], given: 
     """A false alarm costs more than another run."""
     judgement = judged(*levels, **given)
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
+
+
+@pytest.mark.parametrize("beside", [(0.5, 0.5), (0.5, 0.51), (0.5, 0.52, 0.49)])
+def test_a_clear_change_side_by_side_fails_after_two_sessions(beside: tuple[float, ...]) -> None:
+    """With none of them, the first session alone would have failed it."""
+    judgement = judged(0.5, *beside, reference=1.0)
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.REGRESSED, False)
+
+
+def test_two_sessions_side_by_side_that_differ_much_leave_it_open() -> None:
+    """Their noise is not known well enough."""
+    assert judged(0.5, 0.5, 0.7, reference=1.0).verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_session_within_the_tolerance_passes() -> None:

@@ -112,7 +112,10 @@ def test_uncommitted_changes_alone_do_not_count() -> None:
     assert common_changes(known, OURS, f"{'a' * 40}-dirty") == ()
 
 
-def test_other_brokers_in_earlier_sessions_of_the_baseline_are_told() -> None:
+def test_what_differs_between_sessions_of_the_baseline_is_told() -> None:
     """The brokers are those of its newest session, and its level is that of all."""
-    known = baseline(OURS.fingerprint, mixed=("kafka: 4.0.0 -> 4.1.0", "kernel: 6.1 -> 6.8"))
-    assert common_changes(known, OURS, None) == ("kafka: 4.0.0 -> 4.1.0 (between sessions of the baseline)",)
+    known = baseline(OURS.fingerprint, mixed=("kafka: 4.0.0 -> 4.1.0", "aiokafka: 0.12 -> 0.13"))
+    assert common_changes(known, OURS, None) == (
+        "kafka: 4.0.0 -> 4.1.0 (between sessions of the baseline)",
+        "aiokafka: 0.12 -> 0.13 (between sessions of the baseline)",
+    )

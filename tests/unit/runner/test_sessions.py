@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from pytest_kafkaperf.runner.case_run import SessionPolicy, SessionRunner, run_c
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, Workers
+from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT
 from pytest_kafkaperf.runner.warmup import MOST_SLICES
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
@@ -161,7 +164,7 @@ def test_a_first_session_ends_when_its_rounds_suffice_and_says_so() -> None:
     policy = SessionPolicy(
         judge=lambda _: PASSED, calibrate=None, confirm_gain=False, suffices=lambda rounds: len(rounds) >= 3
     )
-    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda: None)
+    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda _: None)
     assert [len(session.rounds) for session in ran.sessions] == [3]
     assert ran.notes == ("3 of 4 rounds were enough: most rounds meet every threshold already",)
     assert not ran.partial
@@ -180,7 +183,7 @@ def test_a_count_that_is_exceeded_fails_also_when_the_time_budget_ends_the_round
     policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
     budget = time_budget_of(ROUNDS)
     monkeypatch.setattr(budget, "limited", lambda turns, **_: turns[:1])
-    ran = run_case(runner_of(Scripted("A", [])), budget, policy, lambda: None)
+    ran = run_case(runner_of(Scripted("A", [])), budget, policy, lambda _: None)
     assert [check.outcome for check in ran.judgement.checks] == [Verdict.VIOLATED, Verdict.INCONCLUSIVE]
     assert (ran.judgement.verdict, ran.partial) == (Verdict.VIOLATED, True)
 
@@ -190,9 +193,81 @@ def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     failed = Judgement(verdict=Verdict.REGRESSED, checks=(), problems=())
     policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False, judge_clear=lambda _: failed)
-    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, lambda: None)
+    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, lambda _: None)
     assert (ran.judgement, len(ran.sessions)) == (failed, 1)
     assert "raise --kafka-time-budget" in ran.notes[-1]
+
+
+def test_a_suspect_for_which_there_is_no_time_starts_no_other_brokers() -> None:
+    """A start, perhaps with a download, would take time from the tests after it."""
+    unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
+    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False)
+    started: list[str | None] = []
+    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, started.append)
+    assert (started, len(ran.sessions), ran.partial) == ([], 1, True)
+
+
+def test_a_suspect_that_cannot_be_confirmed_ends_with_the_reason() -> None:
+    """There was time, so it is not judged as one without."""
+    unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
+    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False, judge_clear=lambda _: PASSED)
+    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda _: "the machine is slower")
+    assert (ran.judgement, len(ran.sessions), ran.partial) == (unsettled, 1, True)
+    assert ran.notes == ("the machine is slower",)
+
+
+def test_a_fresh_session_that_the_time_budget_breaks_off_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rounds are fewer than those of the others."""
+    unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
+    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False)
+    side, budget = Scripted("A", []), time_budget_of(ROUNDS)
+    side.meets = threading.Barrier(1)
+    monkeypatch.setattr(budget, "limited", lambda turns, *, fresh: turns[:1] if fresh else turns)
+    ran = run_case(runner_of(side), budget, policy, lambda _: None)
+    assert ([len(session.rounds) for session in ran.sessions], ran.partial) == ([ROUNDS], True)
+    assert ran.notes == (BROKEN_OFF_TEXT,)
+
+
+@pytest.mark.parametrize(
+    ("further", "asked"),
+    [
+        ([], ["improved, session"] * 3),
+        ([{"reference": ()}], []),  # another threshold was a suspect
+        ([{"problems": (Problem(ProblemKind.CLUSTER_ERROR, "oops"),)}], []),
+    ],
+)
+def test_an_improvement_is_confirmed_by_three_fresh_sessions(further: list[dict[str, Any]], asked: list[str]) -> None:
+    """The first session was selected for being fast."""
+    sound = MeasuredSession(created="", rounds=())
+    sessions = [sound, *(dataclasses.replace(sound, **fields) for fields in further)]
+    improved = Judgement(verdict=Verdict.IMPROVED, checks=(), problems=())
+    found = []
+    for label in SessionPolicy(judge=lambda _: improved, calibrate=None, confirm_gain=True).labels(sessions):
+        found.append(label)
+        sessions += [sound] if label else []
+    assert found == ["", *asked]
+
+
+def test_brokers_that_break_off_beside_a_suspect_leave_it_to_fresh_sessions() -> None:
+    """Nobody asked for them, so their end is no failure of the test."""
+    unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
+    policy = SessionPolicy(
+        judge=lambda sessions: unsettled if len(sessions) < 3 else PASSED, calibrate=None, confirm_gain=False
+    )
+    ours, beside, theirs = Scripted("A", []), Scripted("A", []), Scripted("B", [])
+    ours.meets, beside.meets = threading.Barrier(1), threading.Barrier(2)
+    theirs.meets = beside.meets
+    theirs.problems = [Problem(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")]
+    reasons: list[str | None] = []
+
+    def confirming(failed: str | None) -> SessionRunner | None:
+        reasons.append(failed)
+        return runner_of(beside, theirs) if failed is None else None
+
+    ran = run_case(runner_of(ours), time_budget_of(ROUNDS), policy, confirming)
+    assert [session.reference for session in ran.sessions] == [None] * 3
+    assert reasons == [None, "a session beside them broke off: the reference, round 1: broker 1 has ended"]
+    assert ran.judgement == PASSED
 
 
 @pytest.mark.parametrize("gap_s", [0.0, 90.0])
@@ -221,7 +296,7 @@ def test_a_first_session_that_the_machine_has_spoilt_is_measured_again_once(kind
     side = Scripted("A", log)
     side.meets, side.problems = threading.Barrier(1), [Problem(kind, "oops")] * (1 if heals else 9)
     policy = SessionPolicy(judge=lambda _: PASSED, calibrate=None, confirm_gain=False)
-    ran = run_case(runner_of(side), time_budget_of(1), policy, lambda: None)
+    ran = run_case(runner_of(side), time_budget_of(1), policy, lambda _: None)
     again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
     assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
     assert ran.notes == (("the first session was measured again: round 1: oops",) if again else ())

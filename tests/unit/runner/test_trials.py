@@ -57,3 +57,10 @@ def test_a_machine_that_spoils_session_after_session_is_not_tried_for_ever() -> 
     sessions = [SOUND, *[SPOILT] * (MOST_SPOILT + 1)]
     assert judged(sessions) == sessions
     assert len(problems_of(sessions)) == MOST_SPOILT + 1
+
+
+def test_a_long_comparison_may_repeat_more_sessions() -> None:
+    """If one in ten is spoilt, a third one among twenty is no news."""
+    spoilt = [SPOILT] * (MOST_SPOILT + 1)
+    assert judged([SOUND, *[SOUND] * 9, *spoilt]) == [SOUND] * 10
+    assert problems_of([SOUND, *[SOUND] * 8, *spoilt]) != ()

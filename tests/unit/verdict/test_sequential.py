@@ -93,13 +93,13 @@ def test_looks_together_cross_their_bounds_as_seldom_as_the_level_says(alpha: fl
     assert 0.85 * alpha - 3 * noise < found < alpha + 3 * noise
 
 
-@pytest.mark.parametrize("last", [4, 5, 8, 16])
+@pytest.mark.parametrize("last", [2, 3, 4, 5, 8, 16])
 def test_a_last_look_for_want_of_time_uses_what_is_left_of_the_level(last: int) -> None:
     """40,000 unchanged tests that end after so many sessions: at most the level, and most of it."""
     runs = 40_000
     drawn = np.random.default_rng(2).standard_normal((runs, last))
     crossed = np.zeros(runs, dtype=bool)
-    for number in range(FEWEST_SESSIONS, last + 1):
+    for number in sorted({*range(FEWEST_SESSIONS, last), last}):
         mean, error = trimmed_mean(drawn[:, :number])
         needed = critical(number, "regressed", ALPHA, final=number == last)
         crossed |= mean >= needed * error
@@ -309,7 +309,8 @@ def _session(value: float | None, other: float | None = 1.0) -> Measured:
 
 def test_each_session_gives_one_difference() -> None:
     """More rounds do not make more evidence: they share the noise of their session."""
-    assert differences_of(P99, [_session(2.0), _session(0.5)]) == approx([math.log(2), -math.log(2)])
+    found, flaw = differences_of(P99, [_session(2.0), _session(0.5)])
+    assert (found, flaw) == (approx([math.log(2), -math.log(2)]), None)
 
 
 @pytest.mark.parametrize(
@@ -322,12 +323,21 @@ def test_each_session_gives_one_difference() -> None:
     ],
 )
 def test_a_session_without_the_metric_is_named(broken: Measured, reason: str) -> None:
-    """The others must not be judged as if they were all."""
-    assert differences_of(P99, [_session(1.0), broken, _session(1.0)]) == reason
+    """The others decide, and the report tells that they are not all."""
+    assert differences_of(P99, [_session(1.0), broken, _session(1.0)]) == ([0.0, 0.0], reason)
+
+
+@pytest.mark.parametrize(("sound", "broken", "counts"), [(0, 1, False), (1, 1, True), (5, 2, False), (6, 2, True)])
+def test_a_quarter_of_the_sessions_may_lack_the_metric(sound: int, broken: int, *, counts: bool) -> None:
+    """One lost reading ends no comparison; a metric that is often missing has no figure."""
+    found, flaw = differences_of(P99, [*[_session(1.0)] * sound, *[_session(None)] * broken])
+    assert found == [0.0] * (sound if counts else 0)
+    assert flaw == f"produce.latency.p99 is missing in round 1 of 1 (session {sound + 1})"
 
 
 def test_a_metric_that_can_be_zero_has_no_differences() -> None:
     """There is no ratio to zero."""
     assert differences_of(metric("errors"), [Measured(rounds=[{"errors": 1.0}], reference=[{"errors": 1.0}])]) == (
-        "errors can be zero, so it has no ratio to a baseline (session 1)"
+        [],
+        "errors can be zero, so it has no ratio to a baseline (session 1)",
     )

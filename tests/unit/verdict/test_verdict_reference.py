@@ -75,6 +75,30 @@ def test_a_pair_of_equals_passes_and_says_what_it_has_excluded() -> None:
     assert judgement.checks[0].reason == "6 sessions side by side exclude a change of -16.5 %"
 
 
+def test_a_threshold_that_is_decided_stays_so_while_others_go_on() -> None:
+    """Each further session would be another chance to be undecided at the end."""
+    disturbed = [*sessions(1.0, 4), beside(0.3)]
+    judgement = judged(disturbed)
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
+    assert len(judgement.checks[0].sessions) == 5
+
+
+def test_a_regression_that_later_sessions_show_is_no_pass() -> None:
+    """The level covers all looks, so the later evidence counts."""
+    judgement = judged([*sessions(1.0, 4), *sessions(0.5, 20)])
+    assert judgement.verdict is Verdict.REGRESSED
+
+
+def test_a_session_without_a_reading_does_not_end_the_comparison() -> None:
+    """The brokers' readings fail now and then; the report tells which session does not count."""
+    flawed = Measured(rounds=[{}] * 4, reference=rounds(MACHINE))
+    judgement = judged([*sessions(0.8, 2), flawed, *sessions(0.8, 3)])
+    assert judgement.verdict is Verdict.REGRESSED
+    assert judgement.warnings == (
+        "produce.throughput is missing in round 1 of 4 (session 3); that session does not count for it",
+    )
+
+
 def test_what_got_better_is_improved() -> None:
     """A newer version that is faster is worth a word."""
     assert judged(sessions(1.3, 5)).verdict is Verdict.IMPROVED
@@ -220,11 +244,11 @@ def test_the_limit_follows_the_reference() -> None:
 
 @pytest.mark.parametrize("value", [0.0, math.nan, math.inf, -1.0])
 def test_what_has_no_ratio_on_either_side_decides_nothing(value: float) -> None:
-    """A broken figure of the reference is as bad as one of our own, in any session."""
+    """A broken figure of the reference is as bad as one of our own, in any session, if more than a quarter has one."""
     sound = rounds([1e6] * 4)
     broken = rounds([1e6] * 3 + [value])
     for session in (Measured(rounds=sound, reference=broken), Measured(rounds=broken, reference=sound)):
-        judgement = judged([*sessions(0.5, 5), session])
+        judgement = judged([*sessions(0.5, 5), session, session])
         assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
         assert judgement.checks[0].reason.endswith("(session 6)")
     (check,) = judged([Measured(rounds=sound, reference=broken)]).checks
