@@ -196,9 +196,7 @@ def _make() -> None:
 
 def _report(worker: int) -> WorkerReport:
     """Return the report of a worker: even numbers have produced, odd ones have consumed."""
-    report = _made[worker % _VARIANTS]
-    report.worker = worker
-    return report
+    return _made[worker % _VARIANTS]
 
 
 def _made_report(seed: int) -> WorkerReport:
@@ -208,7 +206,6 @@ def _made_report(seed: int) -> WorkerReport:
     series = Series(0)
     parts = [_part(source, series, produces=produces, client=client) for client in range(CLIENTS)]
     return WorkerReport(
-        worker=seed,
         produced=[part for part in parts if isinstance(part, Produced)],
         consumed=[part for part in parts if isinstance(part, Consumed)],
         produce_series=series if produces else Series(0),

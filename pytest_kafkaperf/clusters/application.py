@@ -149,8 +149,6 @@ class Application(contextlib.AbstractContextManager["Application"]):
             UsageError: it cannot be started.
 
         """
-        if os.name != "posix":
-            raise UsageError("kafka_app needs process groups, which this system lacks; use Linux or macOS")
         admin = Admin(self.cluster.bootstrap_servers, self.cluster.access)
         with contextlib.ExitStack() as stack:
             own: list[str] = []

@@ -70,7 +70,7 @@ def main() -> None:
             with contextlib.suppress(psutil.Error):
                 processes.add(psutil.Process(target))
     for one in processes:  # a process id that another process has by now leads nothing of ours
-        if hasattr(os, "killpg") and (one.is_running() or not psutil.pid_exists(one.pid)):
+        if one.is_running() or not psutil.pid_exists(one.pid):
             with contextlib.suppress(OSError):  # it led no group
                 os.killpg(one.pid, signal.SIGKILL)
     _kill(processes)

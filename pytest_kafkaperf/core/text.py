@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pytest_kafkaperf.core.errors import shortened
@@ -25,6 +26,15 @@ def printable(text: str, *, keep: str = "") -> str:
     return UNSEEN.sub(
         lambda found: found[0] if found[0] in keep else found[0].encode("unicode_escape").decode("ascii"), text
     )
+
+
+_MOST_NAMED = 5
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def repr_of(value: object) -> str:

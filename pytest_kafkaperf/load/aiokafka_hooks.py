@@ -43,6 +43,7 @@ from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.client.connection import ask_for_topics
 from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.batch_decoder import FetchedBatches, reader_of
 from pytest_kafkaperf.load.batch_encoder import EncodedBatch
 from pytest_kafkaperf.load.batch_sender import Accumulator, OnEnded, QueuedBatch, Sender
 from pytest_kafkaperf.load.produce_request import API_KEY, Response, correlation_id_of, encode_request, version_for
@@ -148,18 +149,17 @@ def check_aiokafka() -> None:
         )
 
 
-def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords]) -> None:
+def adapt(scenario: Scenario) -> None:
     """Replace names inside aiokafka for the load of this scenario. Call it in worker processes only.
 
     The replacements apply to all code that uses aiokafka in this process:
 
-    - Consumers decode fetched data with `partition_records`.
+    - Consumers decode fetched data to batches.
     - Clients recover from lost connections, and never create a topic by asking for its metadata.
     - Producers of explicit batches keep several requests in flight. Producers of single records stay as aiokafka makes
       them, because they measure what an application gets.
     """
-    fetcher.PartitionRecords = partition_records
-    fetcher.MemoryRecords = partition_records.reader
+    fetcher.PartitionRecords, fetcher.MemoryRecords = reader_of(scenario), FetchedBatches
     conn.AIOKafkaConnection = Connection
     conn.READER_LIMIT = _READER_LIMIT
     client.MetadataRequest = ask_for_topics

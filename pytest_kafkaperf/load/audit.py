@@ -18,7 +18,7 @@ from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.connection import Notes, close
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.aiokafka_hooks import adapt
-from pytest_kafkaperf.load.batch_decoder import ReceivedBatch, reader_of
+from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
 from pytest_kafkaperf.load.clients import make_reader
 from pytest_kafkaperf.load.messages import Audit, Consumed
 from pytest_kafkaperf.load.payload import (
@@ -69,7 +69,7 @@ def audit(task: AuditTask) -> Audit:
     """
     if not Payload(task.scenario, seed=0).tagged:
         raise LoadError(f"records smaller than {TAG_BYTES} B carry no tag, so an audit cannot identify them")
-    adapt(task.scenario, reader_of(task.scenario))
+    adapt(task.scenario)
     try:
         with Notes():
             by_partition = asyncio.run(_read(task))

@@ -337,7 +337,6 @@ def _varint(value: int) -> bytes:
 class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
     """Fetched data of a partition, decoded to one `ReceivedBatch` per batch, in the place of aiokafka's own class."""
 
-    reader = FetchedBatches
     tag_of: Correlate | None = None
 
     def _unpack_records(self) -> Iterator[ReceivedBatch]:

@@ -9,18 +9,18 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Self
 
 from pytest_kafkaperf.core.units import NS_PER_S
 
 
+@dataclass(slots=True)
 class _Clock:
     """The offset of this machine's monotonic clock from the round's clock, and the uncertainty of that offset."""
 
-    __slots__ = ("offset_ns", "uncertainty_ns")
-
-    def __init__(self) -> None:
-        self.offset_ns = self.uncertainty_ns = 0
+    offset_ns: int = 0
+    uncertainty_ns: int = 0
 
 
 _clock = _Clock()

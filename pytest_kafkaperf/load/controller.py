@@ -55,7 +55,6 @@ class Progress:
     window_ns: tuple[int, int | None] | None = None
     """Begin and planned end of the window by `clock.now_ns`; no end if it is over with the last record."""
     acknowledged: int
-    received: int
     p99_s: float | None = None
     """Produce latency p99 of the slowest worker in the window so far; None if unknown."""
     lag: int | None = None
@@ -300,7 +299,6 @@ class _Round:
                     elapsed_s=0.0 if self._start_ns is None else (now_ns() - self._start_ns) / NS_PER_S,
                     window_ns=self._window_ns(),
                     acknowledged=self._counters.total(Counter.VISIBLE),
-                    received=sum(self._counters.received()),
                     p99_s=p99_ns / NS_PER_S if p99_ns else None,
                     lag=self._lag(),
                 )

@@ -53,13 +53,13 @@ class Produced:
     last_ack_ns: int | None = None
     latency: Histogram = field(default_factory=Histogram)
     delay: Histogram = field(default_factory=Histogram)
-    acknowledged_by_partition: dict[int, int] = field(default_factory=dict)
+    acknowledged_by_partition: collections.Counter[int] = field(default_factory=collections.Counter)
     """Records that must be in the log, including the warm-up and aborted transactions."""
-    markers_by_partition: dict[int, int] = field(default_factory=dict)
+    markers_by_partition: collections.Counter[int] = field(default_factory=collections.Counter)
     """Transaction markers, each of which takes an offset in the log."""
     disordered: int = 0
     """Records acknowledged in another order than they were sent in or stand in the log; they call for an audit."""
-    failures: dict[str, int] = field(default_factory=dict)
+    failures: collections.Counter[str] = field(default_factory=collections.Counter)
     """Failed records by error."""
     places: array.array[int] = field(default_factory=lambda: array.array("q"))
     """Places of the window's records in the log, for watched groups; five figures for each batch: partition, first
@@ -109,7 +109,6 @@ class Clock:
 class WorkerReport:
     """The results of one worker."""
 
-    worker: int
     produced: list[Produced] = field(default_factory=list)
     consumed: list[Consumed] = field(default_factory=list)
     produce_series: Series = field(default_factory=Series)

@@ -18,7 +18,6 @@ from pytest_kafkaperf.clusters.client.connection import Notes, close
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.aiokafka_hooks import adapt
-from pytest_kafkaperf.load.batch_decoder import reader_of
 from pytest_kafkaperf.load.clients import REQUEST_TIMEOUT_S, make_consumer, make_producer
 from pytest_kafkaperf.load.clock import make_alarm, now_ns
 from pytest_kafkaperf.load.consumer import Consumer
@@ -58,7 +57,7 @@ def work(assignment: Assignment) -> WorkerReport:
     """
     import uvloop  # noqa: PLC0415 - for worker processes only; takes 10 to 25 % less CPU per record than asyncio's
 
-    adapt(assignment.scenario, reader_of(assignment.scenario))
+    adapt(assignment.scenario)
     gc.collect()
     gc.freeze()  # these objects stay; later collections skip them
     with Notes() as notes, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -96,7 +95,7 @@ class LoadWorker:
 
     async def run(self) -> WorkerReport:
         """Take part in one round and report it."""
-        report = WorkerReport(worker=self._assignment.worker)
+        report = WorkerReport()
         with self._counters as counters:
             async with self._clients():
                 start_ns = await self._start_instant(counters)

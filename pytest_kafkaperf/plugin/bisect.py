@@ -31,7 +31,7 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 _ANSWERS = {Verdict.REGRESSED: "bad", Verdict.VIOLATED: "bad", Verdict.PASSED: "good", Verdict.IMPROVED: "good"}
 """Git's word for a verdict; other verdicts say nothing about the commit, and it is skipped."""
 _FOUND = " is the first bad commit"
-_HASH = re.compile(r"\b[0-9a-f]{40}\b")
+_HASH = re.compile(r"\b[0-9a-f]{40,64}\b")
 
 
 def find_commit(
@@ -75,7 +75,7 @@ def find_commit(
             try:
                 with checkout(commit) as head:
                     environment = without_origin(os.environ, top, top_folder(head.root))
-                    arguments = [nodeid, f"--kafka-report=json:{report}", *options]
+                    arguments = [nodeid, *options, f"--kafka-report=json:{report}"]  # the last one counts
                     answer, why = _compared(head, reference, arguments, report, environment)
             except UsageError as error:  # of its checkout or its setup
                 answer, why = "skip", f"skipped: {error}"

@@ -35,10 +35,7 @@ from pytest_kafkaperf.runner.peer_messages import (
 )
 from pytest_kafkaperf.runner.settings import Settings
 
-_OPTIONS = (
-    *("cluster", "brokers", "client-config", "low-noise", "jmx", "metrics-url", "connect-timeout"),
-    *("topic-prefix", "log-dirs"),
-)
+_OPTIONS = ("cluster", "brokers", "low-noise", "jmx", "topic-prefix", "log-dirs")
 _MAX_TEXT = 3000
 _METHODS = ("end", "launch", "start")
 

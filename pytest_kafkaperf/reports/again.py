@@ -54,10 +54,9 @@ def _remedy(result: Result) -> tuple[str, ...]:
     before = result.baseline.fingerprint
     if _is_new(result):
         ref, _, tests = str(result.revision).partition(",")
-        return (
-            "repair that, then" if tests == "tests=head" else "run it there, too",
-            f"--kafka-reference={ref},tests=head",
-        )
+        label = "repair that, then" if tests == "tests=head" else "run it there, too"
+        takes_tests = not ref.startswith("path:")
+        return (label, f"--kafka-reference={ref},tests=head") if takes_tests else ("add it there, then",)
     if lacks_baseline(result) and result.rounds:
         return "make one", "--kafka-update-baselines"
     is_cut = result.partial or not result.rounds

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.text import printable, without_folders
+from pytest_kafkaperf.core.text import listed, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_percent
 from pytest_kafkaperf.reports.table import short
 from pytest_kafkaperf.runner.case import Case
@@ -21,8 +21,6 @@ from pytest_kafkaperf.verdict.comparison import change_of
 NOTHING_TO_CALIBRATE = "--kafka-calibrate: no threshold on the baseline, so there is nothing to calibrate"
 """The reason why a test is skipped."""
 _EXAMPLE = "kafka_threshold('produce.throughput >= baseline - 20%')"
-_MOST_NAMED = 5
-"""Maximum number of skipped tests that are listed by name."""
 _LESS_RATIO = 0.8
 """More dates are suggested if they reduce the detectable change at least to this share, on the log scale."""
 _WIDEST = 0.5
@@ -39,9 +37,8 @@ def describe_plan(cases: Sequence[Case], sessions: int) -> list[str]:
     expected = about(math.fsum(map(estimated_s, gated)))
     lines = [f"calibration: {counted(len(gated), 'test')}, {counted(sessions, 'session')} each, {expected} in total"]
     if skipped:
-        more = f" and {len(skipped) - _MOST_NAMED} more" if len(skipped) > _MOST_NAMED else ""
-        names = printable(", ".join(skipped[:_MOST_NAMED]))
-        lines.append(f"calibration: tests without a threshold on the baseline are skipped: {names}{more}")
+        names = printable(listed(skipped))
+        lines.append(f"calibration: tests without a threshold on the baseline are skipped: {names}")
     return lines
 
 

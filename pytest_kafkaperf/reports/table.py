@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
-from pytest_kafkaperf.core.text import file_of, printable, without_folders
+from pytest_kafkaperf.core.text import file_of, listed, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_quantity, short_change
 from pytest_kafkaperf.load.allocation import describe_workers
 from pytest_kafkaperf.reports.again import command_for, is_compared, lacks_baseline, remedy_of
@@ -282,10 +282,6 @@ def _interval(ends: tuple[float, float]) -> str:
     return f"({'…'.join('0' if text in ('+0', '-0') else text for text in texts)})"
 
 
-_MOST_NAMED = 5
-"""Maximum number of baselines without a test that are listed by name."""
-
-
 def render_notes(session: Session) -> list[str]:
     """Return the notes on the baselines of all tests, neither wrapped nor indented."""
     names = names_of(session.results)
@@ -303,9 +299,7 @@ def render_notes(session: Session) -> list[str]:
 
 
 def _orphan_note(session: Session) -> str:
-    named = list(session.orphans.values())[:_MOST_NAMED]
-    more = len(session.orphans) - len(named)
-    text = f"baselines of tests that no longer exist: {', '.join(named)}{f' and {more} more' if more else ''}"
+    text = f"baselines of tests that no longer exist: {listed([*session.orphans.values()])}"
     if session.pruned:
         return f"deleted {text} (commit the deletion)"
     if session.settings.prune:

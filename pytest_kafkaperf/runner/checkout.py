@@ -218,24 +218,24 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
         UsageError: the command failed; has the end of its output.
 
     """
-    python = folder / ("Scripts" if os.name == "nt" else "bin") / Path(sys.executable).name
+    python = folder / "bin" / Path(sys.executable).name
     done = folder / "setup-succeeded"
     if done.exists():
         return str(python)
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        venv.create(folder, with_pip=True, symlinks=os.name != "nt")
+        venv.create(folder, with_pip=True, symlinks=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError(f"{_SETUP}: no virtual environment could be made with {sys.executable}: {error}") from None
-    variables = {"base": str(folder), "platbase": str(folder)}
-    packages = Path(sysconfig.get_path("purelib", "venv", vars=variables))
+    places = {"base": str(folder), "platbase": str(folder)}
+    site_packages = Path(sysconfig.get_path("purelib", "venv", vars=places))
     own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(pytest_kafkaperf.__path__[0]).parent)}
-    (packages / _PATHS).write_text("".join(f"{path}\n" for path in sorted(own)), encoding="utf-8")
+    (site_packages / _PATHS).write_text("".join(f"{path}\n" for path in sorted(own)), encoding="utf-8")
     shown = discreet(setup, login="LOGIN@")
     process = ChildProcess(_SETUP, folder / "setup.log", stop_timeout_s=5)
     try:
-        variables = {**os.environ, "PATH": path_from(str(python)), "VIRTUAL_ENV": str(folder)}
-        process.launch(["/bin/sh", "-c", setup], folder=root, env=variables)
+        environment = {**os.environ, "PATH": path_from(str(python)), "VIRTUAL_ENV": str(folder)}
+        process.launch(["/bin/sh", "-c", setup], folder=root, env=environment)
         process.wait(_SETUP_TIMEOUT_S)
         ending = process.ending
     finally:

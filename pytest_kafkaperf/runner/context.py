@@ -12,6 +12,7 @@ from pytest_kafkaperf.clusters.client.preflight import Preflight
 from pytest_kafkaperf.clusters.client.run_names import round_name
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.load.allocation import WorkerShares
 from pytest_kafkaperf.load.messages import Assignment
 from pytest_kafkaperf.load.payload import Nonce
@@ -20,9 +21,6 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _HASTY_TIMEOUT_S = 5
 """Time limit for each step of the cleanup after a broken-off load: the cluster may be gone, or a user is waiting."""
-
-_MAX_IDS = 5
-"""Number of transactional ids in a warning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +71,10 @@ class RoundContext:
         try:
             self.admin.abort_transactions(ids, scenario, timeout_s=_HASTY_TIMEOUT_S if hasty else TIMEOUT_S)
         except ClusterError as error:
-            named = ", ".join(ids[:_MAX_IDS]) + (f" and {len(ids) - _MAX_IDS} more" if len(ids) > _MAX_IDS else "")
             return (
                 f"transactions on topic {scenario.topic} may stay open for "
                 f"{transaction_timeout_ms(scenario) / 1000:g} s and delay consumers with read_committed; transactional "
-                f"ids {named}: {error}"
+                f"ids {listed(ids)}: {error}"
             )
         return None
 

@@ -44,7 +44,7 @@ def measure(
     given = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario)
     allocation = WorkerAllocation() if workers is None else parse_workers(workers)
     with _provided(cluster) as running:
-        side = Side(resolve_scenario(given, running) if given.topic is not None else given, running)
+        side = Side(resolve_scenario(given, running), running)
         session = SessionRunner([side], warm_up_s=_WARM_UP_S, allocation=allocation).measure()
     if session.problems:
         raise KafkaPerfError("; ".join(map(str, session.problems)))

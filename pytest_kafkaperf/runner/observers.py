@@ -73,7 +73,7 @@ class ProgressObserver(Observer):
         self._on_progress(dataclasses.replace(progress, step=self._step))
 
 
-class BrokerObserver(BrokerWatcher[str | int], Observer):
+class BrokerObserver(BrokerWatcher, Observer):
     """Samples the CPU, memory, network and JMX metrics of the brokers, and the CPU and memory of applications."""
 
     def __init__(self, cluster: Cluster, applications: Sequence[Application]) -> None:

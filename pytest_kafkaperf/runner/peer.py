@@ -170,8 +170,12 @@ class Peer:
         options = [f"--rootdir={checkout.root}", f"-ocache_dir={self._folder}", *options]
         command = [checkout.python, "-m", "pytest", *options]
         command += files or [str(self._folder)]  # no test at all instead of all tests there
-        with theirs:
-            self._process.launch(command, folder=checkout.root, env=environment, pass_fds=[theirs.fileno()])
+        try:
+            with theirs:
+                self._process.launch(command, folder=checkout.root, env=environment, pass_fds=[theirs.fileno()])
+        except OSError as error:
+            ours.close()
+            raise UsageError(f"--kafka-reference={revision}: {checkout.python} cannot be run: {error}") from None
         self._reader = threading.Thread(target=self._read, name="kafkaperf-peer", daemon=True)
         self._reader.start()
 

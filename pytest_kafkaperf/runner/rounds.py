@@ -155,7 +155,7 @@ class Side:
 
         def load(scenario: Scenario, step: str = "") -> Round:
             one = self._measure_load(workers, scenario, step, actions=self._actions)
-            done = Progress(phase="done", elapsed_s=0.0, acknowledged=0, received=0, step=step, metrics=one.metrics)
+            done = Progress(phase="done", elapsed_s=0.0, acknowledged=0, step=step, metrics=one.metrics)
             self._on_progress(self._label, len(self.rounds) + 1, done)
             return one
 

@@ -274,7 +274,7 @@ FIELD_UNITS = {
 
 def format_field(name: str, value: Any) -> str:
     """Format the value of a scenario field with its unit; accepts the value itself or its form in a baseline file."""
-    unit = FIELD_UNITS.get(name)
+    unit, value = FIELD_UNITS.get(name), "none" if value is None else value
     try:
         if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
             return format_quantity(value, unit, digits=6)

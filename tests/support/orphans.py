@@ -11,12 +11,12 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TIMEOUT_S = 2
-"""From the end of a session to the end of all that it has started."""
+TIMEOUT_S = 20
+"""From the end of a session to the end of all that it has started; on a busy machine, a JVM takes seconds."""
 
 
 def becomes(condition: Callable[[], bool], *, timeout_s: float = TIMEOUT_S) -> bool:
-    """Wait for it, two seconds at most by default."""
+    """Wait for it; what never happens takes `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -115,6 +115,8 @@ class Project:
         """Run pytest in a process group of its own, as a terminal does; ended at the latest with the block."""
         command = [sys.executable, "-m", "pytest", *PLAIN, *arguments]
         command += ["--kafka-report=json:report.json", "--junitxml=junit.xml"] if reports else []
+        for name in ("report.json", "junit.xml"):  # those of an earlier run would pass for this one's
+            (self.folder / name).unlink(missing_ok=True)
         with subprocess.Popen(
             command,
             cwd=self.folder,

@@ -25,7 +25,6 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.aiokafka_hooks import adapt
-from pytest_kafkaperf.load.batch_decoder import BatchedRecords
 from pytest_kafkaperf.load.clients import make_producer
 from pytest_kafkaperf.load.clock import Timer
 from pytest_kafkaperf.load.payload import Payload, origin
@@ -60,7 +59,7 @@ def adapt_here(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> None:
         (aiokafka_producer, "MessageAccumulator"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name))
-    adapt(scenario, BatchedRecords)
+    adapt(scenario)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,8 +75,8 @@ def wait_ready(
     """
     deadline = time.monotonic() + timeout_s
     answer_s = max(_ANSWER_TIMEOUT_S, timeout_s * _ANSWER_RATIO) if external else _ANSWER_TIMEOUT_S
-    client_config = {} if access is None else access.arguments()
-    client_config |= {"bootstrap_servers": servers, "request_timeout_ms": round(answer_s * 1000)}
+    access = access or Access()
+    client_config = access.arguments() | {"bootstrap_servers": servers, "request_timeout_ms": round(answer_s * 1000)}
     with Notes() as notes:
         while True:
             check()
@@ -89,9 +89,8 @@ def wait_ready(
                 reason, causes = "; ".join([str(error), *warnings]), tuple(notes.causes)
                 refused = external and any(isinstance(cause, _REFUSALS) for cause in causes)
                 if external and not refused and isinstance(error, _NoConnection):
-                    protocol = "PLAINTEXT" if access is None else access.protocol
                     left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)
-                    other = run(_other_protocol(servers, protocol, min(answer_s, left_s)))
+                    other = run(_other_protocol(servers, access.protocol, min(answer_s, left_s)))
                     refused, reason = other is not None, other or reason
                 if refused or time.monotonic() >= deadline:
                     when = "" if refused else f" after {timeout_s:g} s"

@@ -56,7 +56,7 @@ class Distribution:
 def cache_folder() -> Path:
     """Return the path of the plugin's cache folder; does not create it."""
     named = os.environ.get(CACHE_VARIABLE)
-    return Path(named).absolute() if named else Path(platformdirs.user_cache_dir("pytest-kafkaperf"))
+    return Path(named).absolute() if named else platformdirs.user_cache_path("pytest-kafkaperf")
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -42,8 +42,6 @@ _GAUGES = {"memory": "memory_bytes", "under_replicated": "under_replicated", "le
 APPLICATION = "application "
 """Begin of the names under which applications have samples."""
 
-Key = TypeVar("Key", bound=Hashable)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
@@ -75,7 +73,7 @@ class Readings:
     tracks: Mapping[Hashable, Tracks]
 
     @staticmethod
-    def of(samples: Mapping[Key, Iterable[Sample]]) -> Readings:
+    def of(samples: Mapping[Any, Iterable[Sample]]) -> Readings:
         """Prepare the samples of each broker, in any order.
 
         The counters of a restarted broker begin again at 0; their values are added to those before the restart.
@@ -86,10 +84,9 @@ class Readings:
         """Return the metrics of a window, by name, in base units; those that no broker reports are absent."""
         window = start_ns, end_ns
         found: dict[str, float | None] = {
-            "broker.cpu": self._rate("cpu_s", window),
             "broker.cpu.max": _most(use.cpu_max_cores for use in self.uses(start_ns, end_ns).values()),
             "broker.memory": self._most("memory_bytes", window),
-            **{f"broker.{name}": self._rate(_RATES[name], window) for name in _RATES if name != "cpu"},
+            **{f"broker.{name}": self._rate(figure, window) for name, figure in _RATES.items()},
             "broker.handlers.idle": min(
                 _known(
                     _idle_ratios(tracks, np.array(window))[0]

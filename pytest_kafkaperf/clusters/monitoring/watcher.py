@@ -8,9 +8,9 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
@@ -33,7 +33,8 @@ out."""
 EXIT_TIMEOUT_S = 1.0
 """Time that the end of a watch waits for readings in progress."""
 
-Key = TypeVar("Key", bound=Hashable)
+Key = str | int
+"""A broker's number, or the name of an application."""
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ class _Log:
         return f", {self.failures} of {self.ended} times: {self.reason}" if self.failures and gaps else ""
 
 
-class BrokerWatcher(Generic[Key]):
+class BrokerWatcher:
     """Reads each probe once a second, each time in a thread of its own, from entry to exit.
 
     All readings follow one grid of times: a slow probe misses some of them and does not delay others. A probe that

@@ -149,8 +149,7 @@ class Ledger:
         if self._closed:
             return
         batches, self._open, self.must_abort = self._open, [], False
-        markers = self.report.markers_by_partition
-        markers.update({partition: markers.get(partition, 0) + 1 for partition in self._marked})
+        self.report.markers_by_partition.update(self._marked)
         self._marked.clear()
         for batch, location in batches:
             if committed:
@@ -177,8 +176,7 @@ class Ledger:
             self._lose(batch, "transaction not ended", known=True)
 
     def _locate(self, batch: Batch, partition: int, offset: int) -> None:
-        tally = self.report.acknowledged_by_partition
-        tally[partition] = tally.get(partition, 0) + batch.records
+        self.report.acknowledged_by_partition[partition] += batch.records
         index = batch.indexes.item(0)
         last_offset, last_index = self._last.get(partition, (-1, index))
         if offset <= last_offset or index < last_index:
@@ -206,7 +204,7 @@ class Ledger:
         report, count = self.report, batch.records
         report.failed += count
         report.failed_in_window += batch.measured
-        report.failures[reason] = report.failures.get(reason, 0) + count
+        report.failures[reason] += count
         if not known:
             report.unknown += count
             if report.unknown <= MAX_NAMED:

@@ -242,7 +242,7 @@ class Transactions:
     async def _end(self) -> None:
         await self.settled()
         self.ledger.ending = True
-        commit = not (self.ledger.must_abort or self._is_to_abort(self._number))
+        commit = not (self.ledger.must_abort or self._is_to_abort)
         ending = self.client.commit_transaction() if commit else self.client.abort_transaction()
         await _told(ending, "be committed" if commit else "be aborted")
         self.ledger.end_transaction(now_ns(), committed=commit)
@@ -250,9 +250,10 @@ class Transactions:
         self._left = self._ending = None
         self._number += 1
 
-    def _is_to_abort(self, number: int) -> bool:
-        """Return True for evenly spread aborts: of the first n transactions, `n * abort_ratio` abort, rounded down."""
-        return int((number + 1) * self.abort_ratio) > int(number * self.abort_ratio)
+    @property
+    def _is_to_abort(self) -> bool:
+        """True for evenly spread aborts: of the first n transactions, `n * abort_ratio` abort, rounded down."""
+        return int((self._number + 1) * self.abort_ratio) > int(self._number * self.abort_ratio)
 
 
 async def _told(asked: Awaitable[None], what: str) -> None:

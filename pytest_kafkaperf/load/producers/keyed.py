@@ -66,7 +66,6 @@ class KeyedProducer(BatchProducer):
             taken += count
             await self._send_ready(now, taken if measured_from is None else measured_from)
         await self._send_ready(None, taken if measured_from is None else measured_from)
-        self._next = taken
 
     async def _open_loop(self, window: Window, timer: Timer, schedule: Schedule) -> None:
         stop = window.stop(schedule)

@@ -126,7 +126,7 @@ def _head(results: Sequence[Result], run: RunFacts) -> list[tuple[str, str]]:
         if each.reference is not None
     )
     facts = [
-        ("run", _when(run.created)),
+        ("run", f"{datetime.fromisoformat(run.created):%Y-%m-%d %H:%M %Z}"),
         ("commit", run.commit[:_COMMIT] if run.commit else ""),
         ("environment", str(run.environment.get("key", ""))),
         ("Kafka", ", ".join(versions)),
@@ -134,12 +134,6 @@ def _head(results: Sequence[Result], run: RunFacts) -> list[tuple[str, str]]:
         ("pytest-kafkaperf", run.plugin),
     ]
     return [(name, text) for name, text in facts if text]
-
-
-def _when(created: str) -> str:
-    """Format an ISO 8601 time as `2025-01-31 12:00 UTC`."""
-    moment = datetime.fromisoformat(created)
-    return f"{moment:%Y-%m-%d %H:%M} {moment.tzname() or ''}".rstrip()
 
 
 def _counts(results: Sequence[Result]) -> list[tuple[str, int]]:
@@ -274,7 +268,7 @@ def _totals(result: Result) -> str:
 def _scenario(result: Result) -> list[tuple[str, str, str]]:
     """Return name, value and source of the fields that are not defaults."""
     fields = [
-        (name, _shown(name, getattr(result.scenario, name)), source)
+        (name, format_field(name, getattr(result.scenario, name)), source)
         for name, source in result.sources.items()
         if name in Scenario.model_fields
     ]
@@ -283,11 +277,7 @@ def _scenario(result: Result) -> list[tuple[str, str, str]]:
 
 def _defaults(result: Result) -> str:
     rest = ((name, getattr(result.scenario, name)) for name in Scenario.model_fields if name not in result.sources)
-    return ", ".join(f"{name} {_shown(name, value)}" for name, value in rest if value not in (None, {}))
-
-
-def _shown(name: str, value: Any) -> str:
-    return "none" if value is None else format_field(name, value)
+    return ", ".join(f"{name} {format_field(name, value)}" for name, value in rest if value not in (None, {}))
 
 
 def _fingerprint(result: Result) -> list[tuple[str, str, str]]:

@@ -101,7 +101,7 @@ def _label(test: Result, name: str) -> str:
     value = _value(test, name)
     if isinstance(value, Mapping) and name != "record_size":
         return ", ".join(f"{key}={item}" for key, item in value.items()) or "none"
-    return "none" if value is None else format_field(name, value)
+    return format_field(name, value)
 
 
 def _order(test: Result, name: str) -> tuple[bool, float]:

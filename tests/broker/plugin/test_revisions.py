@@ -338,6 +338,13 @@ def test_equal_code_is_told(repository: Project) -> None:
     assert "nothing differs: this side has the reference's commit and packages" in test["notes"], run.out
 
 
+def test_a_smoke_test_measures_this_side_alone(repository: Project) -> None:
+    """`--benchmark-disable` runs one round without a verdict, so there is nothing to compare."""
+    run = repository.run("--kafka-reference=git:HEAD", "--benchmark-disable")
+    (test,) = run.report["tests"]
+    assert (run.status, len(test["rounds"]), test["reference"]) == (pytest.ExitCode.OK, 1, None), run.out
+
+
 def test_a_port_that_both_sides_need_is_an_error(repository: Project) -> None:
     """It says how each side gets its own."""
     (port,) = local.free_ports(1)

@@ -81,7 +81,9 @@ def test_a_session_that_a_signal_ends_leaves_neither_broker_nor_folder(tmp_path:
 
 def test_a_session_that_exits_at_once_leaves_nothing(tmp_path: Path) -> None:
     """Exactly what pytest-timeout does with its method `thread`."""
-    with session(tmp_path, "import threading; threading.Timer(0.5, os._exit, args=(1,)).start()") as (process, broker):
+    exits = "import signal; signal.signal(signal.SIGUSR1, lambda *_: os._exit(1))"
+    with session(tmp_path, exits) as (process, broker):
+        process.send_signal(signal.SIGUSR1)
         assert process.wait(START_TIMEOUT_S) == 1
         assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
 

@@ -19,7 +19,6 @@ from aiokafka.protocol.produce import ProduceRequest_v7, ProduceResponse_v7
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.load.aiokafka_hooks import Connection, adapt, submit
-from pytest_kafkaperf.load.batch_decoder import BatchedRecords
 from pytest_kafkaperf.load.batch_encoder import EncodedBatch, encode
 from pytest_kafkaperf.load.batch_sender import Accumulator, QueuedBatch
 from pytest_kafkaperf.load.clients import make_producer
@@ -72,7 +71,7 @@ class Broker:
 async def connected(broker: Broker, **fields: Any) -> AsyncIterator[Any]:
     """A client whose sender runs, on one connection that is open already."""
     scenario = Scenario.of(fields)
-    adapt(scenario, BatchedRecords)
+    adapt(scenario)
     async with await asyncio.start_server(broker.serve, "127.0.0.1", 0) as server:
         host, port = server.sockets[0].getsockname()
         client = make_producer(scenario, f"{host}:{port}", {}, transactional_id="", largest=100)

@@ -62,7 +62,7 @@ def in_loop(test: Callable[[], Awaitable[Any]]) -> Any:
 def producer_of(**fields: Any) -> Any:
     """Not connected."""
     scenario = Scenario.of(fields)
-    adapt(scenario, BatchedRecords)
+    adapt(scenario)
     return make_producer(scenario, NOWHERE, {}, transactional_id="group-3", largest=100)
 
 
@@ -505,7 +505,7 @@ def test_adapt_replaces_nothing_that_is_not_checked() -> None:
 
 def test_fetchers_look_up_what_adapt_replaces() -> None:
     """In their module, each time: that is where `adapt` puts ours."""
-    adapt(Scenario.of({}), BatchedRecords)
+    adapt(Scenario.of({}))
     source = inspect.getsource(fetcher.Fetcher._proc_fetch_request)
 
     assert "PartitionRecords(" in source
@@ -528,9 +528,9 @@ def test_encoding_tells_how_much_a_record_takes() -> None:
 
 def test_futures_and_tasks_are_made_by_the_loop_that_util_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """`adapt` puts asyncio's own way there, for producers of batches only."""
-    adapt(Scenario.of({}), BatchedRecords)
+    adapt(Scenario.of({}))
     assert util.get_running_loop is asyncio.get_running_loop
-    adapt(Scenario.of({"client": "record"}), BatchedRecords)
+    adapt(Scenario.of({"client": "record"}))
     assert "asyncio.get_event_loop()" in inspect.getsource(util.get_running_loop)
 
     class FoundError(Exception):
@@ -547,7 +547,7 @@ def test_futures_and_tasks_are_made_by_the_loop_that_util_finds(monkeypatch: pyt
 
 def test_clients_ask_about_topics_without_creating_them() -> None:
     """A topic that is gone stays gone: by default a broker may create what somebody asks about."""
-    adapt(Scenario.of({}), BatchedRecords)
+    adapt(Scenario.of({}))
     source = inspect.getsource(AIOKafkaClient)
 
     assert source.count("MetadataRequest(") == 2
@@ -557,7 +557,7 @@ def test_clients_ask_about_topics_without_creating_them() -> None:
 
 def test_clients_make_connections_of_the_class_and_buffer_that_we_replace() -> None:
     """`Connection` stands in for it, and overrides one method."""
-    adapt(Scenario.of({}), BatchedRecords)
+    adapt(Scenario.of({}))
     connection = Connection.__base__
 
     assert conn.AIOKafkaConnection is Connection

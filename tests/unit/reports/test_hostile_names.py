@@ -79,7 +79,7 @@ def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
 def progress(_: Result, name: str, __: Path) -> str:
     written: list[str] = []
     lines = RoundLines(f"test_x[{name}]", Scenario(), written.append, metrics=())
-    lines.update("", 1, Progress(phase="done", elapsed_s=1.0, acknowledged=1, received=0))
+    lines.update("", 1, Progress(phase="done", elapsed_s=1.0, acknowledged=1))
     lines.close()
     return "\n".join(written)
 

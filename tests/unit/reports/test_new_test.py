@@ -17,6 +17,18 @@ def test_one_that_could_not_be_collected_is_repaired_first() -> None:
     assert text.endswith(" --kafka-reference=git:v1.0,tests=head")
 
 
+def test_one_that_another_checkout_lacks_is_added_there() -> None:
+    """`path:` takes no `tests`, and keeps its interpreter."""
+    found = result("test_new", "produce.latency.p99 <= baseline + 20%", measured=rounds())
+    given = "path:../main,python=../main/.venv/bin/python"
+    found = dataclasses.replace(found, revision=given, notes=("the test is new",), options={"reference": given})
+    text = undecided(found)
+    assert text == (
+        f"INCONCLUSIVE: the test is new; add it there, then: pytest {found.nodeid} --kafka-cluster=local "
+        f"--kafka-reference={given}"
+    )
+
+
 def test_the_advice_runs_it_there_too() -> None:
     """The command is one that the plugin accepts: it replaces the value of the option."""
     found = result("test_new", "produce.latency.p99 <= baseline + 20%", measured=rounds())

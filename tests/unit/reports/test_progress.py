@@ -16,7 +16,7 @@ RATE = 51_200.0
 
 
 def seen(phase: str = "measuring", elapsed_s: float = 3.1, acknowledged: int = 0, **more: Any) -> Progress:
-    return Progress(phase=phase, elapsed_s=elapsed_s, acknowledged=acknowledged, received=0, **more)
+    return Progress(phase=phase, elapsed_s=elapsed_s, acknowledged=acknowledged, **more)
 
 
 def text(width: int, *, scenario: Scenario = SCENARIO, **more: Any) -> str:

@@ -16,7 +16,7 @@ from pytest_kafkaperf.runner.actions import Action, ActionTimer, moved, planned
 
 
 def progress(phase: str, elapsed_s: float) -> Progress:
-    return Progress(phase=phase, elapsed_s=elapsed_s, acknowledged=0, received=0)
+    return Progress(phase=phase, elapsed_s=elapsed_s, acknowledged=0)
 
 
 def test_an_action_is_done_at_its_time_after_the_window_opened() -> None:
@@ -24,10 +24,10 @@ def test_an_action_is_done_at_its_time_after_the_window_opened() -> None:
     done = threading.Event()
     with ActionTimer([Action(0.2, done.set)]) as acting:
         acting.follow(progress("connecting", 0.0))
-        acting.follow(progress("warm-up", -0.1))
         begin_s = time.monotonic()
+        acting.follow(progress("warm-up", -0.1))
         assert done.wait(10)
-        assert time.monotonic() - begin_s > 0.25
+        assert time.monotonic() - begin_s >= 0.3
     assert acting.problems == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -99,6 +100,23 @@ def test_a_search_ends_whatever_the_rates_do(seed: int, wrong_ratio: float) -> N
         right = StepOutcome.HELD if asked.rate <= 100_000 else StepOutcome.BROKEN
         search.tell(draw.choice(list(StepOutcome)) if draw.random() < wrong_ratio else right)
     assert isinstance(search.next(), Found | Missed)
+
+
+@pytest.mark.parametrize("output_topic", [None, "out"])
+def test_a_loss_of_acknowledged_records_ends_a_search(output_topic: str | None) -> None:
+    """A cluster that loses records has no capacity. What an application drops is not in its output topic."""
+    queue = Queue(100_000)
+
+    def measure(scenario: Scenario, step: str) -> Round:
+        one = queue(scenario, step)
+        return dataclasses.replace(one, metrics={**one.metrics, "lost": 3.0 if len(queue.asked) == 2 else 0.0})
+
+    fields: dict[str, Any] = {} if output_topic is None else {"topic": "in", "output_topic": output_topic}
+    found = searched(measure, consumers=1, **fields)
+    if output_topic is None:
+        assert (len(queue.asked), "capacity" in found.metrics) == (2, False)
+    else:
+        assert len(queue.asked) > 2
 
 
 def test_steps_that_fail_by_chance_do_not_end_a_search_too_low() -> None:

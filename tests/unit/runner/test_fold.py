@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from typing import Any
 
@@ -65,7 +66,6 @@ def report(*parts: Produced | Consumed, cpu_s: float = 0.5, busy_ratio: float = 
     """One worker a part."""
     workers = [
         WorkerReport(
-            worker=number,
             produced=[part] if isinstance(part, Produced) else [],
             consumed=[part] if isinstance(part, Consumed) else [],
             cpu_s=cpu_s,
@@ -299,7 +299,11 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
         acknowledged=0, failed=7, failed_in_window=7, sent=7, failures={"MessageSizeTooLargeError": 5, "no answer": 2}
     )
     refused = dataclasses.replace(
-        refused, latency=Histogram(), delay=Histogram(), last_ack_ns=None, acknowledged_by_partition={}
+        refused,
+        latency=Histogram(),
+        delay=Histogram(),
+        last_ack_ns=None,
+        acknowledged_by_partition=collections.Counter(),
     )
     done = fold(report(refused, log_growth={0: 0, 1: 0}), PACED)
 
@@ -455,8 +459,8 @@ def seen(*second_and_latency_ms: tuple[float, int]) -> Series:
 def test_series_of_all_workers_become_one() -> None:
     """Of producing and, with consumers, of consuming; the warm-up is before the start."""
     workers = [
-        WorkerReport(worker=0, produced=[produced()], produce_series=seen((-0.5, 1), (0.5, 2))),
-        WorkerReport(worker=1, produced=[produced()], produce_series=seen((0.6, 3)), consume_series=seen((1.5, 4))),
+        WorkerReport(produced=[produced()], produce_series=seen((-0.5, 1), (0.5, 2))),
+        WorkerReport(produced=[produced()], produce_series=seen((0.6, 3)), consume_series=seen((1.5, 4))),
     ]
     for worker in workers:
         for name in ("produce_series", "consume_series"):
@@ -474,7 +478,7 @@ def test_series_of_all_workers_become_one() -> None:
 
 def test_what_the_client_library_said_is_told_once() -> None:
     """Each worker says the same."""
-    workers = [WorkerReport(worker=number, produced=[produced()], notes=["a", "b"]) for number in range(2)]
+    workers = [WorkerReport(produced=[produced()], notes=["a", "b"]) for number in range(2)]
     done = fold(LoadReport(workers=workers, start_ns=START_NS), PACED)
 
     assert done.warnings == ("aiokafka: a", "aiokafka: b")
@@ -499,7 +503,7 @@ def test_what_applications_did_is_on_the_time_line_and_no_event_of_a_broker() ->
     used = [Sample(at_ns=at, figures={"cpu_s": i / 4, "memory_bytes": 9.0 + i}) for i, at in enumerate(edges)]
     events = [(START_NS - 5, "shop started"), (START_NS + 2 * NS_PER_S, "shop stopped")]
     series = seen(*((second, 5) for second in range(10)))
-    worker = WorkerReport(worker=0, produced=[produced()], produce_series=series, consume_series=Series(START_NS))
+    worker = WorkerReport(produced=[produced()], produce_series=series, consume_series=Series(START_NS))
     done = fold(report(workers=[worker], samples={"application shop": used}, application_events=events), PACED)
     assert (done.metrics["app.cpu"], done.metrics["app.memory"]) == pytest.approx((0.25, 19.0))
     assert done.events == ((2.0, "at 2.0 s: shop stopped"),)
@@ -545,8 +549,8 @@ def test_end_to_end_latency_is_as_exact_as_the_two_clocks(
     sending: list[Clock | None], receiving: list[Clock | None], uncertainty_s: float | None
 ) -> None:
     """By one clock it is exact, whatever that clock says; between two both count."""
-    workers = [WorkerReport(worker=0, produced=[produced()], clock=one) for one in sending]
-    workers += [WorkerReport(worker=1, consumed=[consumed()], clock=one) for one in receiving]
+    workers = [WorkerReport(produced=[produced()], clock=one) for one in sending]
+    workers += [WorkerReport(consumed=[consumed()], clock=one) for one in receiving]
 
     assert fold(LoadReport(workers=workers, start_ns=START_NS), READ).e2e_uncertainty_s == uncertainty_s
 
@@ -554,8 +558,8 @@ def test_end_to_end_latency_is_as_exact_as_the_two_clocks(
 def test_a_round_tells_what_each_worker_had_of_it() -> None:
     """Who looks for the generator's limit needs to see the busiest one, and where it was."""
     workers = [
-        WorkerReport(worker=0, produced=[produced(), produced()], cpu_s=2.0, busy_ratio=0.3, clock=clock("a")),
-        WorkerReport(worker=1, consumed=[consumed()], cpu_s=1.0, busy_ratio=0.2),
+        WorkerReport(produced=[produced(), produced()], cpu_s=2.0, busy_ratio=0.3, clock=clock("a")),
+        WorkerReport(consumed=[consumed()], cpu_s=1.0, busy_ratio=0.2),
     ]
     assert fold(LoadReport(workers=workers, start_ns=START_NS), READ).shares == (
         WorkerShare(host="host-a", producers=2, consumers=0, cpu_s=2.0, busy_ratio=0.3, sent=2000, received=0),

@@ -76,7 +76,7 @@ class Auditor:
 def report(**changes: Any) -> LoadReport:
     """30 records acknowledged in each of two partitions."""
     part = Produced(**{"acknowledged_by_partition": {0: 30, 1: 30}} | changes)
-    return LoadReport(workers=[WorkerReport(worker=0, produced=[part])], start_ns=1)
+    return LoadReport(workers=[WorkerReport(produced=[part])], start_ns=1)
 
 
 def checked(log: Log, auditor: Auditor, load: LoadReport, **fields: Any) -> LoadReport:

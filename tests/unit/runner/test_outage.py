@@ -68,7 +68,7 @@ def report(offsets: GroupOffsets, *events: tuple[float, str], backlog: int = 0) 
     )
     produced.places.frombytes(places.tobytes())
     return LoadReport(
-        workers=[WorkerReport(worker=0, produced=[produced])],
+        workers=[WorkerReport(produced=[produced])],
         start_ns=START_NS,
         groups={"billing": offsets},
         application_events=[(START_NS + round(at_s * NS_PER_S), f"service {text}") for at_s, text in events],
@@ -179,7 +179,7 @@ def own(readings: GroupOffsets) -> LoadReport:
     """A round of the plugin's own consumers."""
     consumed = Consumed(received=1, last_ns=START_NS + 1)
     produced = Produced(acknowledged=1, sent=1, first_due_ns=START_NS, last_ack_ns=START_NS + 1)
-    workers = [WorkerReport(worker=0, produced=[produced], consumed=[consumed])]
+    workers = [WorkerReport(produced=[produced], consumed=[consumed])]
     return LoadReport(workers=workers, start_ns=START_NS, catch_up=readings)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.core.errors import ClusterLostError
+from pytest_kafkaperf.core.errors import ClusterLostError, UsageError
 from pytest_kafkaperf.plugin.peer_side import PeerSide
 from pytest_kafkaperf.runner import peer
 from pytest_kafkaperf.runner.checkout import Checkout
@@ -44,6 +44,18 @@ def opened(folder: Path, hello: Mapping[str, object] | None) -> Iterator[Peer]:
         yield one
     finally:
         one.close()
+
+
+def test_an_interpreter_that_cannot_run_is_an_error_of_the_option(tmp_path: Path) -> None:
+    """Such as a script of an environment that was moved: its first line names a program that is gone."""
+    program = tmp_path / "python"
+    program.write_text("#!/nowhere/python\n")
+    program.chmod(0o700)
+    revision = parse_revision("path:other", start=tmp_path)
+    assert revision is not None
+    checkout = Checkout(root=tmp_path, python=str(program), commit=None)
+    with pytest.raises(UsageError, match="^--kafka-reference=path:.*python cannot be run: .*No such file"):
+        Peer(revision, checkout, [], files=[], root=tmp_path)
 
 
 def test_a_reference_that_hangs_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
