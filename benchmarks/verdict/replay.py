@@ -134,7 +134,7 @@ def _verdicts(metric: str, sessions: Sequence[dict[str, Any]]) -> list[str]:
     return [
         _mean(metric, values),
         str(independent),
-        *(_share(decisions[name] / len(looks), independent) for name in ("regressed", "equal", "open", "improved")),
+        *(share(decisions[name] / len(looks), independent) for name in ("regressed", "equal", "open", "improved")),
         f"{statistics.median(found.sessions for found in looks):.0f}",
         f"{statistics.median(_seconds(looks, sessions)):.0f}",
     ]
@@ -148,7 +148,7 @@ def _power(metric: str, sessions: Sequence[dict[str, Any]]) -> list[str]:
         change = -math.log(1 - ratio) if CATALOGUE[metric].better == "higher" else math.log(1 + ratio)
         looks = _replayed([value + change for value in values])
         found = sum(one.decision == "regressed" for one in looks) / len(looks)
-        cells.append(f"{_share(found, _independent(looks))}, {statistics.median(_seconds(looks, sessions)):.0f} s")
+        cells.append(f"{share(found, _independent(looks))}, {statistics.median(_seconds(looks, sessions)):.0f} s")
     return cells
 
 
@@ -173,7 +173,7 @@ def _seconds(looks: Sequence[Look], sessions: Sequence[dict[str, Any]]) -> list[
     ]
 
 
-def _share(ratio: float, runs: int) -> str:
+def share(ratio: float, runs: int) -> str:
     """Return a share with its 95 % interval (E. B. Wilson, 1927)."""
     centre = (ratio + _Z**2 / 2 / runs) / (1 + _Z**2 / runs)
     half = _Z * math.sqrt(ratio * (1 - ratio) / runs + _Z**2 / 4 / runs**2) / (1 + _Z**2 / runs)

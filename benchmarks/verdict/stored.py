@@ -1,0 +1,144 @@
+"""Verdicts against stored baselines, replayed: `python benchmarks/verdict/stored.py`, in a minute.
+
+The first session of each run `unchanged` of `runs.py` is judged against each baseline that was measured on its kind of
+machine. If that makes a suspect, sessions beside rebuilt brokers follow, as in a run: those that such runs measured,
+from a random one on. So ten baselines and thirty sessions give three hundred verdicts of the plugin's own rule on
+measured figures. Those of one session depend on each other, so the interval is that of as many verdicts as there are
+sessions (Wilson, 95 %), and the range over the baselines stands beside it.
+
+A change makes the metric worse by a constant in the first session and in the current side of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from replay import share
+from runs import BASELINES, RUNS
+
+from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured, Rounds
+from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.sequential import MOST_SESSIONS
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.verdict import judge
+
+THRESHOLDS = {
+    "test_closed": parse_threshold("produce.throughput >= baseline - 10%"),
+    "test_paced": parse_threshold("produce.latency.p50 <= baseline + 10%"),
+}
+PHASES = ("unchanged", "unchanged+neighbour")
+CHANGES = (0.0, 0.1, 0.15, 0.25, 0.5)
+OUTCOMES = (Verdict.PASSED, Verdict.INCONCLUSIVE, Verdict.REGRESSED)
+_SEED = 20_261_125
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Sessions of one test in a run of `runs.py`."""
+
+    machine: str
+    """The kind of machine, whose baselines the plugin keeps apart."""
+    alone: list[Measured]
+    beside: list[Measured]
+    """Those beside rebuilt brokers; empty if the first session made no suspect."""
+
+
+def main() -> None:
+    """Print the table as Markdown."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    lines = [json.loads(line) for line in RUNS.read_text(encoding="utf-8").splitlines()]
+    heads = (
+        "worse by",
+        "baselines",
+        "sessions",
+        "suspect",
+        *map(str.lower, OUTCOMES),
+        "by baseline",
+        "sessions beside",
+    )
+    print(f"| sessions of | {' | '.join(heads)} |\n|---|{'--:|' * len(heads)}")
+    for (test, threshold), phase in itertools.product(THRESHOLDS.items(), PHASES):
+        baselines, runs = _runs(lines, "baseline", test), _runs(lines, phase, test)
+        for change in CHANGES if runs else ():
+            print(f"| {phase}, {test} | {change:+.0%} | {' | '.join(_row(threshold, baselines, runs, change))} |")
+
+
+def _runs(lines: Sequence[dict[str, Any]], phase: str, test: str) -> list[Run]:
+    machines = {folder.name.rpartition("-")[2]: next(folder.iterdir()).name for folder in BASELINES.iterdir()}
+    found = []
+    for line in lines:
+        for one in line["tests"] if line["phase"] == phase else ():
+            if one["name"] == test:
+                sessions = [
+                    Measured(rounds=session["rounds"], reference=session["reference"] or None)
+                    for session in one["measured"]
+                ]
+                alone, beside = (
+                    [each for each in sessions if bool(each.reference) == paired] for paired in (False, True)
+                )
+                found.append(Run(machine=machines[line["boot"]], alone=alone, beside=beside))
+    return found
+
+
+def _row(threshold: Threshold, baselines: Sequence[Run], runs: Sequence[Run], change: float) -> Iterator[str]:
+    """Yield the cells of a row."""
+    draws = np.random.default_rng(_SEED)
+    firsts = [(run.machine, _worse(threshold, run.alone[0], change)) for run in runs]
+    beside = [_worse(threshold, one, change) for run in runs for one in run.beside]
+    found: list[list[tuple[Verdict, int]]] = []
+    for baseline in baselines:
+        known = BaselineRounds(sessions=tuple(tuple(one.rounds) for one in baseline.alone))
+        verdicts = []
+        for _, first in (each for each in firsts if each[0] == baseline.machine):
+            begin = int(draws.integers(len(beside)))
+            verdicts.append(_judged(threshold, known, first, beside[begin:] + beside[:begin]))
+        if verdicts:
+            found.append(verdicts)
+    every = [one for verdicts in found for one in verdicts]
+    independent = len({id(first) for machine, first in firsts if machine in {one.machine for one in baselines}})
+    shares = [sum(verdict is Verdict.REGRESSED for verdict, _ in verdicts) / len(verdicts) for verdicts in found]
+    yield from (str(len(found)), str(independent))
+    yield f"{sum(sessions > 1 for _, sessions in every) / len(every):.0%}"
+    for outcome in OUTCOMES:
+        yield share(sum(verdict is outcome for verdict, _ in every) / len(every), independent)
+    yield f"{min(shares):.0%} to {max(shares):.0%}"
+    yield f"{statistics.median([sessions - 1 for _, sessions in every if sessions > 1] or [0]):.0f}"
+
+
+def _judged(
+    threshold: Threshold, known: BaselineRounds, first: Measured, beside: Sequence[Measured]
+) -> tuple[Verdict, int]:
+    """Return the verdict, and the number of sessions that it took."""
+    for number in range(MOST_SESSIONS + 1):
+        further = [beside[place % len(beside)] for place in range(number)]
+        found = judge(
+            thresholds=[threshold],
+            sessions=[first, *further],
+            baseline=known,
+            confirm=True,
+            beside=True,
+            rebuilt=Rebuilt() if number else None,
+        )
+        if not found.unsettled:
+            break
+    return found.verdict, number + 1
+
+
+def _worse(threshold: Threshold, session: Measured, change: float) -> Measured:
+    """Return the session with a metric that is worse by this share."""
+    name, factor = threshold.metric.name, 1 - change if threshold.metric.better == "higher" else 1 + change
+    rounds: Rounds = [{**one, name: one[name] * factor} for one in session.rounds]
+    return Measured(rounds=rounds, reference=session.reference)
+
+
+if __name__ == "__main__":
+    main()
