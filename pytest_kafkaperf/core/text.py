@@ -28,13 +28,9 @@ def printable(text: str, *, keep: str = "") -> str:
     )
 
 
-_MOST_NAMED = 5
-
-
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], most: int = 5) -> str:
     """Return the first names, and how many more there are."""
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def repr_of(value: object) -> str:

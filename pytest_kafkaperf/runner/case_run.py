@@ -101,17 +101,15 @@ def run_case(
             sessions.append(first)
             policy.on_session(sessions)
             continue
-        declared = min(runner.rounds, len(sessions[0].rounds))
-        refusal = budget.refuses_session(declared)
-        if refusal is None and label == _SUSPECT and len(sessions) == 1:
+        if label == _SUSPECT and len(sessions) == 1:
             found = confirming(failed)
             if isinstance(found, str):
                 refusal = found
                 break
             runner = found or own
             budget.confirm(beside=found is not None)
-            declared = min(runner.rounds, len(sessions[0].rounds))
-            refusal = budget.refuses_session(declared)
+        declared = min(runner.rounds, len(sessions[0].rounds))
+        refusal = budget.refuses_session(declared)
         if refusal is not None:
             out_of_time = True
             break
@@ -119,8 +117,8 @@ def run_case(
         if len(session.rounds) < declared and not session.problems:
             refusal, out_of_time = BROKEN_OFF_TEXT, True
             break
-        if session.is_broken and runner is not own:  # nobody asked for the baseline's brokers
-            failed, sessions[1:] = f"a session beside them broke off: {session.problems[0]}", []
+        if session.other_failed and runner is not own:  # nobody asked for the baseline's brokers
+            failed, sessions[1:] = f"a session beside them broke off: {session.other_failed}", []
             continue
         sessions.append(session)
         policy.on_session(sessions)
@@ -139,7 +137,7 @@ def run_case(
         sessions=tuple(sessions),
         judgement=judgement,
         notes=tuple(note for note in (spoilt, cut, enough, beside, refusal) if note),
-        partial=cut is not None or judgement.unsettled,
+        partial=cut is not None or (out_of_time and judgement.unsettled),
     )
 
 

@@ -107,9 +107,11 @@ class MeasuredSession:
         return bool(self.problems) and all(problem.kind in MACHINE_MADE for problem in self.problems)
 
     @property
-    def is_broken(self) -> bool:
-        """True if a cluster failed."""
-        return any(problem.kind is ProblemKind.CLUSTER_ERROR for problem in self.problems)
+    def other_failed(self) -> Problem | None:
+        """The failure of the reference, or of a restart; None if there is none, or the own brokers lost records."""
+        found = [*self.problems] if not self.rounds else [each for one in self.reference or () for each in one.problems]
+        lost = any(one.metrics.get("lost") for one in self.rounds)
+        return None if lost else next((each for each in found if each.kind is ProblemKind.CLUSTER_ERROR), None)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -130,7 +130,6 @@ class Session:
 
         """
         began_s = time.monotonic()
-        self.clusters.stop_rebuilt()
         self.clusters.refuse_unlimited(case, cluster)
         key = self.environment_key(cluster.provider)
         if not actions:
@@ -169,6 +168,7 @@ class Session:
             )
             confirming = functools.partial(self._confirming, judge, cluster, runner, on_progress)
             ran = run_case(runner, budget, policy, confirming)
+            self.clusters.stop_rebuilt()
         else:
             sessions = (not_run(unfit),)
             reasons = () if budget.obstacle is None or unfit else (budget.obstacle,)
@@ -239,6 +239,7 @@ class Session:
         sessions beside the baseline's brokers came to nothing.
         """
         case, baseline, reason, judge.rebuilt = judge.case, judge.baseline, failed or judge.alone, None
+        self.clusters.stop_rebuilt()
         if reason is None:
             try:
                 reference = self.clusters.rebuilt(rebuilt_spec(case.spec, baseline.fingerprint))

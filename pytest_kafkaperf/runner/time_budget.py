@@ -65,6 +65,8 @@ class CaseBudget:
         self._latest_s = max(self._deadline_s, left_s - math.fsum(_least_s(as_run(each)) for each in later))
         self._longest_s = 0.0
         """The longest round so far."""
+        self._alone: tuple[float, float, float] | None = None
+        """The declared time of a round, the longest so far, and the time before the first one, of the test alone."""
         self._asked_s: float | None = None
         """When the last fresh session was allowed."""
 
@@ -108,8 +110,9 @@ class CaseBudget:
 
     def confirm(self, *, beside: bool) -> None:
         """Expect the sessions that confirm a suspect: fresh ones like the first, or `beside` the baseline's brokers."""
-        if beside:  # short rounds and a warm-up, on both sides
-            self._round_s, self._longest_s, self._setup_s = self._beside_s, 0.0, 2 * self._setup_s
+        own = self._alone = self._alone or (self._round_s, self._longest_s, self._setup_s)
+        # Beside others: short rounds and a warm-up, on both sides.
+        self._round_s, self._longest_s, self._setup_s = (self._beside_s, 0.0, 2 * own[2]) if beside else own
 
     def cut(self, first: MeasuredSession) -> str | None:
         """Return a note if the first session has fewer rounds than declared; such figures make no baseline."""

@@ -65,14 +65,14 @@ class Check:
     For a threshold relative to a reference, it is the value that lies `change` above `baseline`.
     """
     limit_value: float | None
-    baseline: float | None
+    baseline: float | None = None
     """Level of the baseline (see `dates`), or geometric mean of the medians of the reference's sessions."""
-    change: float | None
+    change: float | None = None
     """Estimate of the change against the baseline: +0.3 if the value rose by 30 %.
 
     Against a baseline it is that of `observed` from `baseline`, against a reference the trimmed mean of the sessions.
     """
-    detectable: float | None
+    detectable: float | None = None
     """Minimum detectable change (see `power`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
 
     For a relative threshold, the change is against the baseline; for an absolute one, against the limit.

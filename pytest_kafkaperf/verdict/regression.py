@@ -96,11 +96,14 @@ _ADVICE = (
 )
 
 
-def judge_look(limit: Relative, subject: Metric, evidence: Look | str) -> Finding:
-    """Evaluate a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`."""
+def judge_look(limit: Relative, subject: Metric, evidence: Look | str, *, left_out: str | None = None) -> Finding:
+    """Evaluate a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`.
+
+    `left_out` is the reason why a session does not count.
+    """
     if isinstance(evidence, str):
         return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence)
-    reason = f"{counted(evidence.sessions, 'session')} side by side"
+    reason = f"{counted(evidence.sessions, 'session')} side by side" + (f" (left out: {left_out})" if left_out else "")
     target = format_ratio(change_of(subject, limit.log_tolerance + MARGIN))
     match evidence.decision:
         case "regressed":

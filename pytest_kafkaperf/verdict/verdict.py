@@ -17,6 +17,7 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import counted, format_quantity
 from pytest_kafkaperf.scenarios.threshold import (
     Absolute,
+    Extreme,
     Operator,
     Relative,
     Threshold,
@@ -153,8 +154,9 @@ def _beside(
     threshold = first.threshold
     if threshold.relative is None:
         return first
-    # The first session has settled the absolute part, which short rounds on shared cores do not.
-    judged = dataclasses.replace(threshold, limit=threshold.relative)
+    judged = threshold
+    if isinstance(threshold.limit, Extreme) and not threshold.limit.takes_one(threshold.operator):
+        judged = dataclasses.replace(threshold, limit=threshold.relative)  # the first session has met the other part
     result = _evaluate_pairs(judged, sessions[1:], ungated=None, gated=gated, final=final)
     before, check = first.check, result.check
     known = check.outcome is Verdict.INCONCLUSIVE and rebuilt.slower_machine is not None
@@ -237,7 +239,7 @@ def _evaluate_pairs(
     if ungated is not None:
         finding = _ungated(subject, rounds, ungated)
     elif relative is not None:
-        finding = judge_look(relative, subject, known)
+        finding = judge_look(relative, subject, known, left_out=flaw)
     level = level_of_reference(subject, sessions)
     least = None
     if relative is not None and isinstance(known, Look) and known.deviation is not None:
@@ -258,14 +260,13 @@ def _evaluate_pairs(
         interval=_interval(subject, known.interval),
         sessions=() if relative is None else tuple(looks),
     )
-    return dataclasses.replace(result, check=check, warning=flaw and f"{flaw}; that session does not count for it")
+    return dataclasses.replace(result, check=check)
 
 
 def _decisive(looks: Sequence[Look]) -> Look | None:
     """Return the last look with a decision, or with a regression if any has one; the last of all if none has."""
-    decided = [one for one in looks if one.decision != "open"]
-    worse = [one for one in decided if one.decision == "regressed"]
-    return next(iter([*worse[-1:], *decided[-1:], *looks[-1:]]), None)
+    decided = sorted((one for one in looks if one.decision != "open"), key=lambda one: one.decision == "regressed")
+    return next(iter([*decided[-1:], *looks[-1:]]), None)
 
 
 def _rounds_of(sessions: Sequence[Measured]) -> Rounds:
@@ -297,7 +298,6 @@ def _result(
         observed=subject.aggregate(values) if values else None,
         limit_value=limit_value(limit, known),
         baseline=known,
-        change=None,
         spread=(min(values), max(values)) if values else None,
         detectable=detectable,
         outcome=finding.outcome,

@@ -70,6 +70,7 @@ def clock():
             "import pytest\n@pytest.fixture\ndef quota(quota): ...\ndef test_a(kafka_perf, quota): ...",
             "the fixture quota takes the cluster",
         ),
+        ("import pytest\n@pytest.fixture\ndef quota(): ...\ndef test_a(kafka_perf, quota): ...", None),
         (
             "import pytest\n@pytest.fixture\ndef kafka_cluster(): ...\ndef test_a(kafka_perf): ...",
             "the fixture kafka_cluster is overridden",
@@ -78,6 +79,7 @@ def clock():
 )
 def test_what_takes_the_cluster_is_known(code: str, told: str | None, pytester: pytest.Pytester) -> None:
     """It may have changed the cluster, and rebuilt brokers would not have that change."""
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     pytester.makeconftest(FIXTURES)
     item = pytester.getitem(code, "test_a")
     settings = read_settings({}, {}, invocation_folder=pytester.path, root=pytester.path)

@@ -198,21 +198,12 @@ def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it
     assert "raise --kafka-time-budget" in ran.notes[-1]
 
 
-def test_a_suspect_for_which_there_is_no_time_starts_no_other_brokers() -> None:
-    """A start, perhaps with a download, would take time from the tests after it."""
-    unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
-    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False)
-    started: list[str | None] = []
-    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, started.append)
-    assert (started, len(ran.sessions), ran.partial) == ([], 1, True)
-
-
 def test_a_suspect_that_cannot_be_confirmed_ends_with_the_reason() -> None:
     """There was time, so it is not judged as one without."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False, judge_clear=lambda _: PASSED)
     ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda _: "the machine is slower")
-    assert (ran.judgement, len(ran.sessions), ran.partial) == (unsettled, 1, True)
+    assert (ran.judgement, len(ran.sessions), ran.partial) == (unsettled, 1, False)
     assert ran.notes == ("the machine is slower",)
 
 
@@ -266,7 +257,7 @@ def test_brokers_that_break_off_beside_a_suspect_leave_it_to_fresh_sessions() ->
 
     ran = run_case(runner_of(ours), time_budget_of(ROUNDS), policy, confirming)
     assert [session.reference for session in ran.sessions] == [None] * 3
-    assert reasons == [None, "a session beside them broke off: the reference, round 1: broker 1 has ended"]
+    assert reasons == [None, "a session beside them broke off: broker 1 has ended"]
     assert ran.judgement == PASSED
 
 

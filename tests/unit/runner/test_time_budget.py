@@ -256,3 +256,5 @@ def test_short_sessions_beside_other_brokers_are_not_refused_for_the_length_of_t
     assert budget.refuses_session(4) is not None
     budget.confirm(beside=True)
     assert budget.refuses_session(4) is None
+    budget.confirm(beside=False)  # the other brokers failed, so long rounds follow again
+    assert budget.refuses_session(4) is not None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.result import MOST_SPOILT, MeasuredSession, judged, problems_of, warnings_of
 from pytest_kafkaperf.runner.round import Round
@@ -45,6 +47,30 @@ def test_what_the_cluster_has_done_always_counts() -> None:
         Problem(ProblemKind.RECORDS_LOST, "session 2: round 1: 5 records were lost"),
         Problem(ProblemKind.GENERATOR_TOO_SLOW, f"session 2: {SLOW}"),
     )
+
+
+FAILED = Problem(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "found"),
+    [
+        (Round(metrics={}), Round(metrics={}, problems=(SLOW, FAILED)), FAILED),
+        (Round(metrics={}, problems=(FAILED,)), Round(metrics={}), None),
+        (Round(metrics={"lost": 2.0}), Round(metrics={}, problems=(FAILED,)), None),  # that is about the own brokers
+        (Round(metrics={}), Round(metrics={}), None),
+    ],
+)
+def test_only_a_failure_of_the_other_side_leaves_a_suspect_to_fresh_sessions(
+    ours: Round, theirs: Round, found: Problem | None
+) -> None:
+    """Brokers under test that fail are what the test is there to find."""
+    assert dataclasses.replace(SOUND, rounds=(ours,), reference=(theirs,)).other_failed == found
+
+
+def test_a_restart_that_failed_is_tried_again_without_the_other_side() -> None:
+    """If it was that of the own brokers, it fails again, and the test with it."""
+    assert session(SLOW, FAILED).other_failed == FAILED
 
 
 def test_the_first_session_always_counts() -> None:

@@ -155,7 +155,7 @@ def test_with_a_reference_its_rounds_are_taken_pair_by_pair() -> None:
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, None])
 def test_a_metric_that_many_sessions_beside_a_reference_lack_gives_no_advice(value: float | None) -> None:
-    """The other sessions must not speak for it."""
+    """Then the other sessions must not speak for it."""
     sound, broken = {THROUGHPUT: 500.0}, {} if value is None else {THROUGHPUT: value}
     sessions = [Measured(rounds=[sound], reference=[{THROUGHPUT: 1000.0}])] * 4
     for last in (

@@ -94,8 +94,8 @@ def test_a_session_without_a_reading_does_not_end_the_comparison() -> None:
     flawed = Measured(rounds=[{}] * 4, reference=rounds(MACHINE))
     judgement = judged([*sessions(0.8, 2), flawed, *sessions(0.8, 3)])
     assert judgement.verdict is Verdict.REGRESSED
-    assert judgement.warnings == (
-        "produce.throughput is missing in round 1 of 4 (session 3); that session does not count for it",
+    assert judgement.checks[0].reason == (
+        "5 sessions side by side (left out: produce.throughput is missing in round 1 of 4 (session 3))"
     )
 
 
