@@ -104,7 +104,8 @@ def _row(threshold: Threshold, baselines: Sequence[Run], runs: Sequence[Run], ch
         if verdicts:
             found.append(verdicts)
     every = [one for verdicts in found for one in verdicts]
-    independent = len({id(first) for machine, first in firsts if machine in {one.machine for one in baselines}})
+    machines = {baseline.machine for baseline in baselines}
+    independent = sum(machine in machines for machine, _ in firsts)
     shares = [sum(verdict is Verdict.REGRESSED for verdict, _ in verdicts) / len(verdicts) for verdicts in found]
     yield from (str(len(found)), str(independent))
     yield f"{sum(sessions > 1 for _, sessions in every) / len(every):.0%}"

@@ -114,8 +114,10 @@ def _taken_by(item: pytest.Item) -> str | None:
     if taken := _CLUSTERS.intersection(info.argnames):
         return f"the test takes {min(taken)}"
     for name, found in sorted(info.name2fixturedefs.items()):
-        more = len(list(itertools.takewhile(lambda one: one.argname in one.argnames, reversed(found))))
-        own = [each for each in found[-1 - more :] if each.func.__module__.partition(".")[0] != "pytest_kafkaperf"]
+        # A fixture that takes its own name is given the definition before it.
+        overriding = [*itertools.takewhile(lambda one: one.argname in one.argnames, reversed(found))]
+        used = found[-1 - len(overriding) :]
+        own = [each for each in used if each.func.__module__.partition(".")[0] != "pytest_kafkaperf"]
         if own and (name == "kafka_cluster" or any(_CLUSTERS.intersection(each.argnames) for each in own)):
             return f"the fixture {name} {'is overridden' if name == 'kafka_cluster' else 'takes the cluster'}"
     return None

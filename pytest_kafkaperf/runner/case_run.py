@@ -233,7 +233,7 @@ class SessionRunner:
             time.sleep(self._gap_s / steps)
         try:
             with ThreadPoolExecutor(len(self._sides)) as threads:
-                list(threads.map(Side.restart, self._in_order()))
+                list(threads.map(lambda side: side.restart(), self._in_order()))
         except ClusterError as error:
             return not_run(error)
         return self.measure(budget, label, fresh=True)

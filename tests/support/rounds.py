@@ -95,11 +95,11 @@ def run_scenario(
     return side.rounds
 
 
-def time_budget_of(rounds: int, *, left_s: float = math.inf) -> CaseBudget:
+def time_budget_of(rounds: int, *, left_s: float = math.inf, clock: Callable[[], float] = time.monotonic) -> CaseBudget:
     """Return the time budget of a test with so many rounds, without an end by default."""
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_scenario(rounds=rounds).mark]
-    return CaseBudget(read_case("a.py::test", marks, {}, settings, folder=Path()), [], left_s=left_s)
+    return CaseBudget(read_case("a.py::test", marks, {}, settings, folder=Path()), [], left_s=left_s, clock=clock)
 
 
 class Load(Protocol):

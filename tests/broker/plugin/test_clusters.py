@@ -229,8 +229,8 @@ def test_one(kafka_perf, kafka_cluster):
         over.set()
         watching.join()
     assert not [name for name in found if name.startswith("kafkaperf-")]
-    # Those of the round, and perhaps of the short load before it that shows how many workers are needed.
-    assert len([name for name in found if name.startswith("team.perf-")]) >= 2
+    # Those of the round, and of the short load before it that shows how many workers are needed.
+    assert len([name for name in found if name.startswith("team.perf-")]) == (4 if (os.cpu_count() or 1) > 1 else 2)
 """
 
 

@@ -15,6 +15,14 @@ GUARD = """
 def test_guard({arguments}):
     kafka_perf()
 """
+AFTER = """
+@pytest.mark.kafka_cluster(config={})
+def test_after(kafka_cluster):
+    import psutil
+
+    assert len([one for one in psutil.Process().children() if "kafka.Kafka" in one.cmdline()]) == 1
+"""
+"""The baseline's brokers have stopped: they would take memory and cores from this test."""
 FACTOR = 20
 """By which a baseline is faster: far more than this machine's speed changes while other tests run."""
 FLUSHES = {"log.flush.interval.messages": "1"}
@@ -37,7 +45,7 @@ def faster(project: Project, factor: float) -> None:
 @pytest.mark.timeout(1200)  # the noise decides how many sessions a verdict takes: up to 28 of half a minute
 def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> None:
     """The stored figures alone cannot tell the two apart."""
-    project.test(guard({}))
+    project.test(guard({}) + AFTER)
     project.run_steadily("--kafka-update-baselines")
     faster(project, FACTOR)
     same = project.run_steadily()

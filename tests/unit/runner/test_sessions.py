@@ -83,6 +83,21 @@ class Scripted(Side):
         self.meets.wait(DEADLINE_S)
 
 
+class Timed(Scripted):
+    """A side on a clock that runs only while it measures."""
+
+    now_s = 0.0
+    takes_s, takes_later_s = 1.0, 1.0
+    """Time that a round takes, in the first session and after a restart."""
+
+    def measure(self, workers: Workers) -> Round:
+        self.now_s += self.takes_s
+        return super().measure(workers)
+
+    def restart(self) -> None:
+        self.takes_s = self.takes_later_s
+
+
 def runner_of(*sides: Scripted, warm_up_s: float = 60.0, gap_s: float = 0.0) -> SessionRunner:
     allocation = WorkerAllocation(producing=1, consuming=1)
     return SessionRunner(sides, warm_up_s=warm_up_s, gap_s=gap_s, allocation=allocation, on_progress=lambda *_: None)
@@ -170,9 +185,7 @@ def test_a_first_session_ends_when_its_rounds_suffice_and_says_so() -> None:
     assert not ran.partial
 
 
-def test_a_count_that_is_exceeded_fails_also_when_the_time_budget_ends_the_rounds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_count_that_is_exceeded_fails_also_when_the_time_budget_ends_the_rounds() -> None:
     """More rounds could only add to it. A median may still be met."""
 
     def judge(sessions: Sequence[MeasuredSession]) -> Judgement:
@@ -181,9 +194,11 @@ def test_a_count_that_is_exceeded_fails_also_when_the_time_budget_ends_the_round
         return judge_thresholds(thresholds=thresholds, sessions=measured, baseline=BaselineRounds(), confirm=True)
 
     policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
-    budget = time_budget_of(ROUNDS)
-    monkeypatch.setattr(budget, "limited", lambda turns, **_: turns[:1])
-    ran = run_case(runner_of(Scripted("A", [])), budget, policy, lambda _: None)
+    side = Timed("A", [])
+    side.takes_s = 1000.0
+    budget = time_budget_of(ROUNDS, left_s=600, clock=lambda: side.now_s)
+    ran = run_case(runner_of(side), budget, policy, lambda _: None)
+    assert [len(session.rounds) for session in ran.sessions] == [1]
     assert [check.outcome for check in ran.judgement.checks] == [Verdict.VIOLATED, Verdict.INCONCLUSIVE]
     assert (ran.judgement.verdict, ran.partial) == (Verdict.VIOLATED, True)
 
@@ -207,14 +222,16 @@ def test_a_suspect_that_cannot_be_confirmed_ends_with_the_reason() -> None:
     assert ran.notes == ("the machine is slower",)
 
 
-def test_a_fresh_session_that_the_time_budget_breaks_off_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fresh_session_that_the_time_budget_breaks_off_does_not_count() -> None:
     """Its rounds are fewer than those of the others."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False)
-    side, budget = Scripted("A", []), time_budget_of(ROUNDS)
-    side.meets = threading.Barrier(1)
-    monkeypatch.setattr(budget, "limited", lambda turns, *, fresh: turns[:1] if fresh else turns)
+    log: list[str] = []
+    side = Timed("A", log)
+    side.takes_later_s = 300.0
+    budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
     ran = run_case(runner_of(side), budget, policy, lambda _: None)
+    assert log.count("A") == ROUNDS + 1
     assert ([len(session.rounds) for session in ran.sessions], ran.partial) == ([ROUNDS], True)
     assert ran.notes == (BROKEN_OFF_TEXT,)
 
