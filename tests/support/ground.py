@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import GroupLoadInProgressError
 from testcontainers.core.docker_client import DockerClient
 
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.docker.client import look
 from pytest_kafkaperf.clusters.local import distribution
+from tests.support.strangers import group_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,16 +139,7 @@ async def _names(servers: str) -> set[str]:
     try:
         topics = await admin.list_topics()
         async with asyncio.timeout(SETTLE_TIMEOUT_S):
-            groups = await _groups(admin)
+            groups = await group_names(admin)
     finally:
         await admin.close()
     return {name for name in itertools.chain(topics, groups) if name.startswith(PREFIX)}
-
-
-async def _groups(admin: AIOKafkaAdminClient) -> list[str]:
-    """All of them; the coordinator of a cluster's first groups takes a moment to be one."""
-    while True:
-        try:
-            return [group for group, *_ in await admin.list_consumer_groups()]
-        except GroupLoadInProgressError:
-            await asyncio.sleep(_PAUSE_S)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import GroupLoadInProgressError
 
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
@@ -120,9 +121,18 @@ def groups(cluster: Cluster) -> set[str]:
 
     async def listed() -> set[str]:
         async with _admin(cluster) as admin:
-            return {name for name, *_ in await admin.list_consumer_groups()}
+            return set(await group_names(admin))
 
     return on_a_loop(listed())
+
+
+async def group_names(admin: AIOKafkaAdminClient) -> list[str]:
+    """All of them; the coordinator of a cluster's first groups takes a moment to be one."""
+    while True:
+        try:
+            return [name for name, *_ in await admin.list_consumer_groups()]
+        except GroupLoadInProgressError:
+            await asyncio.sleep(_PAUSE_S)
 
 
 def commit_as(cluster: Cluster, *groups: str, topic: str) -> None:
