@@ -11,10 +11,12 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_kafkaperf.core.errors import UsageError, shortened
+from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import Unit, format_quantity
 
 # Patterns are compiled on use: every pytest run imports this module for its header.
@@ -35,11 +37,12 @@ _CPUINFO = Path("/proc/cpuinfo")
 _FAMILY = ("cpu family", "model", "stepping", "CPU implementer", "CPU part")
 """Fields of /proc/cpuinfo that identify the generation of the CPU; x86 has the first three, ARM the last two."""
 
+_OF_MACHINE = ("docker", "system", "kernel", "architecture", "cpu", "cpu family", "cores", "governor", "memory")
 _IMPORTANCE = (
     ("provider", "kafka", "image", "config", "java", "java options"),
     (),
     ("aiokafka", "python"),
-    ("docker", "system", "kernel", "architecture", "cpu", "cpu family", "cores", "governor", "memory"),
+    _OF_MACHINE,
     ("plugin",),
 )
 """Names of facts (up to the first dot), in descending order of their effect on results: brokers, other facts about the
@@ -133,12 +136,37 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str,
     )
 
 
+def is_of_machine(difference: str) -> bool:
+    """Return True if one of the `differences` is of the machine, not of the software that is measured or measures."""
+    return difference.partition(":")[0] in _OF_MACHINE
+
+
 def commit_change(before: str | None, now: str | None) -> tuple[str, ...]:
     """Return the change of the commit, as `differences` does: `commit: e46af78 -> cf541ca`; empty if one is unknown."""
     if before is None or now is None or before == now:
         return ()
     shown = [f"{each[:SHORT_HASH]}{' with uncommitted changes' * each.endswith(DIRTY)}" for each in (before, now)]
     return (f"commit: {' -> '.join(shown)}",)
+
+
+def code_change(folder: Path, before: str | None, now: str | None) -> tuple[str, ...]:
+    """Return the change of the commit if it changes a file of the repository that this process has imported.
+
+    Uncommitted changes do not count while the commit stays: baselines that were just staged are among them. If git
+    cannot tell what the earlier code was, such as in a clone without its commit, the commit counts.
+    """
+    known = before.removesuffix(DIRTY) if before else None
+    change = commit_change(known, now and now.removesuffix(DIRTY))
+    if known is None or known != before or not change:
+        return change
+    try:
+        top = Path(git(folder, "rev-parse", "--show-toplevel"))
+        names = git(folder, "diff", "--name-only", "--no-renames", "-z", known).split("\0")
+    except UsageError:
+        return (f"{change[0]} (this clone lacks the earlier one)",)
+    files = {os.path.realpath(str(getattr(module, "__file__", ""))) for module in tuple(sys.modules.values())}
+    changed = [name for name in names if name and os.path.realpath(top / name) in files]
+    return (f"{change[0]} ({listed(changed)})",) if changed else ()
 
 
 def _importance(name: str) -> tuple[int, int, str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
-from pytest_kafkaperf.core.environment import DIRTY, commit_change, differences
+from pytest_kafkaperf.core.environment import code_change, differences
 from pytest_kafkaperf.core.text import may_be_secret
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -65,12 +66,12 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
     return ClusterSpec.of(fields, where="the baseline's fingerprint: ")
 
 
-def common_changes(baseline: BaselineRounds, reference: Cluster, commit: str | None) -> tuple[str, ...]:
+def common_changes(baseline: BaselineRounds, reference: Cluster, root: Path, commit: str | None) -> tuple[str, ...]:
     """Return the differences from the baseline on both sides: a comparison of the two cannot show their effect.
 
+    Here a commit matters only by the code of the test: such a test has no application (see `obstacle`).
     If the baseline's sessions differ from each other, the newest one is rebuilt, and the level is that of all.
     """
     changes = differences(baseline.fingerprint, reference.fingerprint)
-    before, now = (each and each.removesuffix(DIRTY) for each in (baseline.commit, commit))
     mixed = (f"{one} (between sessions of the baseline)" for one in baseline.mixed)
-    return (*changes, *commit_change(before, now), *mixed)
+    return (*changes, *code_change(root, baseline.commit, commit), *mixed)

@@ -250,7 +250,7 @@ class Session:
                 return f"{self._shift}; this test cannot be compared side by side, because {reason}"
             judge.way = f"this test ran again in fresh sessions, not beside the baseline's brokers: {reason}"
             return None
-        changes = common_changes(baseline, reference, self.commit)
+        changes = common_changes(baseline, reference, self.settings.root, self.commit)
         judge.rebuilt = Rebuilt(common_changes=changes, slower_machine=self._shift.slower_machine)
         judge.way = (
             f"this test ran again beside the baseline's brokers, started anew (Kafka {reference.version}): "

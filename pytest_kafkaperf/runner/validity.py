@@ -120,7 +120,7 @@ def _producing_problems(report: LoadReport, scenario: Scenario) -> list[Problem]
     tolerated = (1 - _ON_TIME_RATIO) * due
     late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
     if late > tolerated:
-        return [_too_slow(f"{late} of {due} records were sent late although the cluster had room for them")]
+        return [_too_slow(f"{late} of {due} records were sent late although the in-flight limit allowed sending them")]
     unsent = sum(part.sent_late + part.missing for part in produced)
     rate = peak_rate(scenario.rate)
     slowest = max((_needed_cores(worker, rate, scenario.producers) for worker in report.workers), default=0.0)

@@ -1,7 +1,8 @@
 """Confirmation of a suspect beside the baseline's brokers, rebuilt.
 
 The sessions beside them decide as those beside any reference do (see `sequential`). If they find both sides equal, the
-stored figures differ because the machine does, or because of something that differs from the baseline on both sides.
+stored figures differ because the machine does, or because of something else that differs from the baseline on both
+sides.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_kafkaperf.core.environment import is_of_machine
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -57,9 +59,10 @@ def judge_suspect(
     if machine is None:
         return Finding(outcome=Verdict.PASSED, reason=reason), None
     shift = f"{subject.name} is {format_ratio(machine)} against the stored baseline on both sides today"
-    if not rebuilt.common_changes:
-        return Finding(outcome=Verdict.PASSED, reason=reason), f"the machine differs: {shift}; Kafka is unchanged"
     changes = "; ".join(rebuilt.common_changes)
+    if all(is_of_machine(each) for each in rebuilt.common_changes):
+        cause = "; ".join(filter(None, ("the machine differs", changes)))
+        return Finding(outcome=Verdict.PASSED, reason=reason), f"{cause}: {shift}; Kafka is unchanged"
     text = f"{shift}: by the machine, or by what the rebuilt brokers cannot undo: {changes}"
     return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"{reason}; {text}"), shift
 

@@ -40,7 +40,7 @@ def test_a_starved_generator_makes_the_round_invalid(broker: Cluster, load: Load
     (problem,) = ran.round.problems
     assert problem.kind is ProblemKind.GENERATOR_TOO_SLOW
     # A busy machine adds other programs as a possible reason.
-    assert " of 2000 records were sent late although the cluster had room for them; " in problem.text
+    assert " of 2000 records were sent late although the in-flight limit allowed sending them; " in problem.text
     assert problem.text.endswith("; use more producers, larger records or a lower rate, or give the machine more cores")
     assert once.done_s is not None
     assert ran.report.start_ns is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core import environment
 from pytest_kafkaperf.core.environment import (
+    code_change,
     commit_change,
     current_commit,
     default_environment_key,
@@ -375,3 +378,40 @@ def test_a_change_of_the_commit_is_written_as_git_shortens_it(
 ) -> None:
     """Code that is in no commit is a change, too."""
     assert commit_change(before, now) == change
+
+
+@pytest.fixture
+def imported(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of the repository that this process has imported."""
+    module = types.ModuleType("code_of_the_repository")
+    module.__file__ = str(repository / "code.py")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return repository / "code.py"
+
+
+def _commit(repository: Path, name: str) -> str:
+    (repository / name).write_text("after")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", f"--message=changes {name}")
+    return git(repository, "rev-parse", "HEAD")
+
+
+def test_a_commit_counts_if_it_changes_code_that_was_imported(repository: Path, imported: Path) -> None:
+    """Each pull request has another commit than its baseline; most of them change nothing that a test runs."""
+    first = git(repository, "rev-parse", "HEAD")
+    other = _commit(repository, "kafka-baselines/test.json")
+    assert code_change(repository, first, other) == ()
+    changed = _commit(repository, imported.name)
+    assert code_change(repository, first, changed) == (f"commit: {first[:7]} -> {changed[:7]} (code.py)",)
+    assert code_change(repository / "kafka-baselines", other, changed) != ()
+
+
+def test_a_commit_counts_if_nobody_knows_the_code_of_the_baseline(repository: Path, imported: Path) -> None:
+    first = git(repository, "rev-parse", "HEAD")
+    now = _commit(repository, "kafka-baselines/test.json")
+    (absent,) = code_change(repository, "a" * 40, now)
+    assert absent == f"commit: {'a' * 7} -> {now[:7]} (this clone lacks the earlier one)"
+    assert code_change(repository, f"{first}-dirty", now) == (f"commit: {first[:7]} -> {now[:7]}",)
+    imported.write_text("after")
+    assert code_change(repository, now, f"{now}-dirty") == ()
+    assert code_change(repository, first, f"{now}-dirty") != ()

@@ -258,7 +258,7 @@ def test_without_offsets_nothing_is_said_of_losses() -> None:
 def test_a_generator_that_held_records_back_makes_the_round_invalid() -> None:
     """Its lateness is not Kafka's."""
     advice = "; use more producers, larger records or a lower rate, or give the machine more cores"
-    held = "11 of 1000 records were sent late although the cluster had room for them"
+    held = "11 of 1000 records were sent late although the in-flight limit allowed sending them"
 
     assert fold(report(produced(late=10)), PACED).problems == ()  # 1 % is tolerated
     slow = Problem(ProblemKind.GENERATOR_TOO_SLOW, f"generator too slow: {held}{advice}")

@@ -73,9 +73,19 @@ def test_a_machine_that_is_slower_for_both_passes_with_a_warning() -> None:
     )
 
 
-def test_both_slower_but_something_else_differs_is_inconclusive() -> None:
+def test_a_machine_that_was_changed_passes_with_a_warning_that_says_so() -> None:
+    """A pool of machines has several kernels; whatever they cost, Kafka is not the reason."""
+    changes = ["kernel: 6.1.0 -> 6.8.0", "cpu: Xeon -> EPYC (between sessions of the baseline)"]
+    judgement = judged(0.7, *equal(0.7), changes=changes)
+    assert judgement.verdict is Verdict.PASSED
+    (warning,) = judgement.warnings
+    assert warning.startswith(f"the machine differs; {'; '.join(changes)}: {RATE} is -30.0 % against")
+
+
+@pytest.mark.parametrize("machine", [[], ["kernel: 6.1.0 -> 6.8.0"]])
+def test_both_slower_but_something_else_differs_is_inconclusive(machine: list[str]) -> None:
     """The rebuilt brokers run with today's client: it may be the reason."""
-    judgement = judged(0.7, *equal(0.7), changes=["aiokafka: 0.12 -> 0.13"])
+    judgement = judged(0.7, *equal(0.7), changes=["aiokafka: 0.12 -> 0.13", *machine])
     (check,) = judgement.checks
     assert (judgement.verdict, check.outcome) == (Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE)
     assert "what the rebuilt brokers cannot undo: aiokafka: 0.12 -> 0.13" in check.reason
