@@ -94,12 +94,20 @@ _METRICS = (
     _higher("produce.bandwidth", _BYTES, "key and value bytes of these records, divided by the same time"),
     *_latencies("produce.latency", "from the due time (closed loop: from the append) to the acknowledgement"),
     *_latencies("produce.delay", "from the time at which a batch is full or has lingered to its send"),
-    _higher("consume.throughput", _RATE, "received records of the window, divided by the time until the last one"),
+    _higher(
+        "consume.throughput",
+        _RATE,
+        "records due in the window and received, divided by the time until the last one arrived",
+    ),
     _higher("consume.bandwidth", _BYTES, "key and value bytes of these records, divided by the same time"),
     *_latencies("e2e.latency", "from the due time (closed loop: from the append) to the consumer's receipt"),
     _lower_or_zero("lag.max", Unit.RECORDS, "highest lag in the window (records acknowledged but not received)"),
     _lower_or_zero("lag.end", Unit.RECORDS, "lag at the due time of the window's last record"),
-    _lower_or_zero("catchup", Unit.SECONDS, "time until consumers that begin at a backlog are as far as live ones"),
+    _lower_or_zero(
+        "catchup",
+        Unit.SECONDS,
+        "from the start of the window until consumers that begin to read then, at a backlog, are as far as live ones",
+    ),
     _higher("catchup.throughput", _RATE, "records received by the slowest consumer group in that time, divided by it"),
     _lower_or_zero("app.lag.max", Unit.RECORDS, "highest lag of the group in the window (end offset minus committed)"),
     _lower_or_zero("app.lag.end", Unit.RECORDS, "lag of the group at the due time of the window's last record"),
@@ -107,14 +115,18 @@ _METRICS = (
     _higher("app.throughput", _RATE, "offsets that the group committed, divided by the time until the last record's"),
     *_latencies("app.delay", "from the due time to the first commit that covers the record"),
     _lower_or_zero("app.drain", Unit.SECONDS, "from the last acknowledgement to the group's commit of the last record"),
-    _lower_or_zero("app.start", Unit.SECONDS, "from the application's last start to its group's first commit"),
+    _lower_or_zero(
+        "app.start", Unit.SECONDS, "from the last start of the application in the window to its group's first commit"
+    ),
     _lower_or_zero(
         "app.recovery",
         Unit.SECONDS,
         "from the first stop of the application, or from the start of a window with a `backlog`, until the group's lag "
         "is what it was before",
     ),
-    _higher("app.recovery.throughput", _RATE, "offsets per second from the group's first commit until then"),
+    _higher(
+        "app.recovery.throughput", _RATE, "offsets per second that the group commits from its first commit until then"
+    ),
     _fault_count("errors", "records that could not be sent, after all retries"),
     replace(
         _lower_or_zero("error_ratio", Unit.RATIO, "`errors` of the window, divided by the number of all its records"),
@@ -125,9 +137,13 @@ _METRICS = (
         "duplicated",
         "records in the log beyond the acknowledged ones, without those of unknown outcome; absent with acks=0",
     ),
-    _fault_count("reordered", "records behind later ones of their producer and partition; absent with acks=0"),
+    _fault_count(
+        "reordered", "records in the log after later ones of the same producer and partition; absent with acks=0"
+    ),
     _lower("client.cost", Unit.CPU_COST, "user and system CPU time of the workers in the window, per million records"),
-    _higher("capacity", _RATE, "acknowledged records/s at the highest rate that meets the thresholds of a search"),
+    _higher(
+        "capacity", _RATE, "acknowledged records/s at the highest rate that meets the thresholds of a capacity search"
+    ),
     _lower_or_zero(
         "recovery",
         Unit.SECONDS,
@@ -136,7 +152,11 @@ _METRICS = (
     ),
     _lower("app.cpu", Unit.CORES, "mean CPU use of all applications of `kafka_app` together, with their children"),
     _lower("app.memory", Unit.BYTES, "highest resident memory of all applications of `kafka_app` together"),
-    _lower("broker.cost", Unit.CPU_COST, "CPU time of all brokers in the window, per million acknowledged records"),
+    _lower(
+        "broker.cost",
+        Unit.CPU_COST,
+        "user and system CPU time of all brokers together in the window, per million acknowledged records",
+    ),
     _lower("broker.cpu", Unit.CORES, "mean CPU use of all brokers together"),
     _lower("broker.cpu.max", Unit.CORES, "CPU use of the busiest broker in its busiest second"),
     _lower("broker.memory", Unit.BYTES, "highest resident memory of all brokers together"),

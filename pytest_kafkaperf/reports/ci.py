@@ -86,11 +86,7 @@ def _message(result: Result | None, ending: Ending) -> str | None:
         return ending.reason or ending.outcome
     if result is None:
         return None
-    unmet = [
-        f"{check.expression}: {check.reason}"
-        for check in result.checks
-        if check.outcome.fails or check.outcome is Verdict.INCONCLUSIVE
-    ]
+    unmet = [f"{check.expression}: {check.reason}" for check in result.checks if check.outcome.needs_reason]
     notes = () if result.verdict in (Verdict.PASSED, Verdict.MEASURED) else result.notes  # such as the time it took
     return "\n".join([*map(str, result.problems), *unmet, *notes, *result.warnings]) or None
 

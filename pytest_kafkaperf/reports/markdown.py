@@ -134,7 +134,7 @@ def _fails(verdict: Verdict, ending: Ending | None) -> bool:
 def _sign(ending: Ending | None, verdict: Verdict) -> str:
     if _fails(verdict, ending):
         return "❌"
-    return "⚠️" if verdict.fails or verdict is Verdict.INCONCLUSIVE else "✅"
+    return "⚠️" if verdict.needs_reason else "✅"
 
 
 def _status(result: Result, ending: Ending | None) -> str:
@@ -173,11 +173,7 @@ def _table_line(cells: Sequence[str]) -> str:
 
 
 def _has_reasons(result: Result, endings: Mapping[str, Ending]) -> bool:
-    return (
-        _fails(result.verdict, endings.get(result.nodeid))
-        or result.verdict.fails
-        or result.verdict is Verdict.INCONCLUSIVE
-    )
+    return _fails(result.verdict, endings.get(result.nodeid)) or result.verdict.needs_reason
 
 
 def _compared(results: Iterable[Result]) -> Iterator[str]:
@@ -190,7 +186,7 @@ def _reasons(result: Result, ending: Ending | None) -> str:
     unmet = [
         f"{code(check.expression)}: {check.outcome}, {text(check.reason)}"
         for check in result.checks
-        if check.outcome.fails or check.outcome is Verdict.INCONCLUSIVE
+        if check.outcome.needs_reason
     ]
     lines = [
         *(text(problem.text) for problem in result.problems),

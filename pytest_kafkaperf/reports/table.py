@@ -215,7 +215,7 @@ def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
             remedy = ""
         elif check.outcome in UNGATED:
             yield f"{check.outcome}: {check.reason}"
-        elif check.outcome.fails or check.outcome is Verdict.INCONCLUSIVE or check.rerun:
+        elif check.outcome.needs_reason or check.rerun:
             yield check.reason
         else:
             yield ""

@@ -35,6 +35,11 @@ class Verdict(StrEnum):
         """True if the test fails. INCONCLUSIVE fails only with `--kafka-strict`."""
         return self in (Verdict.REGRESSED, Verdict.VIOLATED, Verdict.INVALID)
 
+    @property
+    def needs_reason(self) -> bool:
+        """True if it fails or is INCONCLUSIVE, so that reports say why."""
+        return self.fails or self is Verdict.INCONCLUSIVE
+
 
 UNGATED = {
     Verdict.NOT_JUDGED: "calibration compares the sessions with each other",

@@ -86,6 +86,13 @@ def thin_lines(rounds: Sequence[Mapping[Any, float]], colour: str) -> list[dict[
     return [line(f"round {number}", one, colour, **style) for number, one in enumerate(rounds, 1)]
 
 
+def labelled(name: str, points: Sequence[tuple[float, Any, str]], **marker: Any) -> dict[str, Any]:
+    """Return a trace of points, given as `x`, `y` and the text that each shows; `marker` is for Plotly."""
+    places = {"x": [x for x, _, _ in points], "y": [y for _, y, _ in points]}
+    texts = [literal(text) for *_, text in points]
+    return {"mode": "markers", "name": name, **places, "text": texts, "hoverinfo": "text", "marker": marker}
+
+
 def line_chart(
     title: str, lines: Sequence[dict[str, Any]], unit: str, *, x: Mapping[str, Any], note: str = "", **layout: Any
 ) -> Chart | None:

@@ -17,9 +17,9 @@ from pytest_kafkaperf.reports.html.charts import (
     SERIES,
     STANDARD,
     Chart,
+    labelled,
     line,
     line_chart,
-    literal,
     mark,
     rounded,
     shortened,
@@ -91,22 +91,12 @@ def rounds_chart(result: Result) -> Chart | None:
     farthest = max(_FAR, *(max(ratio, 1 / ratio) for trace in data for ratio in trace["x"]))
     # A threshold that is farther away than all rounds would squeeze them together; the table shows it.
     limits = [
-        (check, rounded(check.limit_value / centre[check.metric]))
+        (rounded(check.limit_value / centre[check.metric]), check.metric, check.expression)
         for check in result.checks
         if check.metric in names and check.limit_value
         if 1 / farthest <= check.limit_value / centre[check.metric] <= farthest
     ]
-    data.append(
-        {
-            "mode": "markers",
-            "name": "threshold",
-            "x": [ratio for _, ratio in limits],
-            "y": [check.metric for check, _ in limits],
-            "text": [literal(check.expression) for check, _ in limits],
-            "hoverinfo": "text",
-            "marker": {"symbol": "line-ns", "size": 30, "line": {"width": 2, "color": LIMIT}},
-        }
-    )
+    data.append(labelled("threshold", limits, symbol="line-ns", size=30, line={"width": 2, "color": LIMIT}))
     title = {"text": f"ratio to the median ({against})"}
     layout = {
         "xaxis": {"type": "log", "tickformat": "~r", "tickangle": 0, "nticks": 6, "title": title},
@@ -231,17 +221,8 @@ def time_charts(result: Result) -> list[Chart | None]:
             lines += [*thin_lines(curves, colour), line(name, _median_curve(curves), colour)]
         values = [value for each in lines for value in each["y"]]
         if values and events:
-            lines.append(
-                {
-                    "mode": "markers",
-                    "name": "events",
-                    "x": [rounded(at_s) for at_s, _ in events],
-                    "y": [min(values)] * len(events),
-                    "text": [literal(text) for _, text in events],
-                    "hoverinfo": "text",
-                    "marker": {"symbol": "triangle-up", "size": 9, "color": LIMIT},
-                }
-            )
+            points = [(rounded(at_s), min(values), text) for at_s, text in events]
+            lines.append(labelled("events", points, symbol="triangle-up", size=9, color=LIMIT))
         unit = Unit.RECORD_RATE if column == "count" else Unit.SECONDS
         shapes = [_warm_up(lines), *(mark(LIMIT, x=rounded(at_s), dash="dot") for at_s, _ in events)]
         charts.append(line_chart(title, lines, unit, x=_SECONDS, note=_ROUNDS_AND_MEDIAN, shapes=shapes))

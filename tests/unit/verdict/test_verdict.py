@@ -462,7 +462,9 @@ def test_a_test_without_thresholds_is_measured_unless_it_is_invalid() -> None:
 
 def test_regressed_violated_and_invalid_fail() -> None:
     """A build turns red for these, and for no others."""
-    assert {verdict for verdict in Verdict if verdict.fails} == {Verdict.REGRESSED, Verdict.VIOLATED, Verdict.INVALID}
+    failing = {Verdict.REGRESSED, Verdict.VIOLATED, Verdict.INVALID}
+    assert {verdict for verdict in Verdict if verdict.fails} == failing
+    assert {verdict for verdict in Verdict if verdict.needs_reason} == {*failing, Verdict.INCONCLUSIVE}
 
 
 @pytest.mark.parametrize(
