@@ -152,16 +152,17 @@ def commit_change(before: str | None, now: str | None) -> tuple[str, ...]:
 def code_change(folder: Path, before: str | None, now: str | None) -> tuple[str, ...]:
     """Return the change of the commit if it changes a file of the repository that this process has imported.
 
-    Uncommitted changes do not count while the commit stays: baselines that were just staged are among them. If git
-    cannot tell what the earlier code was, such as in a clone without its commit, the commit counts.
+    Uncommitted changes do not count while the commit stays: baselines that were just staged are among them. If nobody
+    can tell what the earlier code was, for example in a clone without its commit, the commit counts.
     """
-    known = before.removesuffix(DIRTY) if before else None
-    change = commit_change(known, now and now.removesuffix(DIRTY))
-    if known is None or known != before or not change:
+    if before is None or now is None or before.removesuffix(DIRTY) == now.removesuffix(DIRTY):
+        return ()
+    change = commit_change(before, now)
+    if before.endswith(DIRTY):
         return change
     try:
         top = Path(git(folder, "rev-parse", "--show-toplevel"))
-        names = git(folder, "diff", "--name-only", "--no-renames", "-z", known).split("\0")
+        names = git(folder, "diff", "--name-only", "--no-renames", "-z", before).split("\0")
     except UsageError:
         return (f"{change[0]} (this clone lacks the earlier one)",)
     files = {os.path.realpath(str(getattr(module, "__file__", ""))) for module in tuple(sys.modules.values())}

@@ -61,8 +61,8 @@ def judge_suspect(
     shift = f"{subject.name} is {format_ratio(machine)} against the stored baseline on both sides today"
     changes = "; ".join(rebuilt.common_changes)
     if all(is_of_machine(each) for each in rebuilt.common_changes):
-        cause = "; ".join(filter(None, ("the machine differs", changes)))
-        return Finding(outcome=Verdict.PASSED, reason=reason), f"{cause}: {shift}; Kafka is unchanged"
+        told = f" ({changes})" if changes else ""
+        return Finding(outcome=Verdict.PASSED, reason=reason), f"the machine differs{told}: {shift}; Kafka is unchanged"
     text = f"{shift}: by the machine, or by what the rebuilt brokers cannot undo: {changes}"
     return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"{reason}; {text}"), shift
 

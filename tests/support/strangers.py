@@ -25,6 +25,7 @@ TIMEOUT_S = 30
 SIZES = (10, 16, 200)
 """Bytes of values: too short for a tag, just as long as one, and longer."""
 _PAUSE_S = 0.002
+_LOADING_PAUSE_S = 0.05
 _LAG_S = 5.0
 _PER_TRANSACTION = 7
 
@@ -127,12 +128,12 @@ def groups(cluster: Cluster) -> set[str]:
 
 
 async def group_names(admin: AIOKafkaAdminClient) -> list[str]:
-    """All of them; the coordinator of a cluster's first groups takes a moment to be one."""
+    """All of them; the coordinator of a cluster's first groups takes a moment to be one. The caller bounds the wait."""
     while True:
         try:
             return [name for name, *_ in await admin.list_consumer_groups()]
         except GroupLoadInProgressError:
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(_LOADING_PAUSE_S)  # no response says when it is one
 
 
 def commit_as(cluster: Cluster, *groups: str, topic: str) -> None:

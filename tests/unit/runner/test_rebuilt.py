@@ -102,7 +102,7 @@ def test_what_differs_on_both_sides_is_told(tmp_path: Path) -> None:
     known = baseline({**OURS.fingerprint, "aiokafka": "0.1"}, commit="a" * 40)
     package, commit = common_changes(known, OURS, tmp_path, "b" * 40)
     assert package.startswith("aiokafka: 0.1 -> ")
-    assert commit.startswith(f"commit: {'a' * 7} -> {'b' * 7} (")
+    assert commit == f"commit: {'a' * 7} -> {'b' * 7} (this clone lacks the earlier one)"
     assert common_changes(baseline(OURS.fingerprint), OURS, tmp_path, "b" * 40) == ()
 
 

@@ -79,7 +79,7 @@ def test_a_machine_that_was_changed_passes_with_a_warning_that_says_so() -> None
     judgement = judged(0.7, *equal(0.7), changes=changes)
     assert judgement.verdict is Verdict.PASSED
     (warning,) = judgement.warnings
-    assert warning.startswith(f"the machine differs; {'; '.join(changes)}: {RATE} is -30.0 % against")
+    assert warning.startswith(f"the machine differs ({'; '.join(changes)}): {RATE} is -30.0 % against")
 
 
 @pytest.mark.parametrize("machine", [[], ["kernel: 6.1.0 -> 6.8.0"]])
