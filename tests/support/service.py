@@ -33,9 +33,15 @@ def client_config() -> dict[str, Any]:
     return config
 
 
-async def serve(*, most: int, delay_ms: float) -> None:
+async def serve(*, most: int, delay_ms: float, commit_ms: int) -> None:
     """Move records, each after a delay, until the process is killed; with `most`, end after that many."""
-    consumer = AIOKafkaConsumer(SOURCE, group_id=GROUP, auto_offset_reset="earliest", **client_config())
+    consumer = AIOKafkaConsumer(
+        SOURCE,
+        group_id=GROUP,
+        auto_offset_reset="earliest",
+        auto_commit_interval_ms=commit_ms,
+        **client_config(),
+    )
     producer = AIOKafkaProducer(**client_config())
     await consumer.start()
     await producer.start()
@@ -53,6 +59,7 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser()
     options.add_argument("--most", type=int, default=0)
     options.add_argument("--delay-ms", type=float, default=0)
+    options.add_argument("--commit-ms", type=int, default=5000)  # aiokafka's own default
     with Path("starts").open("a", encoding="utf-8") as file:
         file.write(f"{os.getpid()} {os.environ['KAFKAPERF_SIDE']} {os.environ['KAFKA_BOOTSTRAP_SERVERS']}\n")
     sys.exit(asyncio.run(serve(**vars(options.parse_args()))))
