@@ -14,6 +14,7 @@ from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.runner.capacity import SearchPlan
+from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result, unmeasured
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.calibration import Calibrated
@@ -67,6 +68,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "reference": None if result.reference is None else _reference(result.reference, result.sessions[0]),
         "revision": result.revision,
         "baseline_sessions": result.baseline_sessions,
+        "baseline_doubts": baseline_doubts(result),
         "changed": list(result.changed),
         "metrics": {
             name: {

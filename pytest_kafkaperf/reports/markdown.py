@@ -23,6 +23,7 @@ from pytest_kafkaperf.reports.table import (
     short,
     warning_lines,
 )
+from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, judged, unmeasured
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.verdict.calibration import Calibrated
@@ -216,6 +217,7 @@ def _figures(result: Result) -> str:
         f"scenario: {scenario or 'defaults'}",
         *(_noise(name, found, result) for name, found in result.calibration.items()),
         *warning_lines(result),
+        *baseline_doubts(result),
     ]
     figures = "".join(
         _figures_line(name, values, result)

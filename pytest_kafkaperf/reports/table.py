@@ -287,14 +287,15 @@ def render_notes(session: Session) -> list[str]:
     names = names_of(session.results)
     doubts: dict[str, list[str]] = {}
     for result in session.results:
-        for text in baseline_doubts(result, session.written.get(result.nodeid)):
+        for text in baseline_doubts(result):
             doubts.setdefault(text, []).append(names[result.nodeid])
     notes = [f"{text}: {', '.join(tests)}" for text, tests in doubts.items()]
     if session.orphans:
         notes.append(_orphan_note(session))
-    if session.written:
+    written = sum(result.dates_written is not None for result in session.results)
+    if written:
         folder = session.settings.shown(session.settings.baselines)
-        notes.append(f"baselines written: {len(session.written)} in {folder} (commit them)")
+        notes.append(f"baselines written: {written} in {folder} (commit them)")
     return notes
 
 

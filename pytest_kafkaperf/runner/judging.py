@@ -232,10 +232,10 @@ def stale_notes(result: Result) -> list[str]:
     return [_STALE] if relative and all(check.outcome is Verdict.IMPROVED for check in relative) else []
 
 
-def baseline_doubts(result: Result, written: int | None) -> list[str]:
-    """Return the reasons to trust a test's baseline less; `written` is the number of dates that this run stored."""
+def baseline_doubts(result: Result) -> list[str]:
+    """Return the reasons to trust a test's baseline less, be it the one that judged or the one that this run wrote."""
     dates = result.baseline.dates if result.baseline_sessions is not None else ()
-    doubts = []
+    doubts, written = [], result.dates_written
     if 0 < (written or len({*dates})) < FEWEST_DATES:
         doubts.append(_FEW_DATES)
     if dates and written is None:

@@ -211,6 +211,8 @@ class Result:
     """The requested worker processes, and the reason for their number."""
     took_s: float = 0.0
     """Duration of all sessions with their warm-ups and restarts, in seconds."""
+    dates_written: int | None = None
+    """Number of dates of the baseline that this run has written; None if it wrote none."""
     partial: bool = False
     """True if the time budget left out rounds, or left a suspect without confirmation."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # URLs may have passwords

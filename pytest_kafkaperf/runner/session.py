@@ -62,8 +62,6 @@ class Session:
         self.results: list[Result] = []
         self._last: tuple[Case, str]
         """The last test that was measured, and the key of its environment."""
-        self.written: dict[str, int] = {}
-        """Number of dates in each baseline that was written, by nodeid."""
         self.orphans: dict[Path, str] = {}
         """Baselines whose tests no longer exist."""
         self.pruned = False
@@ -167,8 +165,10 @@ class Session:
                 on_session=on_session,
             )
             confirming = functools.partial(self._confirming, judge, cluster, runner, on_progress)
-            ran = run_case(runner, budget, policy, confirming)
-            self.clusters.stop_rebuilt()
+            try:
+                ran = run_case(runner, budget, policy, confirming)
+            finally:  # they would share the machine with the next test
+                self.clusters.stop_rebuilt()
         else:
             sessions = (not_run(unfit),)
             reasons = () if budget.obstacle is None or unfit else (budget.obstacle,)
@@ -366,17 +366,19 @@ class Session:
 
         """
         (case, key), result = self._last, self.results[-1]
+        dates = None
         if case.is_smoke_test:
             notes = [_SMOKE_TEST]
         else:
-            notes = [] if result.partial else self._update_baseline(case, key, result)
-            if case.reference is None and result.nodeid not in self.written:
+            dates, notes = (None, []) if result.partial else self._update_baseline(case, key, result)
+            if case.reference is None and dates is None:
                 notes += stale_notes(result)
-        self.results[-1] = dataclasses.replace(result, notes=(*result.notes, *notes))
+        self.results[-1] = dataclasses.replace(result, notes=(*result.notes, *notes), dates_written=dates)
 
-    def _update_baseline(self, case: Case, key: str, result: Result) -> list[str]:
+    def _update_baseline(self, case: Case, key: str, result: Result) -> tuple[int | None, list[str]]:
+        """Return the number of dates of the baseline that was written, if any, and remarks."""
         if self.settings.update is None:
-            return []
+            return None, []
         record, notes = update_baseline(
             self._store,
             self.settings.update,
@@ -386,9 +388,7 @@ class Session:
             calibrated=self.settings.calibrate is not None,
             commit=self.commit,
         )
-        if record is not None:
-            self.written[result.nodeid] = len({session.date for session in record.sessions})
-        return notes
+        return None if record is None else len({session.date for session in record.sessions}), notes
 
 
 def _resolved(case: Case, cluster: Cluster) -> tuple[Case, ClusterError | None]:

@@ -38,6 +38,7 @@ from pytest_kafkaperf.reports.table import (
     took,
     without_repeats,
 )
+from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, judged, standard_of, unmeasured
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -241,7 +242,7 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
     yield from (("problem", problem.text) for problem in result.problems)
     if result.changed:
         yield "changed", f"against the {standard_of(result)}: {', '.join(changes_of(result))}"
-    yield from (("warning", text) for text in without_repeats(result.warnings))
+    yield from (("warning", text) for text in (*without_repeats(result.warnings), *baseline_doubts(result)))
     yield from (("note", text) for text in result.notes)
     for one in result.advice:
         yield ("better" if one.better else "worse"), f"{describe_advice(one)}: beyond noise, but has no threshold"

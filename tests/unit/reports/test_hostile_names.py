@@ -67,7 +67,6 @@ def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
     session: Any = SimpleNamespace(
         results=[one],
         settings=settings,
-        written={},
         orphans={Path("x"): one.nodeid},
         pruned=False,
         took_s=161.0,

@@ -57,6 +57,17 @@ def test_a_check_has_its_figures_and_what_they_lie_between() -> None:
     }
 
 
+def test_every_report_tells_what_weakens_a_baseline() -> None:
+    """Who reads the page of a job never sees the terminal."""
+    weak = result("test_ingest", "produce.throughput >= baseline - 10%", baseline=rounds(), dates_written=1)
+    (doubt,) = report([weak], endings([weak]))["tests"][0]["baseline_doubts"]
+    assert doubt.startswith("weak baselines (fewer than 3 dates; ")
+    assert doubt in html_page(**results.report([weak]))
+    assert f"- {doubt}\n" in markdown([weak], endings([weak]))
+    strong = dataclasses.replace(weak, dates_written=3)
+    assert report([strong], endings([strong]))["tests"][0]["baseline_doubts"] == []
+
+
 def test_a_change_that_no_session_finds_is_null_whichever_way_is_better() -> None:
     """Infinitely far down is -100 % for a throughput, and would read as a change that is found."""
     (found,) = calibration().calibration.values()

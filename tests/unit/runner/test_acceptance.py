@@ -206,7 +206,8 @@ def doubts(*dates: str, changed: tuple[str, ...] = (), written: int | None = Non
     known = BaselineRounds(sessions=(tuple(rounds()),) * len(dates), dates=dates)
     today = replace(session(), created="2026-01-31T12:00:00+00:00")
     result = bare_result(today, baseline=known, baseline_sessions=len(dates) or None, changed=changed)
-    return [text.partition(",")[0].partition(" (")[0] for text in baseline_doubts(result, written)]
+    judged = replace(result, dates_written=written)
+    return [text.partition(",")[0].partition(" (")[0] for text in baseline_doubts(judged)]
 
 
 def test_a_baseline_that_is_weak_old_or_of_another_machine_says_so() -> None:
