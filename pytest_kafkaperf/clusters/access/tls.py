@@ -45,9 +45,8 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> No
         file = Path(folder) / "client.pem"
         file.touch(mode=0o600)
         file.write_text(key + certificate, encoding="ascii")
-        context.load_cert_chain(
-            file, password=""
-        )  # an empty password, so that OpenSSL does not ask for one at the terminal
+        # An empty password, so that OpenSSL does not ask for one at the terminal.
+        context.load_cert_chain(file, password="")
 
 
 def content_of(path: Path) -> bytes:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access import Access, secret_lines
+from pytest_kafkaperf.clusters.access import Access, Protocol, secret_lines
 from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
 
 CLIENT, INTERNAL, CONTROLLER = LISTENERS = ("CLIENT", "INTERNAL", "CONTROLLER")
@@ -113,6 +113,9 @@ _SCRAM: Literal["SCRAM-SHA-512"] = "SCRAM-SHA-512"
 
 _PASSWORD_BYTES = 16
 
+_LOGIN_MODULES = "org.apache.kafka.common.security"
+"""Package of Kafka's login modules."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
@@ -175,19 +178,16 @@ class Security:
                 f"{prefix}.ssl.keystore.location": keystore,
                 f"{prefix}.ssl.client.auth": "none",
             }
-        if self._sasl:
+        if self.scram or self.plain:
             users = {_ADMIN: self.admin_password} if self.scram else {USER: self.password}
             logins = " ".join(f'user_{name}="{password.get_secret_value()}"' for name, password in users.items())
             properties |= {
                 f"{prefix}.sasl.enabled.mechanisms": f"PLAIN,{_SCRAM}" if self.scram else "PLAIN",
-                f"{prefix}.plain.sasl.jaas.config": (
-                    f"org.apache.kafka.common.security.plain.PlainLoginModule required {logins};"
-                ),
+                f"{prefix}.plain.sasl.jaas.config": f"{_LOGIN_MODULES}.plain.PlainLoginModule required {logins};",
             }
         if self.scram:
-            properties[f"{prefix}.{_SCRAM.lower()}.sasl.jaas.config"] = (
-                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-            )
+            jaas = f"{_LOGIN_MODULES}.scram.ScramLoginModule required;"
+            properties[f"{prefix}.{_SCRAM.lower()}.sasl.jaas.config"] = jaas
         return properties
 
     def redact(self, text: str) -> str:
@@ -199,18 +199,9 @@ class Security:
             text = text.replace(secret, "***")
         return text
 
-    @property
-    def _sasl(self) -> bool:
-        return self.scram or self.plain
-
     def _access(self, mechanism: Literal["PLAIN", "SCRAM-SHA-512"], user: str, password: SecretStr) -> Access:
         trusted = None if self.certificates is None else self.certificates.authority
-        if not self._sasl:
+        if not (self.scram or self.plain):
             return Access(protocol="PLAINTEXT" if trusted is None else "SSL", trusted=trusted)
-        return Access(
-            protocol="SASL_PLAINTEXT" if trusted is None else "SASL_SSL",
-            mechanism=mechanism,
-            username=user,
-            password=password,
-            trusted=trusted,
-        )
+        protocol: Protocol = "SASL_PLAINTEXT" if trusted is None else "SASL_SSL"
+        return Access(protocol=protocol, mechanism=mechanism, username=user, password=password, trusted=trusted)

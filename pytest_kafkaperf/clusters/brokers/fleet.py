@@ -231,12 +231,8 @@ def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Cluster]:
                 if attempt < _ATTEMPTS and any(sign in str(error) for sign in _PORT_TAKEN):
                     continue
                 raise ClusterError(f"{what} did not start: {_with_logs(error, fleet)}") from None
-            yield Cluster(
-                bootstrap_servers=fleet.bootstrap_servers,
-                brokers=len(fleet.servers),
-                access=fleet.security.access,
-                fleet=fleet,
-            )
+            servers, access = fleet.bootstrap_servers, fleet.security.access
+            yield Cluster(bootstrap_servers=servers, brokers=len(fleet.servers), access=access, fleet=fleet)
             return
 
 

@@ -25,15 +25,7 @@ import javaproperties
 from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.transferable import build_transfer_tar
 
-from pytest_kafkaperf.clusters.brokers.config import (
-    CLIENT,
-    CONTROLLER,
-    INTERNAL,
-    Node,
-    Security,
-    broker_properties,
-    new_uuid,
-)
+from pytest_kafkaperf.clusters.brokers.config import CLIENT, LISTENERS, Node, Security, broker_properties, new_uuid
 from pytest_kafkaperf.clusters.brokers.fleet import Fleet, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.docker.client import (
@@ -57,8 +49,8 @@ from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, Cluster, Clust
 from pytest_kafkaperf.core.errors import warn
 from pytest_kafkaperf.core.signals import without_interrupt
 
-_PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
-"""Ports inside the container."""
+_PORTS = dict(zip(LISTENERS, (9092, 9094, 9093), strict=True))
+"""Ports inside the container: of clients, between brokers, between controllers."""
 _LOG_FOLDER = "/var/lib/kafka/data"
 _MEMORY, _MEMORY_SIZE = "/dev/shm/kafkaperf", "8g"  # noqa: S108 - inside of the container
 """Logs in memory, and their bound. Every user may write there; a tmpfs of our own belongs to root after a restart."""
@@ -160,13 +152,9 @@ class _Layout:
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
     def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Container:
+        log_folder = _MEMORY if self.spec.low_noise else _LOG_FOLDER
         properties = broker_properties(
-            node,
-            nodes,
-            self.security,
-            log_folder=_MEMORY if self.spec.low_noise else _LOG_FOLDER,
-            keystore=_KEYSTORE,
-            config=self.spec.config,
+            node, nodes, self.security, log_folder=log_folder, keystore=_KEYSTORE, config=self.spec.config
         )
         variables = {
             variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write the values unescaped

@@ -169,13 +169,9 @@ class Layout:
         if self.security.keystore is not None:
             keystore.touch(mode=0o600)
             keystore.write_text(self.security.keystore, encoding="ascii")
+        log_folder, config = ",".join(map(str, folders)), self.spec.config
         properties = broker_properties(
-            node,
-            nodes,
-            self.security,
-            log_folder=",".join(map(str, folders)),
-            keystore=str(keystore),
-            config=self.spec.config,
+            node, nodes, self.security, log_folder=log_folder, keystore=str(keystore), config=config
         )
         _write(home / PROPERTIES, properties)
         options, url = ([], None) if self.agent is None else _with_agent(self.agent, home)

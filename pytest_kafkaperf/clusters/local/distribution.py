@@ -126,13 +126,10 @@ def _verify(distribution: Distribution, folder: Path) -> None:
     Takes a tenth of a second, before each start of brokers.
     """
     pins = {file_name(name): expected for name, expected in pinned(maven.coordinate(distribution.version)).items()}
+    problem = f"of Kafka {distribution.version} has changed"
     for path in distribution.classpath if pins else ():
-        verify_sha256(
-            path,
-            pins.get(path.name, "no jar of that name"),
-            problem=f"of Kafka {distribution.version} has changed",
-            advice=f"Find out what changed {path}; to download everything again, delete {folder}",
-        )
+        advice = f"Find out what changed {path}; to download everything again, delete {folder}"
+        verify_sha256(path, pins.get(path.name, "no jar of that name"), problem=problem, advice=advice)
 
 
 def _install(folder: Path, version: str, java: Java) -> Distribution:

@@ -115,13 +115,10 @@ def _download_pinned(context: Any, pins: Mapping[str, str]) -> list[Path]:
     """Download exactly these jars and compare them with their pins."""
     jars = {name: Path(_artifact(context, name).resolve()) for name in pins}
     repositories = ", ".join(map(discreet, context.remote_repos.values()))
+    problem = f"from {repositories} is not the expected jar"
+    advice = "Try again; if the error stays, find out what that repository serves"
     for name, jar in jars.items():
-        verify_sha256(
-            jar,
-            pins[name],
-            problem=f"from {repositories} is not the expected jar",
-            advice="Try again; if the error stays, find out what that repository serves",
-        )
+        verify_sha256(jar, pins[name], problem=problem, advice=advice)
     return list(jars.values())
 
 

@@ -64,12 +64,8 @@ def jar(cache: Path) -> Path:
         with fetching(path, "the JMX exporter", cache=cache, timeout_s=_OTHER_SESSION_TIMEOUT_S):
             if not _is_complete(path):  # another session may have downloaded it
                 _install(path)
-    verify_sha256(
-        path,
-        pinned(COORDINATE)[COORDINATE],
-        problem="has changed",
-        advice=f"Find out what changed {path}; to download it again, delete it",
-    )
+    advice = f"Find out what changed {path}; to download it again, delete it"
+    verify_sha256(path, pinned(COORDINATE)[COORDINATE], problem="has changed", advice=advice)
     return path
 
 

@@ -83,18 +83,13 @@ class Readings:
     def metrics(self, *, start_ns: int, end_ns: int) -> dict[str, float]:
         """Return the metrics of a window, by name, in base units; those that no broker reports are absent."""
         window = start_ns, end_ns
+        metered = [tracks for tracks in self.tracks.values() if "request_handler_idle_s" in tracks]
+        idle_ratios = _known(_idle_ratios(tracks, np.array(window))[0] for tracks in metered)
         found: dict[str, float | None] = {
             "broker.cpu.max": _most(use.cpu_max_cores for use in self.uses(start_ns, end_ns).values()),
             "broker.memory": self._most("memory_bytes", window),
             **{f"broker.{name}": self._rate(figure, window) for name, figure in _RATES.items()},
-            "broker.handlers.idle": min(
-                _known(
-                    _idle_ratios(tracks, np.array(window))[0]
-                    for tracks in self.tracks.values()
-                    if "request_handler_idle_s" in tracks
-                ),
-                default=None,
-            ),
+            "broker.handlers.idle": min(idle_ratios, default=None),
             "broker.under_replicated": self._most("under_replicated", window),
             "broker.isr_shrinks": self._steps("isr_shrinks", window),
             **{f"broker.{name}": self._mean_s(figure, window) for name, figure in _TIMES.items()},
