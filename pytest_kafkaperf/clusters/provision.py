@@ -17,15 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, assert_never
 
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
-from pytest_kafkaperf.clusters.target import (
-    CONNECT_TIMEOUT_S,
-    DEFAULT_VERSION,
-    Docker,
-    External,
-    Local,
-    Target,
-    resolve,
-)
+from pytest_kafkaperf.clusters.target import CONNECT_WAIT_S, DEFAULT_VERSION, Docker, External, Local, Target, resolve
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +31,7 @@ def provision(
     target: Target | str = "auto",
     client_properties: Path | None = None,
     metrics_urls: tuple[str, ...] = (),
-    connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    connect_timeout_s: float = CONNECT_WAIT_S,
 ) -> Iterator[Cluster]:
     """Provide a ready cluster and remove what was started afterwards.
 
@@ -69,7 +61,8 @@ def provision(
             case External(servers):
                 from pytest_kafkaperf.clusters.external import reach  # noqa: PLC0415 - the same
 
-                cluster = reach(spec, servers, client_properties, metrics_urls, connect_timeout_s)
+                cluster = reach(spec, servers, client_properties, connect_timeout_s)
+                cluster = dataclasses.replace(cluster, metrics_urls=metrics_urls)
             case unknown:
                 assert_never(unknown)
         yield with_config(cluster)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from pytest_kafkaperf.core.errors import UsageError, suggestion
 
-CONNECT_TIMEOUT_S = 15
+CONNECT_WAIT_S = 15
 """Default of the maximum wait until an external cluster is ready."""
 
 DEFAULT_VERSION = "4.3.1"

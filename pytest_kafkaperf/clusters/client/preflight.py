@@ -18,14 +18,7 @@ from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, granted, refusal
 from pytest_kafkaperf.clusters.client.admin import transaction_timeout_ms, visible_groups, visible_topics
 from pytest_kafkaperf.clusters.client.connection import call, connected
-from pytest_kafkaperf.clusters.client.requests import (
-    DescribeGroups,
-    DescribeTopic,
-    TopicMetadata,
-    ask_coordinator,
-    config_of,
-    topic_metadata,
-)
+from pytest_kafkaperf.clusters.client.requests import DescribeGroups, DescribeTopic, TopicMetadata, ask_coordinator
 from pytest_kafkaperf.clusters.client.run_names import PREFIX, prefix_of
 from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -130,7 +123,7 @@ class Preflight:
             raise ClusterError(self._refused(needed, _topics(topic, own=own)))
         if error is not kafka_errors.NoError:
             raise ClusterError(f"the cluster at {self._servers} does not describe topic {topic!r}: {error.__name__}")
-        return topic_metadata(topic, described, await config_of(client, topic))
+        return await TopicMetadata.of(client, topic, described)
 
     async def _group_problems(self, client: Any, group: str) -> list[str]:
         error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))

@@ -11,13 +11,7 @@ from typing import Any
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts, create_conn
-from aiokafka.errors import (
-    KafkaConnectionError,
-    KafkaError,
-    SaslAuthenticationFailed,
-    UnsupportedSaslMechanismError,
-    for_code,
-)
+from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -186,5 +180,5 @@ async def _protocol(host: str, port: int, timeout_s: float) -> str | None:
                         answer = await connection.send(SaslHandShakeRequest("none"))
                     finally:
                         await connection.close()
-                    return with_login if for_code(answer.error_code) is UnsupportedSaslMechanismError else transport
+                    return with_login if answer.error_code == UnsupportedSaslMechanismError.errno else transport
     return None

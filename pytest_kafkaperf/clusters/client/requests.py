@@ -45,22 +45,22 @@ class TopicMetadata:
     config: Mapping[str, str] = field(default_factory=dict)
     """Those of `_PROPERTIES` that the cluster reports."""
 
+    @classmethod
+    async def of(cls, client: Any, topic: str, described: Any) -> TopicMetadata:
+        """Convert one topic of a metadata response, and ask for the topic's properties."""
+        _, _, _, partitions, *operations = described
+        return cls(
+            name=topic,
+            partitions=len(partitions),
+            replication_factor=min((len(replicas) for _, _, _, _, replicas, *_ in partitions), default=0),
+            in_sync=min((len(in_sync) for _, _, _, _, _, in_sync, *_ in partitions), default=0),
+            leaderless=tuple(sorted(number for _, number, leader, *_ in partitions if leader < 0)),
+            operations=granted(operations[0]) if operations else None,
+            config=await _config_of(client, topic),
+        )
 
-def topic_metadata(topic: str, described: Any, config: Mapping[str, str]) -> TopicMetadata:
-    """Convert one topic of a metadata response; `config` has its properties."""
-    _, _, _, partitions, *operations = described
-    return TopicMetadata(
-        name=topic,
-        partitions=len(partitions),
-        replication_factor=min((len(replicas) for _, _, _, _, replicas, *_ in partitions), default=0),
-        in_sync=min((len(in_sync) for _, _, _, _, _, in_sync, *_ in partitions), default=0),
-        leaderless=tuple(sorted(number for _, number, leader, *_ in partitions if leader < 0)),
-        operations=granted(operations[0]) if operations else None,
-        config=config,
-    )
 
-
-async def config_of(client: Any, topic: str) -> dict[str, str]:
+async def _config_of(client: Any, topic: str) -> dict[str, str]:
     """Return those of `_PROPERTIES` that the cluster reports; sends one request."""
     request = admin.DescribeConfigsRequest([(_TOPIC_RESOURCE, topic, list(_PROPERTIES))])
     answer = await client.send(client.get_random_node(), request)
