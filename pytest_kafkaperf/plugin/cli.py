@@ -23,17 +23,10 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
 from pytest_kafkaperf.plugin.options import OPTIONS
+from pytest_kafkaperf.reports import listing
 from pytest_kafkaperf.reports.compare import compare_reports
 from pytest_kafkaperf.reports.json_reader import read_report
 from pytest_kafkaperf.reports.layout import Paper
-from pytest_kafkaperf.reports.listing import (
-    render_baseline,
-    render_changes,
-    render_compared,
-    render_metrics,
-    render_note,
-    standard_output,
-)
 from pytest_kafkaperf.reports.tool_runs import ToolRun, notes_on, origin, read_runs, rounds_of
 from pytest_kafkaperf.reports.trend import find_change_points
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
@@ -58,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parser = make_parser()
         given = parse_arguments(parser, arguments)
-        output: _Output = given.run(given, standard_output())
+        output: _Output = given.run(given, listing.standard_output())
     except KafkaPerfError as error:
         sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
         return _FAILED
@@ -196,8 +189,8 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
     store.save(record)
     return [
         *(printable(f"{name}: {counted(number, 'run')} of {tool}") for (name, tool), number in counts.items()),
-        *render_metrics(rounds, paper, names=CATALOGUE),
-        *(line for note in notes for line in render_note(f"note: {note}", paper)),
+        *listing.render_metrics(rounds, paper, names=CATALOGUE),
+        *(line for note in notes for line in listing.render_note(f"note: {note}", paper)),
         printable(f"written: {path}"),
     ], _DONE
 
@@ -225,7 +218,7 @@ def _show(given: argparse.Namespace, paper: Paper) -> _Output:
             record = read_baseline(path)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UsageError(f"cannot read baseline {path}: {error.strerror}") from None
-        lines += ["", *render_baseline(record, path, paper)]
+        lines += ["", *listing.render_baseline(record, path, paper)]
     return lines[1:], _DONE
 
 
@@ -249,9 +242,9 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
     ]
     changed = differences(before.fingerprint, after.fingerprint)
     if changed:
-        lines += render_note(f"changed: {', '.join(changed)}", paper)
+        lines += listing.render_note(f"changed: {', '.join(changed)}", paper)
     for test in tests:
-        lines += ["", *render_compared(test, paper)]
+        lines += ["", *listing.render_compared(test, paper)]
     matched = {test.nodeid for test in tests}
     sides = {"A": before, "B": after}
     alone = [(name, one.nodeid) for name, side in sides.items() for one in side.tests if one.nodeid not in matched]
@@ -275,7 +268,7 @@ def _bisect(given: argparse.Namespace, _: Paper) -> _Output:
 
 def _trend(given: argparse.Namespace, paper: Paper) -> _Output:
     metrics = [given.metric] if given.metric else HEADLINES
-    return render_changes(find_change_points(given.history, metrics=metrics, test=given.test), paper), _DONE
+    return listing.render_changes(find_change_points(given.history, metrics=metrics, test=given.test), paper), _DONE
 
 
 def _tolerance(text: str) -> float:

@@ -9,20 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.reports import table
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.layout import Row, mark_of
-from pytest_kafkaperf.reports.table import (
-    bounded,
-    changes_of,
-    describe_advice,
-    failure_beside,
-    how_of,
-    names_of,
-    remark_of,
-    rows_of,
-    short,
-    warning_lines,
-)
 from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, judged, unmeasured
 from pytest_kafkaperf.scenarios.fields import format_field
@@ -115,7 +104,7 @@ def _headline(results: Sequence[Result], endings: Mapping[str, Ending], unmeasur
     counts = Counter(result.verdict for result in results)
     texts = [f"{counts[verdict]} {verdict}" for verdict in reversed(Verdict) if verdict in counts]
     texts += [f"{count} not measured ({outcome})" for outcome, count in Counter(e.outcome for e in unmeasured).items()]
-    others = sum(bool(failure_beside(result, endings.get(result.nodeid))) for result in results)
+    others = sum(bool(table.failure_beside(result, endings.get(result.nodeid))) for result in results)
     signs = [_sign(each, Verdict.INCONCLUSIVE) for each in unmeasured]
     signs += [_sign(endings.get(result.nodeid), result.verdict) for result in results]
     revisions = ", ".join(dict.fromkeys(text(result.revision) for result in results if result.revision))
@@ -139,18 +128,18 @@ def _sign(ending: Ending | None, verdict: Verdict) -> str:
 
 
 def _status(result: Result, ending: Ending | None) -> str:
-    remark = remark_of(result, ending)
+    remark = table.remark_of(result, ending)
     return f"{_sign(ending, result.verdict)} {result.verdict}{f' ({remark})' if remark else ''}"
 
 
 def _table_rows(results: Sequence[Result], endings: Mapping[str, Ending]) -> Iterator[str]:
     """Yield for each test a row with its verdict and name, and below it one row for each threshold."""
-    names = names_of(results)
+    names = table.names_of(results)
     for result in results:
-        how = how_of(result)
+        how = table.how_of(result)
         name = f"{code(names[result.nodeid])}{f' {text(how)}' if how else ''}"
         head = [_status(result, endings.get(result.nodeid)), name, *_NO_CELLS]
-        yield "".join(f"{_table_line(cells)}\n" for cells in (head, *map(_cells, rows_of(result))))
+        yield "".join(f"{_table_line(cells)}\n" for cells in (head, *map(_cells, table.rows_of(result))))
 
 
 def _unmeasured_row(ending: Ending) -> str:
@@ -179,7 +168,7 @@ def _has_reasons(result: Result, endings: Mapping[str, Ending]) -> bool:
 
 def _compared(results: Iterable[Result]) -> Iterator[str]:
     """Yield what differed between the two sides of the comparisons that passed, each set of changes once."""
-    changes = dict.fromkeys(tuple(changes_of(each)) for each in results if each.reference is not None)
+    changes = dict.fromkeys(tuple(table.changes_of(each)) for each in results if each.reference is not None)
     yield from (f"\nchanged, and passed: {', '.join(map(code, each))}\n" for each in changes if each)
 
 
@@ -191,11 +180,11 @@ def _reasons(result: Result, ending: Ending | None) -> str:
     ]
     lines = [
         *(text(problem.text) for problem in result.problems),
-        *([f"changed: {', '.join(map(code, changes_of(result)))}"] if result.changed else ()),
+        *([f"changed: {', '.join(map(code, table.changes_of(result)))}"] if result.changed else ()),
         *unmet,
         *map(text, result.notes),
-        *map(text, failure_beside(result, ending)),
-        *(f"advice (no threshold): {text(describe_advice(one))}" for one in result.advice),
+        *map(text, table.failure_beside(result, ending)),
+        *(f"advice (no threshold): {text(table.describe_advice(one))}" for one in result.advice),
     ]
     return _section(_status(result, ending), result.nodeid, lines)
 
@@ -216,7 +205,7 @@ def _figures(result: Result) -> str:
         f"{version}; {counted(len(result.rounds), 'round')}, {counted(sessions, 'session')}{first}",
         f"scenario: {scenario or 'defaults'}",
         *(_noise(name, found, result) for name, found in result.calibration.items()),
-        *warning_lines(result),
+        *table.warning_lines(result),
         *baseline_doubts(result),
     ]
     figures = "".join(
@@ -224,9 +213,9 @@ def _figures(result: Result) -> str:
         for name, values in result.values().items()
         if not name.startswith("broker.")
     )
-    table = f"\n| metric | value | rounds |\n| --- | --: | --- |\n{figures}" if figures else ""
+    figures_table = f"\n| metric | value | rounds |\n| --- | --: | --- |\n{figures}" if figures else ""
     items = "".join(f"- {text(line)}\n" for line in lines)
-    return f"\n##### {code(result.nodeid)}\n\n{items}{table}"
+    return f"\n##### {code(result.nodeid)}\n\n{items}{figures_table}"
 
 
 def _noise(name: str, found: Calibrated, result: Result) -> str:
@@ -236,6 +225,6 @@ def _noise(name: str, found: Calibrated, result: Result) -> str:
 
 def _figures_line(name: str, values: list[float], result: Result) -> str:
     unit = CATALOGUE[name].unit
-    rounds = ", ".join(short(value, unit) for value in values)
-    median = bounded(short(CATALOGUE[name].aggregate(values), unit), name, result)
+    rounds = ", ".join(table.short(value, unit) for value in values)
+    median = table.bounded(table.short(CATALOGUE[name].aggregate(values), unit), name, result)
     return f"{_table_line([code(name), text(median), text(rounds)])}\n"
