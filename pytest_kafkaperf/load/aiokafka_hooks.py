@@ -87,23 +87,17 @@ class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
         topics: dict[str, list[tuple[int, bytes]]] = {}
         for (topic, partition), batch in batches.items():
             topics.setdefault(topic, []).append((partition, batch.get_data_buffer()))
-        correlation_id = self._next_correlation_id()
+        number = self._next_correlation_id()
         answer: asyncio.Future[Response] = self._loop.create_future()
+        request = encode_request(
+            topics, version=version, correlation_id=number, client_id=self._client_id, acks=acks, timeout_ms=timeout_ms
+        )
         try:
-            self._writer.write(
-                encode_request(
-                    topics,
-                    version=version,
-                    correlation_id=correlation_id,
-                    client_id=self._client_id,
-                    acks=acks,
-                    timeout_ms=timeout_ms,
-                )
-            )
+            self._writer.write(request)
         except (OSError, RuntimeError) as error:
             answer.set_exception(self._broken(error))
             return answer
-        self._requests.append((correlation_id, None, answer))
+        self._requests.append((number, None, answer))
         timer = self._loop.call_later(self._request_timeout, self._time_out, answer)
         answer.add_done_callback(lambda _: timer.cancel())
         return answer

@@ -21,16 +21,7 @@ from pytest_kafkaperf.load.aiokafka_hooks import adapt
 from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
 from pytest_kafkaperf.load.clients import make_reader
 from pytest_kafkaperf.load.messages import Audit, Consumed
-from pytest_kafkaperf.load.payload import (
-    NO_NONCE,
-    Int64s,
-    Nonce,
-    Payload,
-    RecordFilter,
-    names_of,
-    origin,
-    tags_every_record,
-)
+from pytest_kafkaperf.load.payload import Int64s, Nonce, Payload, RecordFilter, names_of, origin, tags_every_record
 from pytest_kafkaperf.load.record_set import RecordSet
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
@@ -57,7 +48,7 @@ class AuditTask:
     """Number of records that must be in the log."""
     span_ns: tuple[int, int] | None = None
     """For a topic that others write to: the start of the window and the latest send time, by the clock of tags."""
-    nonce: Nonce = NO_NONCE
+    nonce: Nonce
 
 
 def audit(task: AuditTask) -> Audit:

@@ -240,9 +240,7 @@ class LoadReport:
     def in_doubt(self) -> bool:
         """True if counts disagree, so that only an audit can tell what the log holds."""
         disordered = self.disordered() + sum(part.disordered for part in self.consumed)
-        return self.log_growth is not None and (
-            self.log_differences() != (0, 0) or self.unknown() > 0 or disordered > 0
-        )
+        return self.log_growth is not None and (self.log_differences() != (0, 0) or self.unknown() + disordered > 0)
 
 
 def _summed(tallies: Iterable[Mapping[int, int]]) -> dict[int, int]:

@@ -153,11 +153,8 @@ def _integrity(report: LoadReport) -> dict[str, float]:
     if report.log_growth is None:
         return {}
     lost, surplus = report.log_differences()
-    return {
-        "lost": float(lost),
-        "duplicated": float(max(0, surplus - report.unknown())),
-        "reordered": float(report.disordered()),
-    }
+    duplicated = max(0, surplus - report.unknown())
+    return {"lost": float(lost), "duplicated": float(duplicated), "reordered": float(report.disordered())}
 
 
 def _series(report: LoadReport, scenario: Scenario) -> dict[str, Curves]:

@@ -27,7 +27,6 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -338,7 +337,7 @@ class Peer:
     def _result(self, reply: Future[dict[str, Any]], timeout_s: float, what: str) -> dict[str, Any]:
         try:
             return reply.result(timeout_s)
-        except (EOFError, FutureTimeoutError) as error:
+        except (EOFError, TimeoutError) as error:
             log = log_excerpt(self._process.log_tail())
             how = "has ended" if isinstance(error, EOFError) else f"{what} within {timeout_s:.0f} s"
             if timeout_s >= _HELLO_TIMEOUT_S:

@@ -91,12 +91,8 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
         for name, value in dataclasses.asdict(cluster.access).items()
     }
     fields = {name: getattr(cluster, name) for name in _FIELDS}
-    return {
-        **fields,
-        "facts": dict(cluster.facts),
-        "containers": [each.id for each in cluster.containers],
-        "access": access,
-    }
+    containers = [each.id for each in cluster.containers]
+    return {**fields, "facts": dict(cluster.facts), "containers": containers, "access": access}
 
 
 def cluster_from_json(described: Mapping[str, Any]) -> Cluster:

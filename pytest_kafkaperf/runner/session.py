@@ -262,13 +262,8 @@ class Session:
         return self._runner(sides, runner.allocation, on_progress)
 
     def _runner(self, sides: Sequence[Side], allocation: WorkerAllocation, on_progress: OnProgress) -> SessionRunner:
-        return SessionRunner(
-            sides,
-            warm_up_s=self.settings.preheat_s,
-            gap_s=self.settings.session_gap_s,
-            allocation=allocation,
-            on_progress=on_progress,
-        )
+        warm_up_s, gap_s = self.settings.preheat_s, self.settings.session_gap_s
+        return SessionRunner(sides, warm_up_s=warm_up_s, gap_s=gap_s, allocation=allocation, on_progress=on_progress)
 
     def _sides(
         self,

@@ -76,13 +76,8 @@ class SessionClusters:
             UsageError: the target cannot provide such a cluster.
 
         """
-        settings = self._settings
-        wanted = _Wanted(
-            spec=spec,
-            target=settings.cluster,
-            client_properties=settings.client_config,
-            metrics_urls=settings.metrics_urls,
-        )
+        properties, urls = self._settings.client_config, self._settings.metrics_urls
+        wanted = _Wanted(spec=spec, target=self._settings.cluster, client_properties=properties, metrics_urls=urls)
         return self._get(wanted, lasting=lasting)
 
     def reference(self, case: Case) -> Cluster | None:

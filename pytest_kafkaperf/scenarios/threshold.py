@@ -12,7 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError
 from pytest_kafkaperf.core.metrics import Better, Metric, metric
@@ -181,22 +181,16 @@ def _parse(expression: str) -> Threshold:
             f"invalid threshold {expression!r}: must be METRIC OP LIMIT with one of {_OPERATORS}, {_EXAMPLE}"
         )
     found = operators[0]
-    if found.group() not in _OPERATORS.split():
-        raise ScenarioError(
-            f"invalid threshold {expression!r}: unknown operator {found.group()!r}; use one of {_OPERATORS}"
-        )
+    if found[0] not in _OPERATORS.split():
+        raise ScenarioError(f"invalid threshold {expression!r}: unknown operator {found[0]!r}; use one of {_OPERATORS}")
     try:
-        better: Better = "higher" if found.group().startswith(">") else "lower"
+        better: Better = "higher" if found[0].startswith(">") else "lower"
         subject = metric(expression[: found.start()].strip(), better)
         limit = _parse_limit(expression[found.end() :].strip(), subject)
     except (ScenarioError, UnitError) as error:
         raise ScenarioError(f"invalid threshold {expression!r}: {error}") from None
-    threshold = Threshold(
-        expression=" ".join(expression.split()),
-        metric=subject,
-        operator=found.group(),  # type: ignore[arg-type]
-        limit=limit,
-    )
+    operator = cast("Operator", found[0])
+    threshold = Threshold(expression=" ".join(expression.split()), metric=subject, operator=operator, limit=limit)
     _check_relative(threshold)
     return threshold
 

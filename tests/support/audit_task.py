@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.load.audit import AuditTask
+from pytest_kafkaperf.load.payload import NO_NONCE
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 UNREADABLE = AuditTask(
@@ -14,4 +15,5 @@ UNREADABLE = AuditTask(
     offsets={0: (0, 5)},
     failed=[],
     acknowledged=5,
+    nonce=NO_NONCE,
 )

@@ -31,9 +31,8 @@ def until(begin: Clock, end: Clock | None) -> Clock:
 
 def relative_to(controller: Clock, clock: Clock) -> Clock:
     """Return a worker's clock with its offset from the controller's."""
-    return dataclasses.replace(
-        clock, offset_ns=clock.offset_ns - controller.offset_ns, is_here=clock.name == controller.name
-    )
+    offset_ns = clock.offset_ns - controller.offset_ns
+    return dataclasses.replace(clock, offset_ns=offset_ns, is_here=clock.name == controller.name)
 
 
 def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str) -> Clock:
@@ -41,12 +40,8 @@ def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str)
     if name == common:
         return Clock(name=name, host=host, offset_ns=0, uncertainty_ns=0)
     sent_ns, remote_ns, received_ns = min(exchanges, key=lambda one: one[2] - one[0])
-    return Clock(
-        name=name,
-        host=host,
-        offset_ns=remote_ns - (sent_ns + received_ns) // 2,
-        uncertainty_ns=-(-(received_ns - sent_ns) // 2),
-    )
+    offset_ns = remote_ns - (sent_ns + received_ns) // 2
+    return Clock(name=name, host=host, offset_ns=offset_ns, uncertainty_ns=-(-(received_ns - sent_ns) // 2))
 
 
 def by_clock(readings: Iterable[Clock]) -> dict[str, Clock]:

@@ -162,20 +162,12 @@ def capacity_chart(result: Result) -> Chart | None:
     curve = latency_curve(result)
     if curve is None:
         return None
-    held = [point.outcome is StepOutcome.HELD for point in curve.points]
-    symbols = ["circle" if each else "x" for each in held]
+    symbols = ["circle" if point.outcome is StepOutcome.HELD else "x" for point in curve.points]
+    low = {point.rate: point.low for point in curve.points if point.low is not None}
+    high = {point.rate: point.high for point in curve.points if point.high is not None}
     lines = [
-        line(
-            name,
-            {point.rate: value for point, value in zip(curve.points, values, strict=True) if value is not None},
-            colour,
-            mode="lines+markers",
-            marker={"symbol": symbols, "size": 8, "color": colour},
-        )
-        for name, colour, values in (
-            (curve.names[0], STANDARD, [point.low for point in curve.points]),
-            (curve.names[1], NOW, [point.high for point in curve.points]),
-        )
+        line(name, points, colour, mode="lines+markers", marker={"symbol": symbols, "size": 8, "color": colour})
+        for name, points, colour in zip(curve.names, (low, high), (STANDARD, NOW), strict=True)
     ]
     marks = [mark(LIMIT, y=curve.limit)] if curve.limit is not None else []
     note = "cross: the rate was not sustained"
