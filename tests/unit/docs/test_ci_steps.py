@@ -226,6 +226,18 @@ def test_gitlab_opens_a_merge_request_with_the_baselines(
     assert (tmp_path / "options").read_text() == f"merge_request.create merge_request.target={target}\n"
 
 
+def test_gitlab_adds_a_session_each_night() -> None:
+    """Made anew each night, the baseline would have one date for ever."""
+    job = read_workflow(CI / "gitlab-ci.yml")["kafka-baseline"]
+    nightly, by_hand = job["rules"]
+    assert nightly == {
+        "if": '$CI_PIPELINE_SOURCE == "schedule"',
+        "variables": {"HOW": "--kafka-update-baselines=append"},
+    }
+    assert (by_hand["when"], job["variables"]) == ("manual", {"HOW": "--kafka-calibrate=5 --kafka-update-baselines"})
+    assert job["script"][0].endswith(" $HOW\n")
+
+
 # change points
 
 
