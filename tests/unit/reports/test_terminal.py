@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.reports.failure import failure_of
-from pytest_kafkaperf.reports.layout import Paper
+from pytest_kafkaperf.reports.layout import Paper, mark_of
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.table import count_verdicts, failure_beside, names_of, rows_of
 from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.results import bare_result, ending, endings, regression, result, rounds, session, session_at, table
+
+ROOT = Path(__file__).parents[3]
 
 EXPECTED_80 = """\
 ✓ PASSED        test_ingest
@@ -111,6 +114,16 @@ def shown(width: int, **style: Any) -> str:
 def test_at_80_columns_the_threshold_is_the_row() -> None:
     """The width that terminals open with, and that CI logs have: what was declared, measured, and why it failed."""
     assert shown(80) == EXPECTED_80
+
+
+def test_the_reference_shows_this_table_and_explains_its_signs() -> None:
+    """A table that has changed would be explained by one that nobody sees."""
+    page = (ROOT / "docs" / "reference" / "terminal.md").read_text(encoding="utf-8")
+    shown = page.partition("```text\n")[2].partition("```")[0]
+    assert shown.count("\n") > 30
+    assert EXPECTED_80.startswith(shown)
+    rows = {line[3]: line for line in page.splitlines() if line.startswith("| `")}
+    assert [verdict for verdict in Verdict if f"`{verdict}`" not in rows[mark_of(verdict)]] == []
 
 
 def test_at_140_columns_and_with_v_nothing_is_left_out() -> None:
