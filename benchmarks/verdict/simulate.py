@@ -43,6 +43,8 @@ DATES = (1, 3, 5, 10)
 NOISES = ((0.01, 0.01), (0.03, 0.05), (0.06, 0.065), (0.10, 0.10))
 """Standard deviations of rounds and of sessions: a load at a rate on an idle machine, quiet, as measured for the
 throughput of fresh brokers, noisy."""
+STEADY = (0.003, 0.01, 0.02)
+"""Standard deviations of rounds that agree better than sessions do."""
 TOLERANCES = (0.05, 0.10, 0.20)
 WORSE = (0.25, 0.50)
 CORRELATIONS = (0.9, 0.3)
@@ -66,6 +68,7 @@ def main() -> int:
     tables: dict[str, Callable[[], Iterator[Row]]] = {
         "dates": lambda: _by_dates(runs, coverages),
         "noise": lambda: _by_noise(runs),
+        "steady": lambda: _steady_rounds(runs),
         "external": lambda: _external(runs),
         "first": lambda: _first_sessions(runs),
         "power": lambda: _powers(powers),
@@ -106,6 +109,15 @@ def _by_noise(runs: int) -> Iterator[Row]:
         for of_rounds, of_sessions in NOISES:
             setting = _setting(dates=5, of_rounds=of_rounds, of_sessions=of_sessions, tolerance=math.log1p(tolerance))
             yield f"{100 * tolerance:g} %", f"{100 * of_rounds:g} / {100 * of_sessions:g} %", *_row(setting, runs)
+
+
+def _steady_rounds(runs: int) -> Iterator[Row]:
+    """The rule takes the noise of sessions for that of their rounds until it has seen sessions."""
+    yield "dates", "noise", *_HEAD
+    for dates in DATES:
+        for of_rounds in STEADY:
+            setting = _setting(dates=dates, of_rounds=of_rounds, of_sessions=0.05)
+            yield str(dates), f"{100 * of_rounds:g} / 5 %", *_row(setting, runs)
 
 
 def _external(runs: int) -> Iterator[Row]:

@@ -7,6 +7,9 @@ measured figures. Those of one session depend on each other, so the interval is 
 sessions (Wilson, 95 %), and the range over the baselines stands beside it.
 
 A change makes the metric worse by a constant in the first session and in the current side of the others.
+
+A second table has the noise of each metric in the baselines: between rounds, between sessions, and what the rule takes
+for the noise of sessions if it knows that of rounds alone.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,9 +27,12 @@ import numpy as np
 from replay import share
 from runs import BASELINES, RUNS
 
+from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, Rounds
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineRounds
+from pytest_kafkaperf.verdict.baselines.store import read_baseline
+from pytest_kafkaperf.verdict.comparison import Measured, Rounds, flaw_of, logs
+from pytest_kafkaperf.verdict.dates import median_variance_ratio
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.sequential import MOST_SESSIONS
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
@@ -53,7 +60,7 @@ class Run:
 
 
 def main() -> None:
-    """Print the table as Markdown."""
+    """Print the tables as Markdown."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     lines = [json.loads(line) for line in RUNS.read_text(encoding="utf-8").splitlines()]
     heads = (
@@ -70,6 +77,10 @@ def main() -> None:
         baselines, runs = _runs(lines, "baseline", test), _runs(lines, phase, test)
         for change in CHANGES if runs else ():
             print(f"| {phase}, {test} | {change:+.0%} | {' | '.join(_row(threshold, baselines, runs, change))} |")
+    print("\n| metric | baselines | SD of rounds | SD of sessions | as the rounds say |\n|---|--:|--:|--:|--:|")
+    for test in THRESHOLDS:
+        for name, cells in _noises([read_baseline(path) for path in sorted(BASELINES.rglob(f"*{test}*.json"))]):
+            print(f"| {test}, {name} | {' | '.join(cells)} |")
 
 
 def _runs(lines: Sequence[dict[str, Any]], phase: str, test: str) -> list[Run]:
@@ -113,6 +124,22 @@ def _row(threshold: Threshold, baselines: Sequence[Run], runs: Sequence[Run], ch
         yield share(sum(verdict is outcome for verdict, _ in every) / len(every), independent)
     yield f"{min(shares):.0%} to {max(shares):.0%}"
     yield f"{statistics.median([sessions - 1 for _, sessions in every if sessions > 1] or [0]):.0f}"
+
+
+def _noises(records: Sequence[BaselineRecord]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each metric with its noise, as root mean squares over the baselines."""
+    names = {name for record in records for session in record.sessions for one in session.rounds for name in one}
+    for subject in (CATALOGUE[name] for name in sorted(names & set(CATALOGUE))):
+        found = []
+        for record in records:
+            if not any(flaw_of(subject, session.rounds, ratio=True) for session in record.sessions):
+                sessions = [logs(subject, session.rounds) for session in record.sessions]
+                of_rounds = statistics.fmean(map(statistics.variance, sessions))
+                ratio = statistics.fmean(1 + median_variance_ratio(len(one)) for one in sessions)
+                found.append((of_rounds, statistics.variance(map(statistics.median, sessions)), ratio * of_rounds))
+        if found and not subject.can_be_zero:
+            noises = (math.sqrt(statistics.fmean(each)) for each in zip(*found, strict=True))
+            yield subject.name, [str(len(found)), *(f"{noise:.1%}" for noise in noises)]
 
 
 def _judged(

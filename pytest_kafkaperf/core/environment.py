@@ -152,14 +152,14 @@ def commit_change(before: str | None, now: str | None) -> tuple[str, ...]:
 def code_change(folder: Path, before: str | None, now: str | None) -> tuple[str, ...]:
     """Return the change of the commit if it changes a file of the repository that this process has imported.
 
-    Uncommitted changes do not count while the commit stays: baselines that were just staged are among them. If nobody
-    can tell what the earlier code was, for example in a clone without its commit, the commit counts.
+    If nobody can tell what the earlier code was, for example in a clone without its commit, the commit counts; earlier
+    uncommitted changes do not, while the commit stays.
     """
-    if before is None or now is None or before.removesuffix(DIRTY) == now.removesuffix(DIRTY):
-        return ()
     change = commit_change(before, now)
+    if before is None or now is None or not change:
+        return ()
     if before.endswith(DIRTY):
-        return change
+        return change if before.removesuffix(DIRTY) != now.removesuffix(DIRTY) else ()
     try:
         top = Path(git(folder, "rev-parse", "--show-toplevel"))
         names = git(folder, "diff", "--name-only", "--no-renames", "-z", before).split("\0")

@@ -114,11 +114,11 @@ def run_case(
             out_of_time = True
             break
         session = runner.measure_fresh(budget, f"{label} {len(sessions) + 1}")
-        if len(session.rounds) < declared and not session.problems:
+        if len(session.rounds) < declared and not session.problems and not session.lost_records:
             refusal, out_of_time = BROKEN_OFF_TEXT, True
             break
         if session.other_failed and runner is not own:  # nobody asked for the baseline's brokers
-            failed, sessions[1:] = f"a session beside them broke off: {session.other_failed}", []
+            failed, sessions[1:] = f"a session beside them failed: {session.other_failed}", []
             continue
         sessions.append(session)
         policy.on_session(sessions)

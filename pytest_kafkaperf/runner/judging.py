@@ -40,7 +40,7 @@ _LOST = (
 )
 _CLEAR = (
     "there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and the noise, and "
-    "no other program used much of this machine"
+    "no other program was seen to use much of this machine"
 )
 
 
@@ -162,8 +162,8 @@ class CaseJudge:
             if flaw := no_ratio(CATALOGUE[name], measured, of=""):
                 notes.append(f"not calibrated: {flaw}")
                 continue
-            values = [logs(CATALOGUE[name], rounds) for rounds in measured]
-            one = calibrated(values, tolerance=tolerance, alpha=alpha, confirmation=way)
+            values, least = [logs(CATALOGUE[name], rounds) for rounds in measured], CATALOGUE[name].session_noise
+            one = calibrated(values, tolerance=tolerance, alpha=alpha, confirmation=way, least=least)
             if one is None:
                 notes.append(f"not calibrated: {name} has one round per session, so its noise is unknown")
             else:
@@ -236,12 +236,18 @@ def baseline_doubts(result: Result) -> list[str]:
     """Return the reasons to trust a test's baseline less, be it the one that judged or the one that this run wrote."""
     dates = result.baseline.dates if result.baseline_sessions is not None else ()
     doubts, written = [], result.dates_written
+    known = result.baseline.sessions if written is None else [one.rounds for one in result.sessions]
+    if (dates or written) and min(map(len, known)) == 1:
+        doubts.append(_ONE_ROUND)
     if 0 < (written or len({*dates})) < FEWEST_DATES:
         doubts.append(_FEW_DATES)
     if dates and written is None:
         today = datetime.date.fromisoformat(result.sessions[0].created[:10])
-        if (today - datetime.date.fromisoformat(max(dates))).days > _MOST_DAYS:
+        age = (today - datetime.date.fromisoformat(max(dates))).days
+        if age > _MOST_DAYS:
             doubts.append(_OLD.format(date=max(dates)))
+        if age < 0:
+            doubts.append(_LATER.format(date=max(dates)))
         moved = [each for each in result.changed if each.partition(":")[0] in _MACHINE]
         if moved:
             doubts.append(_MOVED.format(changes="; ".join(moved)))
@@ -256,6 +262,8 @@ _OLD = (
     f"baselines older than {_MOST_DAYS} days, of {{date}}; machines drift, so measure another date with "
     "--kafka-update-baselines=append"
 )
+_LATER = "baselines of a later date than today, {date}: a clock was wrong; make new ones with --kafka-update-baselines"
+_ONE_ROUND = "baselines with one round in a session, whose noise is assumed, not measured; use at least three rounds"
 _MACHINE = ("java", "kernel", "cpu", "cpu family")
 _MOVED = "baselines of another machine or JDK ({changes}); make new ones with --kafka-update-baselines"
 

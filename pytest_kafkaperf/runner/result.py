@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import NotMeasuredError
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric, metric
-from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem, ProblemKind
+from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
@@ -84,7 +84,7 @@ class MeasuredSession:
     reference: tuple[Round, ...] | None = None
     """Rounds on the reference cluster, each paired with the round at the same index; None without a reference."""
     problems: tuple[Problem, ...] = ()
-    """Reasons why the session is INVALID; empty if it is valid."""
+    """Reasons why the session is INVALID, those of the own rounds first; empty if it is valid."""
 
     def __getitem__(self, name: str) -> MetricValues:
         """Return the values of a metric; raises as `values_of`."""
@@ -102,16 +102,21 @@ class MeasuredSession:
         return (*self.rounds, *(self.reference or ()))
 
     @property
+    def lost_records(self) -> bool:
+        """True if the own brokers lost records. Then the session counts, whatever else has happened."""
+        return any(one.metrics.get("lost") for one in self.rounds)
+
+    @property
     def is_spoilt(self) -> bool:
         """True if the session is INVALID only because of this machine, which was too slow or ended a worker."""
-        return bool(self.problems) and all(problem.kind in MACHINE_MADE for problem in self.problems)
+        machine_made = all(problem.kind in MACHINE_MADE for problem in self.problems)
+        return bool(self.problems) and machine_made and not self.lost_records
 
     @property
     def other_failed(self) -> Problem | None:
         """The failure of the reference, or of a restart; None if there is none, or the own brokers lost records."""
-        found = [*self.problems] if not self.rounds else [each for one in self.reference or () for each in one.problems]
-        lost = any(one.metrics.get("lost") for one in self.rounds)
-        return None if lost else next((each for each in found if each.kind is ProblemKind.CLUSTER_ERROR), None)
+        theirs = self.problems[sum(len(one.problems) for one in self.rounds) :]
+        return None if self.lost_records else next((each for each in theirs if each.kind not in MACHINE_MADE), None)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -40,21 +40,21 @@ class Calibrated:
 
 
 def calibrated(
-    sessions: Sequence[_Session], *, tolerance: float, alpha: float, confirmation: Confirmation
+    sessions: Sequence[_Session], *, tolerance: float, alpha: float, confirmation: Confirmation, least: float = 0.0
 ) -> Calibrated | None:
     """Evaluate unchanged sessions against each other; return None if there are fewer than two sessions, or no noise.
 
     `tolerance` is on the log scale; `alpha` is the significance level; `confirmation` is how later suspects will be
-    confirmed, which decides what is detectable.
+    confirmed, which decides what is detectable; `least` is the metric's `session_noise`.
     """
     noise = Noise.of(sessions)
     if noise is None or len(sessions) <= 1:
         return None
     kept = min(len(sessions), MAX_SESSIONS)
     dates = [sessions[-kept:]], [[session] for session in sessions[-kept:]]
+    levels = [BaselineLevel.of(each, least=least) for each in dates]
     detectable, of_dates = (
-        detectable_shift(BaselineLevel.of(each), tolerance=tolerance, confirmation=confirmation, alpha=alpha)
-        for each in dates
+        detectable_shift(known, tolerance=tolerance, confirmation=confirmation, alpha=alpha) for known in levels
     )
     others = [BaselineLevel.of([[*sessions[:at], *sessions[at + 1 :]]]).level for at in range(len(sessions))]
     return Calibrated(

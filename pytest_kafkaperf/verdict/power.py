@@ -103,7 +103,7 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Co
 
     """
     source = np.random.default_rng(_SEED)
-    drawn = source.standard_normal((_RUNS, 3 + SESSIONS))
+    drawn = source.standard_normal((_RUNS, 4 + SESSIONS))
     chances = [
         np.sqrt(each.value * each.freedom / source.chisquare(each.freedom, _RUNS))
         for each in (known.of_dates, known.of_sessions)

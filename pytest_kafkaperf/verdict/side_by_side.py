@@ -16,7 +16,7 @@ from pytest_kafkaperf.core.environment import is_of_machine
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds
+from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, flaw_of
 from pytest_kafkaperf.verdict.dates import compare
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
 
@@ -74,9 +74,13 @@ def machine_change(
 
     The stored figures are of long rounds of one cluster. So are those of the first of the sessions, which is as good a
     measure of both sides if they are equal. The short rounds of the rebuilt brokers are slower on shared cores: by a
-    third or more on two cores. So they only show whether what slowed the first session is over.
+    third or more on two cores. So they only show whether what slowed the first session is over. Sessions without a
+    reading do not count, as in the comparison of both sides.
     """
     beside = [Measured(rounds=session.reference or ()) for session in sessions[1:]]
+    beside = [each for each in beside if flaw_of(subject, each.rounds, ratio=True) is None]
+    if not beside:
+        return None
     found = [compare(subject, part, baseline) for part in (sessions[:1], beside)]
     shift = min(-math.inf if isinstance(each, str) else each.shift for each in found)
     return change_of(subject, shift) if exceeds(shift, tolerance) else None

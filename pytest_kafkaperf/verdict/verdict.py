@@ -228,13 +228,17 @@ def _evaluate_pairs(
     """Evaluate a threshold of sessions with a reference."""
     subject, relative = threshold.metric, threshold.relative
     alpha = ALPHA / max(1, gated)
-    differences, flaw = differences_of(subject, sessions)
     tolerance = 0.0 if relative is None else relative.log_tolerance
+    found = [differences_of(subject, sessions[:count]) for count in range(1, len(sessions) + 1)]
+    parts = {len(differences): differences for differences, _ in found if differences}  # a session may add none
     looks = [
-        look(differences[:count], tolerance=tolerance, alpha=alpha, final=final and count == len(differences))
-        for count in range(1, len(differences) + 1)
+        look(part, tolerance=tolerance, alpha=alpha, final=final and part is [*parts.values()][-1])
+        for part in parts.values()
     ]
-    known = _decisive(looks) or flaw or "no session"
+    (differences, flaw), last = found[-1], _decisive(looks)
+    known: Look | str = flaw or "no session"
+    if last is not None and (differences or last.decision != "open"):  # what was decided stays so
+        known = last
     rounds, finding = _rounds_of(sessions), _MET
     if ungated is not None:
         finding = _ungated(subject, rounds, ungated)

@@ -406,13 +406,21 @@ def test_a_commit_counts_if_it_changes_code_that_was_imported(repository: Path, 
     assert code_change(repository / "kafka-baselines", other, changed) != ()
 
 
-def test_a_commit_counts_if_nobody_knows_the_code_of_the_baseline(repository: Path, imported: Path) -> None:
+def test_a_commit_counts_if_nobody_knows_the_code_of_the_baseline(repository: Path) -> None:
     first = git(repository, "rev-parse", "HEAD")
     now = _commit(repository, "kafka-baselines/test.json")
     (absent,) = code_change(repository, "a" * 40, now)
     assert absent == f"commit: {'a' * 7} -> {now[:7]} (this clone lacks the earlier one)"
     (unknown,) = code_change(repository, f"{first}-dirty", now)
     assert unknown == f"commit: {first[:7]} with uncommitted changes -> {now[:7]}"
-    imported.write_text("after")
+    assert code_change(repository, f"{now}-dirty", f"{now}-dirty") == code_change(repository, f"{now}-dirty", now) == ()
+
+
+def test_uncommitted_changes_count_if_they_are_of_code_that_was_imported(repository: Path, imported: Path) -> None:
+    """A fixture that was just made slower is no slower machine; a baseline that was just staged is none of the code."""
+    now = git(repository, "rev-parse", "HEAD")
+    (repository / "kafka-baselines" / "test.json").write_text("after")
     assert code_change(repository, now, f"{now}-dirty") == ()
-    assert code_change(repository, first, f"{now}-dirty") != ()
+    imported.write_text("after")
+    change = f"commit: {now[:7]} -> {now[:7]} with uncommitted changes (code.py)"
+    assert code_change(repository, now, f"{now}-dirty") == (change,)

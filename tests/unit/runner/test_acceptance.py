@@ -60,6 +60,13 @@ def test_what_fails_is_no_baseline(mode: str, verdict: Verdict) -> None:
     assert chosen(mode, session(), verdict=verdict) == (0, ())
 
 
+@pytest.mark.parametrize("mode", ["all", "append"])
+def test_what_could_not_be_decided_is_no_baseline(mode: str) -> None:
+    """With `--kafka-strict` the test fails; without it, a suspect of a busy day would be the new normal."""
+    notes = ("not written into the baseline: the test is INCONCLUSIVE",)
+    assert chosen(mode, session(1.3), verdict=Verdict.INCONCLUSIVE) == (0, notes)
+
+
 def test_each_mode_takes_its_sessions() -> None:
     """One that stands alone, or all that count."""
     suspects = [session(1.2), session(), session(1.0, 1.0, Problem(ProblemKind.GENERATOR_TOO_SLOW, "late")), session()]
@@ -220,12 +227,24 @@ def test_a_baseline_that_is_weak_old_or_of_another_machine_says_so() -> None:
         "baselines of another machine or JDK"
     ]
     assert doubts(*good, changed=("kafka: 4.0.0 -> 4.1.1",)) == []
+    assert doubts(*good[:2], "2026-02-01") == ["baselines of a later date than today"]
 
 
 def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_dates() -> None:
     """What it was before does not matter any more."""
     assert doubts("2025-01-01", changed=("kernel: 6.1 -> 6.8",), written=3) == []
     assert doubts(written=1) == ["weak baselines"]
+
+
+@pytest.mark.parametrize("written", [None, 3])
+def test_a_baseline_with_one_round_in_a_session_says_so(written: int | None) -> None:
+    """Nothing is known of its noise."""
+    one = replace(session(), rounds=session().rounds[:1])
+    known = BaselineRounds(sessions=(tuple(one.measured.rounds),) * 3, dates=("2025-12-30", "2025-12-31", "2026-01-01"))
+    result = bare_result(one, baseline=known, baseline_sessions=3, dates_written=written)
+    assert baseline_doubts(result) == [
+        "baselines with one round in a session, whose noise is assumed, not measured; use at least three rounds"
+    ]
 
 
 @pytest.mark.parametrize(

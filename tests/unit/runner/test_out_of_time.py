@@ -66,7 +66,7 @@ def test_a_clear_suspect_fails_and_says_why_nothing_confirmed_it() -> None:
     assert check.reason == (
         "-50.0 % against the baseline, the threshold is -10.0 %; suspected regression, not yet confirmed by fresh "
         "sessions; there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and "
-        "the noise, and no other program used much of this machine"
+        "the noise, and no other program was seen to use much of this machine"
     )
 
 

@@ -274,7 +274,7 @@ def test_brokers_that_break_off_beside_a_suspect_leave_it_to_fresh_sessions() ->
 
     ran = run_case(runner_of(ours), time_budget_of(ROUNDS), policy, confirming)
     assert [session.reference for session in ran.sessions] == [None] * 3
-    assert reasons == [None, "a session beside them broke off: broker 1 has ended"]
+    assert reasons == [None, "a session beside them failed: the reference, round 1: broker 1 has ended"]
     assert ran.judgement == PASSED
 
 

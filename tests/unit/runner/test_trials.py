@@ -49,13 +49,24 @@ def test_what_the_cluster_has_done_always_counts() -> None:
     )
 
 
+def test_a_session_that_lost_records_counts_although_the_machine_has_spoilt_it() -> None:
+    """Left out, its loss would be nowhere, and the test would pass."""
+    lossy = Round(metrics={"lost": 5.0}, problems=(SLOW,))
+    spoilt = MeasuredSession(created="", rounds=(lossy,), problems=(SLOW,))
+    assert judged([SOUND, spoilt, SOUND]) == [SOUND, spoilt, SOUND]
+    assert dataclasses.replace(spoilt, rounds=(Round(metrics={"lost": 0.0}, problems=(SLOW,)),)).is_spoilt
+
+
 FAILED = Problem(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")
+UNREAD = Problem(ProblemKind.RECORDS_UNREAD, "records unread: 17")
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "found"),
     [
         (Round(metrics={}), Round(metrics={}, problems=(SLOW, FAILED)), FAILED),
+        (Round(metrics={}, problems=(FAILED,)), Round(metrics={}, problems=(UNREAD,)), UNREAD),
+        (Round(metrics={}), Round(metrics={}, problems=(SLOW,)), None),  # such a session is measured again
         (Round(metrics={}, problems=(FAILED,)), Round(metrics={}), None),
         (Round(metrics={"lost": 2.0}), Round(metrics={}, problems=(FAILED,)), None),  # that is about the own brokers
         (Round(metrics={}), Round(metrics={}), None),
@@ -65,7 +76,8 @@ def test_only_a_failure_of_the_other_side_leaves_a_suspect_to_fresh_sessions(
     ours: Round, theirs: Round, found: Problem | None
 ) -> None:
     """Brokers under test that fail are what the test is there to find."""
-    assert dataclasses.replace(SOUND, rounds=(ours,), reference=(theirs,)).other_failed == found
+    problems = (*ours.problems, *theirs.problems)
+    assert dataclasses.replace(SOUND, rounds=(ours,), reference=(theirs,), problems=problems).other_failed == found
 
 
 def test_a_restart_that_failed_is_tried_again_without_the_other_side() -> None:

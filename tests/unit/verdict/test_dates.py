@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.core.metrics import CATALOGUE, metric
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, exceeds
 from pytest_kafkaperf.verdict.dates import BaselineLevel, Comparison, Variance, compare
@@ -61,6 +61,15 @@ def test_sessions_of_one_date_say_nothing_of_other_dates() -> None:
     assert often.most_by_noise(3, ALPHA) > 0.15
     apart = BaselineLevel.of([[session] for session in rounds])
     assert apart.most_by_noise(3, ALPHA) < 0.5 * often.most_by_noise(3, ALPHA)
+
+
+def test_sessions_are_taken_to_differ_at_least_by_what_is_known_of_the_metric() -> None:
+    """Resident memory hardly moves within a session, and differs much between two starts of a broker."""
+    steady = [[[1.0, 1.01, 1.0, 0.99, 1.0]]]
+    assert BaselineLevel.of(steady, least=0.1).of_sessions.value == pytest.approx(0.01)
+    assert BaselineLevel.of(steady, least=0.1).of_dates.value == pytest.approx(0.01)
+    assert BaselineLevel.of(steady).of_sessions.value < 0.001
+    assert {one.name: one.session_noise for one in CATALOGUE.values() if one.session_noise} == {"broker.memory": 0.1}
 
 
 @pytest.mark.parametrize(

@@ -248,9 +248,9 @@ def test_what_has_no_ratio_on_either_side_decides_nothing(value: float) -> None:
     sound = rounds([1e6] * 4)
     broken = rounds([1e6] * 3 + [value])
     for session in (Measured(rounds=sound, reference=broken), Measured(rounds=broken, reference=sound)):
-        judgement = judged([*sessions(0.5, 5), session, session])
+        judgement = judged([*sessions(0.5, 3), session, session])
         assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
-        assert judgement.checks[0].reason.endswith("(session 6)")
+        assert judgement.checks[0].reason.endswith("(session 4)")
     (check,) = judged([Measured(rounds=sound, reference=broken)]).checks
     assert "of the reference" in check.reason
 
@@ -268,3 +268,15 @@ def test_the_minimum_detectable_change_is_beyond_the_tolerance_and_below_the_tar
     """With little noise, the middle between both is where a change is as likely to fail as to pass."""
     (check,) = judged(sessions(1.0, 6)).checks
     assert check.detectable == approx(-0.146, abs=0.01)
+
+
+def test_what_was_decided_stays_so_although_later_sessions_have_no_reading() -> None:
+    """They run for another threshold, and none of them says that this one was wrong."""
+    decided = sessions(1.0, 4)
+    assert judged(decided).verdict is Verdict.PASSED
+    holed = [Measured(rounds=[{}] * 4, reference=one.reference) for one in decided[:2]]
+    later = judged([*decided, *holed])
+    assert (later.verdict, later.unsettled, len(later.checks[0].sessions)) == (Verdict.PASSED, False, 4)
+    undecided = judged([*sessions(0.85, 4), *holed])
+    assert "is missing in round 1 of 4" in undecided.checks[0].reason
+    assert undecided.verdict is Verdict.INCONCLUSIVE

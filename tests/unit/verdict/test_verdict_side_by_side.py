@@ -73,6 +73,21 @@ def test_a_machine_that_is_slower_for_both_passes_with_a_warning() -> None:
     )
 
 
+def test_a_reading_that_is_missing_does_not_hide_that_both_sides_are_slower() -> None:
+    """One session without it is left out of the comparison, too."""
+    *pairs, last = [Measured(rounds=rounds(0.7 * own), reference=rounds(0.7)) for own in (*LEVELS, 1.0)]
+    holed = Measured(rounds=last.rounds, reference=[{}, *(last.reference or ())[1:]])
+    judgement = judge(
+        thresholds=[parse_threshold(LIMIT)],
+        sessions=[Measured(rounds=rounds(0.7)), *pairs, holed],
+        baseline=BASELINE,
+        confirm=True,
+        rebuilt=Rebuilt(common_changes=("aiokafka: 0.13.0 -> 0.14.0",)),
+    )
+    assert judgement.verdict is Verdict.INCONCLUSIVE
+    assert "-30.0 % against the stored baseline on both sides today" in judgement.checks[0].reason
+
+
 def test_a_machine_that_was_changed_passes_with_a_warning_that_says_so() -> None:
     """A pool of machines has several kernels; whatever they cost, Kafka is not the reason."""
     changes = ["kernel: 6.1.0 -> 6.8.0", "cpu: Xeon -> EPYC (between sessions of the baseline)"]
