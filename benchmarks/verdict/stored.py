@@ -1,4 +1,4 @@
-"""Verdicts against stored baselines, replayed: `python benchmarks/verdict/stored.py`, in two minutes.
+"""Verdicts against stored baselines, replayed: `python benchmarks/verdict/stored.py`, in four minutes.
 
 The first session of each run `unchanged` of `runs.py` is judged against each baseline that was measured on its kind of
 machine. If that makes a suspect, sessions beside rebuilt brokers follow, as in a run: those that such runs measured,
