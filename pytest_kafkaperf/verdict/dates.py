@@ -163,7 +163,7 @@ def median_variance_ratio(values: int) -> float:
 def _of_sessions(dates: Sequence[Sequence[Sequence[float]]], least: float) -> Variance:
     """Return the variance of the sessions of one date. Its prior: sessions vary as their rounds do, or by `least`.
 
-    Of all metrics of two tests in 14 baselines, all but `broker.memory` varied less between sessions than their rounds say.
+    Of all metrics of two tests in 14 baselines, all but `broker.memory` varied less between sessions than that.
     """
     every = [rounds for sessions in dates for rounds in sessions]
     freedom = sum(len(rounds) - 1 for rounds in every)
