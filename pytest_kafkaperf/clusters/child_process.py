@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -23,6 +24,8 @@ _KILL_TIMEOUT_S = 10
 _POLL_S = 0.02
 _TAIL_BYTES = 16 * 1024
 """Size of the part at the end of the log from which its last lines are read."""
+_JVM_OPTIONS = re.compile(r"(NOTE: )?Picked up ")
+"""Beginning of a JVM's line with the options of `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
 _MOST_BYTES = 64 * 1024**2
 """Size beyond which the log starts again."""
 
@@ -157,14 +160,18 @@ class ChildProcess:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def log_tail(self) -> str:
-        """Return the last lines of the log, without secrets; empty if there are none."""
+        """Return the last lines of the log, without secrets; empty if there are none.
+
+        Each JVM prints the options that it takes from the environment, and they may have passwords.
+        """
         try:
             with self._log.open("rb") as file:
                 file.seek(max(0, self._log.stat().st_size - _TAIL_BYTES))
                 text = file.read().decode("utf-8", errors="replace")
         except FileNotFoundError:
             return ""
-        return self._redact("\n".join(text.splitlines()[-TAIL_LINES:]))
+        lines = [line for line in text.splitlines() if not _JVM_OPTIONS.match(line)]
+        return self._redact("\n".join(lines[-TAIL_LINES:]))
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process group; does nothing before the first start."""

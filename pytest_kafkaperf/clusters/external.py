@@ -43,7 +43,8 @@ def reach(spec: ClusterSpec, servers: Sequence[str], client_properties: Path | N
 def _advice(error: NotReadyError, access: Access, client_properties: Path | None) -> str:
     check = "Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is"
     if client_properties is None:
-        return f"{check} a PLAINTEXT one; for TLS or a login, use --kafka-client-config=FILE"
+        option = "--kafka-client-config=FILE, or for a reference kafka_reference_client_config in the ini file"
+        return f"{check} a PLAINTEXT one; for TLS or a login, use {option}"
     if error.login_refused:
         return f"Check the user name, the password and 'sasl.mechanism' in {client_properties}"
     if error.certificate is not None:

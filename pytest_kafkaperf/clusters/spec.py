@@ -18,7 +18,7 @@ from pytest_kafkaperf.clusters.access.client_properties import read_access
 from pytest_kafkaperf.clusters.target import IMAGE, VERSION, parse_servers
 from pytest_kafkaperf.core.environment import fingerprint
 from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.core.text import may_be_secret
+from pytest_kafkaperf.core.text import may_be_secret, repr_of
 from pytest_kafkaperf.scenarios.fields import Config, MarkerFields
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def _hide_fields_in_tracebacks(cls: type[_T]) -> type[_T]:
             initialise(self, **fields)
         except UsageError as error:
             problem = str(error)
+        except TypeError as error:  # an unknown argument, or none for the servers
+            problem = f"{error}; the arguments are {', '.join(cls.__annotations__)}"
         if problem is not None:
             fields.clear()
             object.__setattr__(self, "client_config", {})
@@ -171,6 +173,12 @@ class Cluster:
 
     def __post_init__(self) -> None:
         """Make `access` and `client_config` consistent."""
+        if not isinstance(self.bootstrap_servers, str):
+            given = f"Cluster(bootstrap_servers={repr_of(self.bootstrap_servers)})"
+            raise UsageError(f"{given}: one text is needed, such as 'host1:9092,host2:9092'")
+        if not isinstance(self.client_config, Mapping):
+            given = f"Cluster(client_config=...) is a {type(self.client_config).__name__}"
+            raise UsageError(f"{given}; a dict is needed, such as {{'security.protocol': 'SSL'}}")
         if self.client_config and self.access == Access():
             access = read_access(self.client_config, origin="client_config", folder=Path.cwd())
             object.__setattr__(self, "access", access)

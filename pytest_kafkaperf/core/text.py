@@ -42,10 +42,25 @@ def repr_of(value: object) -> str:
 
 
 def discreet(text: str, *, login: str = "") -> str:
-    """Remove secrets from an option value: `login` replaces credentials in URLs, `***` values of secret properties."""
+    """Remove secrets from an option value: `login` replaces credentials in URLs, `***` values of secret properties.
+
+    The value of a property is the rest of its line; that of a variable in a command ends at a space.
+    """
     lines = [re.sub(r"(?<=://)[^/?#,]*@", login, line) for line in text.splitlines()]
     properties = ((line, *line.partition("=")[:2]) for line in lines)
-    return "\n".join(f"{name}=***" if equals and may_be_secret(name) else line for line, name, equals in properties)
+    return "\n".join(
+        f"{name}=***" if equals and _NAME.fullmatch(name) and may_be_secret(name) else _ASSIGNED.sub(_masked, line)
+        for line, name, equals in properties
+    )
+
+
+_NAME = re.compile(r"\s*[^\s=]*\s*")
+_ASSIGNED = re.compile(r"""([^\s=;&'"]+)=("[^"]*"|'[^']*'|[^\s;&]*)""")
+"""Parts of a command or a URL such as `PIP_PASSWORD='abc'`."""
+
+
+def _masked(found: re.Match[str]) -> str:
+    return f"{found[1]}=***" if may_be_secret(found[1]) else found[0]
 
 
 def may_be_secret(name: str) -> bool:

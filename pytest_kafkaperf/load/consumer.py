@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -139,8 +140,12 @@ class Consumer:
 
     async def _drain(self, start_ns: int, drain_s: float) -> None:
         # End offsets leave out what followers lack, and what follows an open transaction, also of other applications.
-        deadline = time.monotonic() + _QUIET_S
-        while self._missing() > 0 and time.monotonic() < deadline and not self._counters.stopped:
+        fewest, deadline = math.inf, 0.0
+        while (missing := self._missing()) > 0 and not self._counters.stopped:
+            if missing < fewest:
+                fewest, deadline = missing, time.monotonic() + _QUIET_S
+            if time.monotonic() > deadline:
+                break
             await self._poll(start_ns)
         ends = {} if self._counters.stopped else await self._end_offsets()
         fewest = left = sum(ends.values())  # an upper bound until positions are known

@@ -34,6 +34,8 @@ class Produced:
     """Keys and values of acknowledged records."""
     aborted: int = 0
     """Records of aborted transactions."""
+    aborted_by_failure: int = 0
+    """Those of transactions that were to be committed, but another batch had failed."""
     failed: int = 0
     """Records that failed permanently, including the warm-up."""
     failed_in_window: int = 0

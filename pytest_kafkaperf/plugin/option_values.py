@@ -69,12 +69,17 @@ def read_settings(
     values = {**written, **given}
 
     def path(name: str) -> Path | None:
+        if values.get(name) == "":
+            raise UsageError(f"--kafka-{name}=: the path is empty; name a file or folder, or leave the option out")
         return (invocation_folder if name in given else root) / values[name] if name in values else None
 
     cluster = parse_target(values.get("cluster", OPTIONS["cluster"].default))
     reference = other or _reference(written.get("reference"), root)
     _check_combinations(values, reference, cluster)
+    # An external reference takes the file of the ini file's cluster, also if the command line names another cluster.
+    login = _texts(ini).get("client-config") if "client-config" in set_aside and isinstance(reference, External) else ""
     reports = {**_reports(written.get("report"), root), **_reports(given.get("report"), invocation_folder)}
+    _refuse_shared_paths(reports)
     if "html" in reports:
         check_installed()
     return Settings(
@@ -99,7 +104,7 @@ def read_settings(
         reference=reference,
         reference_setup=values.get("reference-setup"),
         reference_config=_properties(values.get("reference-config")),
-        reference_client_config=path("reference-client-config"),
+        reference_client_config=path("reference-client-config") or (root / login if login else None),
         calibrate=_whole_number(values, "calibrate", minimum=2),
         time_budget_s=_seconds(values, "time-budget", minimum=1) if "time-budget" in values else None,
         prune="prune-baselines" in values,
@@ -214,7 +219,7 @@ def _properties(text: str | None) -> dict[str, str]:
 def _reports(text: str | None, start: Path) -> dict[str, Path | None]:
     """Parse `--kafka-report`, one `KIND[:PATH]` per line; the last one of a kind counts."""
     reports: dict[str, Path | None] = {}
-    for line in (text or "").splitlines():
+    for line in [] if text is None else text.splitlines() or [""]:
         kind, colon, name = line.strip().partition(":")
         if kind not in REPORTS or (colon and not name):
             problem = "the path after the colon is empty" if kind in REPORTS else nearest(kind, REPORTS)
@@ -224,6 +229,14 @@ def _reports(text: str | None, start: Path) -> dict[str, Path | None]:
         file = name or REPORTS[kind]
         reports[kind] = None if file is None else start / file
     return reports
+
+
+def _refuse_shared_paths(reports: Mapping[str, Path | None]) -> None:
+    """Refuse two reports in one file: the last one would replace the others, and a history of months."""
+    kinds: dict[Path, str] = {}
+    for kind, path in reports.items():
+        if path is not None and (other := kinds.setdefault(path.resolve(), kind)) != kind:
+            raise UsageError(f"--kafka-report: {other} and {kind} would be the same file, {path}; name two files")
 
 
 def _whole_number(values: Mapping[str, str], name: str, *, minimum: int) -> int | None:

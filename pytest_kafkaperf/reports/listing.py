@@ -29,7 +29,7 @@ def standard_output() -> Paper:
     """Describe standard output. Without a terminal it has 80 columns and no colour."""
     console = Console()
     colour = console.is_terminal and not console.no_color
-    return Paper(width=console.width, colour=colour)
+    return Paper(width=max(1, console.width), colour=colour)
 
 
 def render_metrics(rounds: Sequence[Mapping[str, float]], paper: Paper, *, names: Iterable[str]) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.runner.result import Result
-from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.runner.round import Round
 
 _MB = 2**20
 _PERCENTILES = {"p50": "50th", "p95": "95th", "p99": "99th", "p99.9": "99.9th"}
@@ -24,18 +24,17 @@ def perftest_lines(result: Result) -> Iterator[str]:
     consumer line has the time at which the session started.
     """
     yield printable(result.nodeid)
-    scenario = result.scenario
-    yield from filter(None, (_produced(one.metrics, scenario) for one in result.rounds))
+    yield from filter(None, map(_produced, result.rounds))
     began = datetime.datetime.fromisoformat(result.sessions[0].created)
-    rows = [*filter(None, (_consumed(one.metrics, scenario, began) for one in result.rounds))]
+    rows = [*filter(None, (_consumed(one, began) for one in result.rounds))]
     yield from [_HEADER, *rows] if rows else []
 
 
-def _produced(metrics: Mapping[str, float], scenario: Scenario) -> str | None:
+def _produced(one: Round) -> str | None:
     """Return the summary line of Kafka 4.3 for a round."""
-    records, family = _sent(metrics, scenario), "produce.latency"
+    records, metrics, family = sum(share.sent for share in one.shares), one.metrics, "produce.latency"
     needed = ["produce.bandwidth", *(f"{family}.{part}" for part in ("mean", "max", *_PERCENTILES))]
-    if records is None or any(name not in metrics for name in needed):
+    if not records or any(name not in metrics for name in needed):
         return None
     ms = {part: metrics[f"{family}.{part}"] * 1000 for part in ("mean", "max", *_PERCENTILES)}
     percentiles = ", ".join(f"{ms[part]:.0f} ms {name}" for part, name in _PERCENTILES.items())
@@ -46,25 +45,18 @@ def _produced(metrics: Mapping[str, float], scenario: Scenario) -> str | None:
     )
 
 
-def _consumed(metrics: Mapping[str, float], scenario: Scenario, began: datetime.datetime) -> str | None:
+def _consumed(one: Round, began: datetime.datetime) -> str | None:
     """Return the row below the header; the time to join the group is 0, because consumers join before the round."""
-    sent, throughput = _sent(metrics, scenario), metrics.get("consume.throughput")
-    if sent is None or not throughput or "consume.bandwidth" not in metrics:
+    metrics, received = one.metrics, sum(share.received for share in one.shares)
+    throughput = metrics.get("consume.throughput")
+    if not received or not throughput or "consume.bandwidth" not in metrics:
         return None
-    received = sent * scenario.consumer_groups
     elapsed_ms = max(1, round(received / throughput * 1000))
     rate = f"{metrics['consume.bandwidth'] / _MB:.4f}"
     times = [_time(began), _time(began + datetime.timedelta(milliseconds=elapsed_ms))]
     mb = metrics["consume.bandwidth"] / _MB * elapsed_ms / 1000
     cells = [*times, f"{mb:.4f}", rate, str(received), f"{throughput:.4f}", "0", str(elapsed_ms), rate]
     return ", ".join([*cells, f"{throughput:.4f}"])
-
-
-def _sent(metrics: Mapping[str, float], scenario: Scenario) -> int | None:
-    """Return the number of records of the scenario, or throughput times duration; None if it is unknown."""
-    if "produce.throughput" not in metrics or scenario.records is not None:
-        return scenario.records if "produce.throughput" in metrics else None
-    return None if scenario.duration is None else round(metrics["produce.throughput"] * scenario.duration)
 
 
 def _time(instant: datetime.datetime) -> str:

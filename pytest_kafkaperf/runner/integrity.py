@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 REPLICATION_TIMEOUT_S = 10
-"""Maximum wait for followers to copy the records that the leader acknowledged."""
+"""Maximum wait for followers that copy none of the records that the leader acknowledged."""
+_MOST_REPLICATION_S = 600
+"""The same for followers that make progress."""
 _REPLICATION_TICK_S = 0.1
 
 
@@ -117,7 +120,7 @@ def _audit_shared_topic(
     """
     if report.start_ns is None:
         return report
-    deadline = time.monotonic() + REPLICATION_TIMEOUT_S
+    wait = _Wait()
     while True:
         try:
             after = context.admin.end_offsets(context.topic, len(before))
@@ -126,7 +129,7 @@ def _audit_shared_topic(
         found = _audit(report, context, pool, before, after)
         if isinstance(found, str):
             return dataclasses.replace(report, audit=found)
-        if not found.lost or time.monotonic() > deadline:
+        if not found.lost or wait.is_over(found.lost):
             return dataclasses.replace(report, log_growth=_growth(before, after), audit=found)
         time.sleep(_REPLICATION_TICK_S)
 
@@ -137,10 +140,25 @@ def settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: 
     With acks=1 the leader acknowledges a record before its followers have it, and an end offset counts only records
     that followers have, too.
     """
-    deadline = time.monotonic() + REPLICATION_TIMEOUT_S
+    wait = _Wait()
     while True:
         after = admin.end_offsets(topic, len(before))
-        complete = all(after[partition] - before[partition] >= count for partition, count in expected.items())
-        if complete or time.monotonic() > deadline:
+        missing = sum(max(0, count - (after[each] - before[each])) for each, count in expected.items())
+        if not missing or wait.is_over(missing):
             return after
         time.sleep(_REPLICATION_TICK_S)
+
+
+class _Wait:
+    """The wait for followers: it goes on while they get closer."""
+
+    def __init__(self) -> None:
+        self._began_s = self._progress_s = time.monotonic()
+        self._fewest = math.inf
+
+    def is_over(self, missing: int) -> bool:
+        """Return True if nothing more was copied for too long."""
+        now_s = time.monotonic()
+        if missing < self._fewest:
+            self._fewest, self._progress_s = missing, now_s
+        return now_s > min(self._progress_s + REPLICATION_TIMEOUT_S, self._began_s + _MOST_REPLICATION_S)

@@ -27,9 +27,10 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     """Combine the reports of the workers into the measurements of one round."""
     produced, consumed = report.produced, report.consumed
     integrity = _integrity(report)
-    metrics: dict[str, float] = {"errors": float(sum(part.failed for part in produced)), **integrity}
+    errors = sum(part.failed + part.aborted_by_failure for part in produced)
+    metrics: dict[str, float] = {"errors": float(errors), **integrity}
     if due := sum(part.sent + part.missing for part in produced):
-        metrics["error_ratio"] = sum(part.failed_in_window for part in produced) / due
+        metrics["error_ratio"] = sum(part.failed_in_window + part.aborted_by_failure for part in produced) / due
     if report.start_ns is not None:
         metrics |= _produce_metrics(report, scenario)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
@@ -90,9 +91,10 @@ def _produce_metrics(report: LoadReport, scenario: Scenario) -> dict[str, float]
     if acknowledged:
         metrics["client.cost"] = sum(worker.cpu_s for worker in report.workers) / (acknowledged / 1e6)
     length_s = window_s(scenario)
-    if scenario.rate is not None and length_s is not None and report.start_ns is not None and last_ns is not None:
-        # The last record of a rate is due an interval before the window's end.
-        first_ns, last_ns = report.start_ns, max(last_ns, report.start_ns + round(length_s * NS_PER_S))
+    if length_s is not None and report.start_ns is not None and last_ns is not None:
+        # The last record of a rate is due an interval before the window's end, and an outage may last until then.
+        last_ns = max(last_ns, report.start_ns + round(length_s * NS_PER_S))
+        first_ns = first_ns if scenario.rate is None else report.start_ns
     if first_ns is not None and last_ns is not None and last_ns > first_ns:
         elapsed_s = (last_ns - first_ns) / NS_PER_S
         metrics["produce.throughput"] = acknowledged / elapsed_s

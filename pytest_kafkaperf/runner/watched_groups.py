@@ -49,10 +49,12 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
     events = [event for event in report.application_events if event[0] >= report.start_ns]
     for group, offsets in report.groups.items():
         begun = int(np.searchsorted(offsets.at_ns, report.start_ns))
-        if begun >= len(offsets.at_ns) - 1 or not (offsets.committed[begun:] != offsets.committed[begun]).any():
-            silent = f"group {group!r} committed nothing on topic {scenario.topic!r} since the load began"
-            text = f"{silent}: check that the application runs, reads this topic and commits its offsets"
-            found.problems.append(Problem(ProblemKind.NO_COMMIT, text))
+        if (
+            problem := _unusable(
+                f"group {group!r}", f"topic {scenario.topic!r}", offsets, begun, int(places[:, 4].max())
+            )
+        ) is not None:
+            found.problems.append(problem)
             continue
         interval_s = commit_interval_s(offsets)
         found.commit_interval_s = max(interval_s, found.commit_interval_s or 0.0)
@@ -93,6 +95,22 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
             worse = min if name.endswith("throughput") else max
             found.metrics[name] = worse(value, found.metrics.get(name, value))
     return found
+
+
+def _unusable(who: str, topic: str, offsets: GroupOffsets, begun: int, last_due_ns: int) -> Problem | None:
+    """Return the problem of a group that committed nothing, or whose readings end before the last record was due."""
+    if begun >= len(offsets.at_ns) - 1 or not (offsets.committed[begun:] != offsets.committed[begun]).any():
+        silent = f"{who} committed nothing on {topic} since the load began"
+        text = f"{silent}: check that the application runs, reads this topic and commits its offsets"
+        return Problem(ProblemKind.NO_COMMIT, text)
+    unread_s = (last_due_ns - int(offsets.at_ns[-1])) / NS_PER_S
+    if unread_s > 0:
+        text = (
+            f"the offsets of {who} could not be read in the last {format_quantity(unread_s, Unit.SECONDS)} of the load"
+        )
+        cause = f"its coordinator, or the leader of a partition of {topic}, did not answer"
+        return Problem(ProblemKind.CLUSTER_ERROR, f"{text}: {cause}")
+    return None
 
 
 def commit_interval_s(offsets: GroupOffsets) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,15 +41,19 @@ def make_context(
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Load a certificate and its key from a temporary file: OpenSSL offers no other way."""
-    import tempfile  # noqa: PLC0415 - only for clients with a certificate
-
-    with tempfile.TemporaryDirectory(prefix="kafkaperf-") as folder:
-        file = Path(folder) / "client.pem"
-        file.touch(mode=0o600)
-        file.write_text(key + certificate, encoding="ascii")
+    """Load a certificate and its key from a file, because OpenSSL offers no other way: on Linux, one in memory."""
+    with contextlib.ExitStack() as stack:
+        if hasattr(os, "memfd_create"):
+            file = stack.enter_context(open(os.memfd_create("client.pem"), "w", encoding="ascii"))  # noqa: PTH123
+            path = Path(f"/proc/self/fd/{file.fileno()}")
+        else:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkaperf-"))  # of this user alone
+            path = Path(folder) / "client.pem"
+            file = stack.enter_context(path.open("w", encoding="ascii"))
+        file.write(key + certificate)
+        file.flush()
         # An empty password, so that OpenSSL does not ask for one at the terminal.
-        context.load_cert_chain(file, password="")
+        context.load_cert_chain(path, password="")
 
 
 def content_of(path: Path) -> bytes:

@@ -145,17 +145,23 @@ class Ledger:
             self._on_visible(batch.records)
 
     def end_transaction(self, ended_ns: int, *, committed: bool) -> None:
-        """Count the batches of the transaction that has ended as committed or aborted."""
+        """Count the batches of the transaction that has ended as committed or aborted.
+
+        They are errors, too, if it was aborted because another batch has failed: they were meant to be committed.
+        """
         if self._closed:
             return
-        batches, self._open, self.must_abort = self._open, [], False
+        batches, failed, self._open, self.must_abort = self._open, self.must_abort, [], False
         self.report.markers_by_partition.update(self._marked)
         self._marked.clear()
         for batch, location in batches:
             if committed:
                 self._count(batch, ended_ns, location)
-            else:
-                self.report.aborted += batch.measured
+                continue
+            self.report.aborted += batch.measured
+            if failed:
+                self.report.aborted_by_failure += batch.measured
+                self.report.failures["aborted with a batch that failed"] += batch.measured
 
     def fail(self, batch: Batch, error: BaseException) -> None:
         """Count a batch as permanently failed."""

@@ -176,7 +176,8 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
 def _headlines(result: Result) -> list[str]:
     """Return throughput, and p50 and p99 of end-to-end latency if it was measured, else of produce latency."""
     family = "e2e.latency" if "e2e.latency.p50" in result.metrics else "produce.latency"
-    names = ("produce.throughput", f"{family}.p50", f"{family}.p99")
+    rate_name = "produce.throughput" if "produce.throughput" in result.metrics else "consume.throughput"
+    names = (rate_name, f"{family}.p50", f"{family}.p99")
     judged = {check.metric: check.observed for check in result.checks if check.observed is not None}
     figures = {**result.metrics, **judged}
     values = [(name, figures.get(name), CATALOGUE[name].unit) for name in names]

@@ -20,7 +20,8 @@ from tests.support.rounds import within
 
 HINT = (
     ". Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is "
-    "a PLAINTEXT one; for TLS or a login, use --kafka-client-config=FILE"
+    "a PLAINTEXT one; for TLS or a login, use --kafka-client-config=FILE, or for a reference "
+    "kafka_reference_client_config in the ini file"
 )
 
 

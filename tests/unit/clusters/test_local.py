@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.clusters.local import java
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
@@ -65,3 +66,11 @@ def test_java_options_of_the_environment_are_a_fact_without_secrets(
 def test_java_is_described_by_its_full_version(told: str, description: str | None) -> None:
     """A patch release can move figures, too."""
     assert java.describe(told) == description
+
+
+def test_the_log_of_a_process_does_not_show_the_options_of_the_jvm(tmp_path: Path) -> None:
+    """Each JVM prints what it took from the environment, and companies pass the password of a truststore there."""
+    log = tmp_path / "broker.log"
+    lines = ["Picked up JAVA_TOOL_OPTIONS: -Dx=hunter2", "NOTE: Picked up JDK_JAVA_OPTIONS: -Dx=hunter2", "WARN: disk"]
+    log.write_text("\n".join(lines))
+    assert ChildProcess("broker 1", log, stop_timeout_s=1).log_tail() == "WARN: disk"

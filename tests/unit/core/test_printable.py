@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.core.text import printable, repr_of
+from pytest_kafkaperf.core.text import discreet, printable, repr_of
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,18 @@ def test_a_value_that_python_does_not_write_out_is_told_by_its_type() -> None:
     assert repr_of(nested) == "a value of type list, too large to show"
     assert repr_of(10**5000) == "a value of type int, too large to show"
     assert repr_of({"a": "b\n"}) == "{'a': 'b\\n'}"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("export X=1; PIP_PASSWORD=abc pip install -e .", "export X=1; PIP_PASSWORD=*** pip install -e ."),
+        ("A=1 B_TOKEN='a b' pip install .", "A=1 B_TOKEN=*** pip install ."),
+        ("https://me:abc@pypi/simple?token=abc&x=1", "https://pypi/simple?token=***"),
+        ("sasl.jaas.config=Module required password='abc';", "sasl.jaas.config=***"),
+        ("num.io.threads=1", "num.io.threads=1"),
+    ],
+)
+def test_a_secret_in_an_option_is_not_shown(text: str, shown: str) -> None:
+    """Reports show the command that runs a test again, and a log belongs to many people."""
+    assert discreet(text) == shown

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 import pytest
 
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 from tests.support.project import RunPytest
 
 SHORT = "pytestmark = pytest.mark.kafka_scenario(records=1000, warmup='200 ms', rounds=1, partitions=1)\n"
@@ -75,6 +80,37 @@ def test_a_password_in_a_refused_client_config_is_not_shown(
     assert "'sasl.mechanism' is 'SCRAM-SHA-1', which is not supported" in out
     places = [line[:200] for line in out.splitlines() if "correct-horse-battery" in line]
     assert places == []
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"bootstrap_server": "b:9093"}, "unexpected keyword argument 'bootstrap_server'"),
+        ({}, "missing 1 required keyword-only argument: 'bootstrap_servers'; the arguments are bootstrap_servers, "),
+        ({"bootstrap_servers": ["a:1", "b:2"]}, "Cluster(bootstrap_servers=['a:1', 'b:2']): one text is needed"),
+        (
+            {"bootstrap_servers": "b:9093", "client_config": [("sasl_plain_password", "correct-horse-battery")]},
+            "Cluster(client_config=...) is a list; a dict is needed",
+        ),
+    ],
+)
+def test_wrong_arguments_of_a_cluster_are_named_without_the_others(given: dict[str, Any], told: str) -> None:
+    """One of them may be a password, and pytest shows the arguments of the last function of a traceback."""
+    fields = {"client_config": {"sasl_plain_password": "correct-horse-battery"}, **given}
+    with pytest.raises(UsageError) as raised:
+        Cluster(**fields)
+    assert told in str(raised.value)
+    frames = inspect.getinnerframes(raised.tb)
+    shown = [value for frame in frames[1:] for name, value in frame.frame.f_locals.items() if name != "self"]
+    assert "correct-horse-battery" not in str(shown)
+
+
+def test_a_refused_property_of_brokers_does_not_show_the_others() -> None:
+    """Plug-ins of brokers have passwords."""
+    with pytest.raises(ScenarioError) as raised:
+        ClusterSpec.of({"config": {"listeners": "x", "my.plugin.password": "hunter2"}}, where="kafka_cluster: ")
+    assert "cannot set 'listeners'" in str(raised.value)
+    assert "'my.plugin.password': '***'" in str(raised.value)
 
 
 @pytest.mark.parametrize(

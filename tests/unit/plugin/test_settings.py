@@ -51,6 +51,10 @@ def test_an_empty_value_of_the_command_line_is_an_error() -> None:
     assert refused(reference="").startswith(
         "--kafka-reference=: '' is not HOST:PORT with a port from 1 to 65535; valid are auto[:VERSION]"
     )
+    assert refused(baselines="") == (
+        "--kafka-baselines=: the path is empty; name a file or folder, or leave the option out"
+    )
+    assert refused(report=[""]).startswith("--kafka-report=: valid are 'gitlab', 'history', 'html', ")
 
 
 def test_each_property_of_the_reference_has_its_own_option() -> None:
@@ -141,6 +145,24 @@ def test_the_error_for_an_invalid_report_names_the_kinds(text: str, problem: str
     assert refused(report=[text]) == (
         f"--kafka-report={text}: {problem}; KIND[:PATH] is needed, for example html or html:reports/kafka.html"
     )
+
+
+def test_two_reports_in_one_file_are_refused() -> None:
+    """The last one would replace the others, and with them a history of months."""
+    assert refused(report=["history:perf.json", "json:x/../perf.json"]) == (
+        "--kafka-report: history and json would be the same file, /project/x/../perf.json; name two files"
+    )
+
+
+def test_an_external_reference_keeps_the_login_of_the_ini_file() -> None:
+    """The command line replaces the cluster that the file names, not the reference's way in."""
+    ini = {"cluster": "prod:9093", "client-config": "client.properties"}
+    line = {"cluster": "local", "reference": "prod:9093"}
+    found = read_settings(line, ini, invocation_folder=HERE / "here", root=HERE)
+    assert (found.client_config, found.reference_client_config) == (None, HERE / "client.properties")
+    own = read_settings(line, {**ini, "reference-client-config": "own"}, invocation_folder=HERE / "here", root=HERE)
+    assert own.reference_client_config == HERE / "own"
+    assert read_settings({"cluster": "local"}, ini, invocation_folder=HERE, root=HERE).reference_client_config is None
 
 
 def test_values_are_parsed_once() -> None:

@@ -89,6 +89,13 @@ def test_the_overview_shows_what_the_thresholds_judged() -> None:
     assert shown[0] in judged
 
 
+def test_the_overview_shows_what_a_test_that_only_reads_has_received() -> None:
+    """It has no throughput of producers, and no latency."""
+    read = results.result("test_read", measured=[{"consume.throughput": 5000.0}])
+    page = html_page(**results.report([read]))
+    assert re.search(r">\s*5k\s*<", page)
+
+
 @pytest.mark.parametrize(("missing", "named"), [(["plotly"], "plotly"), (["jinja2", "plotly"], "jinja2 and plotly")])
 def test_what_is_not_installed_is_said_before_any_load(
     missing: list[str], named: str, monkeypatch: pytest.MonkeyPatch

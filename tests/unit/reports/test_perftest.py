@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.load.messages import WorkerShare
 from pytest_kafkaperf.reports.perftest import perftest_lines
 from pytest_kafkaperf.reports.tool_runs import read_runs
+from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.results import FILE, result
 
@@ -26,10 +29,17 @@ FIGURES = {
 READ = {"consume.throughput": 4990.0, "consume.bandwidth": 4990.0 * 1024}
 
 
+def counted(found: Result) -> Result:
+    """The same rounds by two workers, which sent 50,000 records and received them."""
+    share = WorkerShare(host=None, producers=1, consumers=1, cpu_s=1.0, busy_ratio=0.5, sent=25_000, received=25_000)
+    rounds = tuple(dataclasses.replace(one, shares=(share, share)) for one in found.rounds)
+    return dataclasses.replace(found, sessions=(dataclasses.replace(found.sessions[0], rounds=rounds),))
+
+
 def test_a_script_that_reads_the_tools_reads_our_rounds() -> None:
     """A line a round, after the test's name; what is printed is what was measured, to the printed digits."""
     scenario = Scenario.of({"duration": "10 s", "rate": 5000, "consumers": 1, "record_size": "1 KiB"})
-    found = result("test_orders", measured=[FIGURES | READ] * 2, scenario=scenario)
+    found = counted(result("test_orders", measured=[FIGURES | READ] * 2, scenario=scenario))
     name, *lines = perftest_lines(found)
     assert name == f"{FILE}::test_orders"
     assert (
@@ -54,5 +64,5 @@ def test_a_script_that_reads_the_tools_reads_our_rounds() -> None:
 def test_a_round_without_a_figure_has_no_line() -> None:
     """Nothing is made up."""
     short = {name: value for name, value in FIGURES.items() if name != "produce.latency.p95"}
-    assert [*perftest_lines(result("test_orders", measured=[short, FIGURES]))][1:] != []
-    assert len([*perftest_lines(result("test_orders", measured=[short]))]) == 1
+    assert [*perftest_lines(counted(result("test_orders", measured=[short, FIGURES])))][1:] != []
+    assert len([*perftest_lines(counted(result("test_orders", measured=[short])))]) == 1

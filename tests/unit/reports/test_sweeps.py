@@ -117,7 +117,13 @@ def test_functions_do_not_mix() -> None:
     [
         ("security", [None, "sasl_scram+tls"], ("none", "sasl_scram+tls")),
         ("config", [{}, {"num.io.threads": 1}], ("none", "num.io.threads=1")),
+        (
+            "config",
+            [{"plugin.password": "a"}, {"plugin.password": "b", "x": 1}],
+            ("plugin.password=***", "plugin.password=***, x=1"),
+        ),
         ("way_ms", [2, 0], ("0", "2")),
+        ("timeout", [200, 100], ("100", "200")),  # perhaps in milliseconds
     ],
 )
 def test_parameters_that_are_no_field_of_the_scenario_make_a_sweep(

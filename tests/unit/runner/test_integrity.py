@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -107,6 +109,17 @@ def test_followers_are_given_time_to_have_the_last_records() -> None:
     done = checked(log, auditor, report(), acks=1)
 
     assert (done.log_growth, done.audit, log.asked) == ({0: 30, 1: 30}, None, 4)
+
+
+def test_followers_that_get_closer_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be 13 s behind a closed loop; what they do not have yet is not lost."""
+    clock = itertools.count(0, 9)  # seconds
+    monkeypatch.setattr(integrity, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
+    log, auditor = Log([(0, 0), (10, 30), (20, 30), (30, 30)]), Auditor()
+    assert (checked(log, auditor, report(), acks=1).audit, log.asked) == (None, 4)
+
+    stuck = Log([(0, 0), (10, 30), (20, 30), (20, 30), (20, 30), (30, 30)])
+    assert (checked(stuck, auditor, report(), acks=1).audit, stuck.asked) == (FOUND, 5)
 
 
 def test_a_gap_that_does_not_close_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:

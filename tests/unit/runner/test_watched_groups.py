@@ -146,7 +146,8 @@ def test_delays_are_those_of_the_slow_and_obvious_way(
         records += [(partition, following[partition] + place, due) for place, due in enumerate(dues)]
         following[partition] += count
     committed = np.cumsum(np.array([(0, 0), (1, 1), *commits]), axis=0)
-    at_ns = START_NS + np.arange(len(committed)) * 100 * MS
+    last_ms = max(row[4] - START_NS for row in rows) // MS  # readings go on until then
+    at_ns = START_NS + np.arange(len(committed)) * max(100, last_ms // (len(committed) - 1) + 1) * MS
     read = GroupOffsets(at_ns=at_ns, committed=committed, ends=committed + 1)
 
     found = watched(report(*rows, billing=read), SCENARIO)
@@ -211,6 +212,21 @@ def test_a_group_that_could_not_be_read_is_a_problem() -> None:
     """Silence is no measurement."""
     done = fold(report(billing=GroupOffsets.of([], 1)), SCENARIO)
     assert [problem.kind for problem in done.problems] == [ProblemKind.NO_COMMIT]
+
+
+def test_a_group_that_nobody_could_read_until_the_end_is_a_problem() -> None:
+    """What it did in the first half of the load would pass for the whole."""
+    whole = simulated(capacity=1000, commit_s=0.2)
+    half = GroupOffsets(at_ns=whole.at_ns[:50], committed=whole.committed[:50], ends=whole.ends[:50])
+    done = fold(report(billing=half), SCENARIO)
+    assert done.problems == (
+        Problem(
+            ProblemKind.CLUSTER_ERROR,
+            "the offsets of group 'billing' could not be read in the last 5.09 s of the load: its coordinator, or the "
+            "leader of a partition of topic 'orders', did not answer",
+        ),
+    )
+    assert not [name for name in done.metrics if name.startswith("app.")]
 
 
 def test_where_a_group_has_committed_nothing_it_begins_at_the_end() -> None:
