@@ -17,6 +17,7 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.connection import Notes, close
 from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.load.aiokafka_hooks import adapt
 from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
 from pytest_kafkaperf.load.clients import make_reader
@@ -55,7 +56,7 @@ def audit(task: AuditTask) -> Audit:
     """Read the round's part of the log and compare it with the acknowledged records.
 
     Raises:
-        LoadError: the log could not be read to its end, or the records carry no tag.
+        LoadError: the log could not be read to its end, the records carry no tag, or compaction has removed some.
 
     """
     if not Payload(task.scenario, seed=0).tagged:
@@ -63,14 +64,26 @@ def audit(task: AuditTask) -> Audit:
     adapt(task.scenario)
     try:
         with Notes():
-            by_partition = asyncio.run(_read(task))
+            by_partition, gaps = asyncio.run(_read(task))
     except TimeoutError:
         raise LoadError(
             f"the plugin could not read the log of topic {task.topic!r} back within {TIMEOUT_S} s"
         ) from None
     except KafkaError as error:
         raise LoadError(f"the plugin could not read the log of topic {task.topic!r} back: {error!r}") from None
-    return compare(by_partition, task.failed, task.acknowledged)
+    found = compare(by_partition, task.failed, task.acknowledged)
+    refuse_compacted(found, gaps, task.scenario)
+    return found
+
+
+def refuse_compacted(found: Audit, gaps: int, scenario: Scenario) -> None:
+    """Raise a LoadError if compaction may have removed what is missing: that leaves gaps, and what was lost does not.
+
+    Transactions leave gaps, too: the offsets of their markers.
+    """
+    if scenario.key is not None and scenario.transaction_size is None and 0 < found.lost <= gaps:
+        removed = counted(gaps, "record")
+        raise LoadError(f"compaction has removed {removed} of the topic, {found.lost} of them perhaps of this round")
 
 
 def compare(by_partition: Sequence[tuple[Int64s, Int64s]], failed: Sequence[tuple[int, Int64s]], acked: int) -> Audit:
@@ -122,7 +135,9 @@ def _reordered(names: Int64s) -> int:
     return reordered
 
 
-async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
+async def _read(task: AuditTask) -> tuple[list[tuple[Int64s, Int64s]], int]:
+    """Return the names of the records by partition, and the number of offsets without a record."""
+    gaps = sum(end - begin for begin, end in task.offsets.values())
     found: dict[int, list[tuple[Int64s, Int64s]]] = {partition: [] for partition in task.offsets}
     ends = {TopicPartition(task.topic, partition): end for partition, (_, end) in task.offsets.items()}
     client = make_reader(task.bootstrap_servers, task.access.arguments())
@@ -137,6 +152,7 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
             start_ns, end_ns = task.span_ns or (0, 0)
             while [partition for partition, end in ends.items() if await client.position(partition) < end]:
                 for partition, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():
+                    gaps -= sum(batch.count for batch in batches)
                     found[partition.partition] += [
                         named_records(part, every=every)
                         for batch in batches
@@ -149,7 +165,7 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
         finally:
             await close(client)
     joined = (zip(*parts, strict=True) for parts in found.values() if parts)
-    return [(np.concatenate(producers), np.concatenate(indexes)) for producers, indexes in joined]
+    return [(np.concatenate(producers), np.concatenate(indexes)) for producers, indexes in joined], gaps
 
 
 def named_records(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:

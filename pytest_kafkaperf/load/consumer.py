@@ -120,10 +120,15 @@ class Consumer:
         self._client.resume(*partitions)
 
     async def _await_application(self, start_ns: int) -> None:
-        """Receive until all records have come out, or until no member of the group receives any more."""
+        """Receive until all records have come out, or until no member of the group receives any more.
+
+        Records that were not acknowledged may come out, too, in place of others.
+        """
         before, deadline = (0, 0), 0.0
-        while (missing := self._missing()) > 0 and not self._counters.stopped:
-            came = missing, min(self.report.unmatched, self._backlog)  # the output of a backlog matches no record
+        unsure = self._counters.total(Counter.SETTLED) > self._counters.total(Counter.VISIBLE)
+        while ((missing := self._missing()) > 0 or unsure) and not self._counters.stopped:
+            others = self._counters.total(Counter.OTHERS)  # the output of a backlog matches no record
+            came = missing, min(others, self._backlog * self._counters.groups)
             if came != before:
                 before, deadline = came, time.monotonic() + _QUIET_S
             if time.monotonic() > deadline:
@@ -177,6 +182,8 @@ class Consumer:
             self.report.unmatched += _count(fetched)
             fetched = _filtered(self._filter, fetched, received_ns + known_to_ns(), start_ns)
             self.report.unmatched -= _count(fetched)
+            if not fetched:
+                self._on_received()
         if fetched:
             self._receive(fetched, received_ns, start_ns)
 

@@ -263,10 +263,12 @@ class _Round:
 
     def _await_reports(self) -> None:
         bound_s = 2 * DRAIN_TIMEOUT_S + _MARGIN_S
-        received, deadline = -1, 0.0
+        most_others = self._scenario.backlog * self._scenario.consumer_groups
+        progress, deadline = -1, 0.0
         while not all(future.done() for future in self._futures):
             self._tick("draining")
-            if received != (received := sum(self._counters.received())):
+            received = sum(self._counters.received())
+            if progress != (progress := received + min(self._counters.total(Counter.OTHERS), most_others)):
                 deadline = time.monotonic() + bound_s  # reading a large backlog may take long
             if self._scenario.consumers and self._scenario.output_topic is None:  # else they wait for the application
                 pending = self._written() * self._scenario.consumer_groups - received

@@ -45,7 +45,9 @@ class Counter(IntEnum):
     """Records that consumers are expected to receive, as far as known."""
     P99_NS = 5
     """Produce latency p99 of the window so far; 0 if unknown."""
-    RECEIVED = 6
+    OTHERS = 6
+    """Records that consumers received and that are not of this round, such as the output of a backlog."""
+    RECEIVED = 7
     """Records received by consumers of the first group; the following cells are for the other groups."""
 
 

@@ -286,6 +286,7 @@ class LoadWorker:
     def _publish_received(self, group: int) -> None:
         received = sum(consumer.report.total for consumer in self._consumers if consumer.report.group == group)
         self._publish(Counter.RECEIVED + group, received)
+        self._publish(Counter.OTHERS, sum(consumer.report.unmatched for consumer in self._consumers))
 
 
 class _Meter:
