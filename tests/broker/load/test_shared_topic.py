@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.runner.rounds import resolve_scenario
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario
@@ -148,3 +150,16 @@ def test_records_too_short_for_a_tag_cannot_be_told_from_those_of_others(broker:
     assert {"lost", "duplicated", "reordered"} & one.metrics.keys() == set()
     told = "records smaller than 16 B carry no tag, so an audit cannot identify them"
     assert len([warning for warning in one.warnings if warning.startswith(told)]) == 1
+
+
+def test_what_compaction_removes_is_not_lost() -> None:
+    """Kafka keeps the newest record of each key, as it was asked to."""
+    spec = ClusterSpec.of({"config": {"log.cleaner.backoff.ms": "50"}, "heap": "256m"})
+    often = {"segment_ms": "200", "min_cleanable_dirty_ratio": "0.001", "max_compaction_lag_ms": "200"}
+    with provision(spec, target="local") as cluster:
+        make_topic(cluster, "newest", partitions=1, cleanup_policy="compact", **often)
+        fields = {"topic": "newest", "key": "uniform:10", "rate": 2000, "duration": "3 s", "rounds": 2}
+        measured = run_scenario(resolve_scenario(Scenario.of(fields), cluster), cluster)
+    for one in measured:
+        assert "lost" not in one.metrics
+        assert [text for text in one.warnings if re.match(r"compaction has removed \d+ records of the topic, ", text)]
