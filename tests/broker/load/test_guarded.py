@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import secrets
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,16 +155,17 @@ def test_what_is_missing_is_told_step_by_step_until_the_load_runs(guarded: Clust
 
 def test_a_group_that_may_not_be_seen_is_named_with_what_it_takes(guarded: Cluster) -> None:
     """It is the application's: the run asks for no more than to see it."""
-    operator = inside(guarded)
-    make_topic(operator, "billed")
-    fields = {"topic": "billed", "group": "billing", "rate": 200, "records": 200}
-    with running_sink(operator.bootstrap_servers, "billed", "billing", delay_ms=0):
+    operator, attempt = inside(guarded), secrets.token_hex(4)  # what was granted stays so if the test is repeated
+    topic, group = f"billed-{attempt}", f"billing-{attempt}"
+    make_topic(operator, topic)
+    fields = {"topic": topic, "group": group, "rate": 200, "records": 200}
+    with running_sink(operator.bootstrap_servers, topic, group, delay_ms=0):
         run_advice(guarded, refusals(guarded, **fields))  # the topic
         (refused,) = refusals(guarded, **fields)
         assert refused == (
-            "the cluster does not grant DESCRIBE on group 'billing' to user 'kafkaperf'; an administrator can grant "
+            f"the cluster does not grant DESCRIBE on group {group!r} to user 'kafkaperf'; an administrator can grant "
             f"it: kafka-acls --bootstrap-server {guarded.bootstrap_servers} --add --allow-principal User:kafkaperf "
-            "--operation Describe --group billing"
+            f"--operation Describe --group {group}"
         )
         run_advice(guarded, [refused])
         (one,) = run_scenario(Scenario.of(SHORT | fields), guarded)
