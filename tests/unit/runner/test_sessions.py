@@ -236,6 +236,32 @@ def test_a_fresh_session_that_the_time_budget_breaks_off_does_not_count() -> Non
     assert ran.notes == (BROKEN_OFF_TEXT,)
 
 
+class Losing(Timed):
+    """Its brokers lose a record in each round after a restart."""
+
+    def measure(self, workers: Workers) -> Round:
+        one = super().measure(workers)
+        lost = 1.0 if self.takes_s == self.takes_later_s else 0.0
+        self.rounds[-1] = dataclasses.replace(one, metrics={**one.metrics, "lost": lost})
+        return self.rounds[-1]
+
+
+def test_a_fresh_session_that_was_broken_off_counts_if_records_were_lost() -> None:
+    """A loss is a loss, however little time was left."""
+    unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
+    violated = Judgement(verdict=Verdict.VIOLATED, checks=(), problems=())
+    policy = SessionPolicy(
+        judge=lambda sessions: violated if any(one.lost_records for one in sessions) else unsettled,
+        calibrate=None,
+        confirm_gain=False,
+    )
+    side = Losing("A", [])
+    side.takes_later_s = 300.0
+    budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
+    ran = run_case(runner_of(side), budget, policy, lambda _: None)
+    assert ([len(session.rounds) for session in ran.sessions], ran.judgement) == ([ROUNDS, 1], violated)
+
+
 @pytest.mark.parametrize(
     ("further", "asked"),
     [
