@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from aiokafka.client import CoordinationType
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import KafkaError, LeaderNotAvailableError, for_code
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.structs import TopicPartition
@@ -26,6 +26,8 @@ INTERVAL_S = 0.1
 and up to 2 ms of the brokers'."""
 _LATEST = -1
 """The timestamp that stands for the end offset in a ListOffsets request."""
+_NO_LEADER = -1
+"""The leader of a partition whose replicas are all down, in a metadata response."""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -103,6 +105,8 @@ class GroupWatcher(ClientWatcher):
         for partition in range(self._partitions):
             leader = client.cluster.leader_for_partition(TopicPartition(self._topic, partition))
             leaders[leader].append((partition, _LATEST))
+        if leaders.keys() & {None, _NO_LEADER}:  # aiokafka would log an error for each attempt to reach it
+            raise LeaderNotAvailableError(self._topic)
         requests = [(leader, OffsetRequest(-1, 0, [(self._topic, parts)])) for leader, parts in leaders.items()]
         answers = await asyncio.gather(*(client.send(leader, request) for leader, request in requests))
         return _by_partition((part, code, end) for one in answers for part, code, _, end, *_ in one.topics[0][1])
