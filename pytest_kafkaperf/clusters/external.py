@@ -16,7 +16,13 @@ from pytest_kafkaperf.core.errors import ClusterError
 _PAUSE_S = 0.5
 
 
-def reach(spec: ClusterSpec, servers: Sequence[str], client_properties: Path | None, timeout_s: float) -> Cluster:
+def reach(
+    spec: ClusterSpec,
+    servers: Sequence[str],
+    client_properties: Path | None,
+    metrics_urls: tuple[str, ...],
+    timeout_s: float,
+) -> Cluster:
     """Wait up to `timeout_s` until the cluster at these servers is ready, and return it.
 
     Raises:
@@ -34,9 +40,13 @@ def reach(spec: ClusterSpec, servers: Sequence[str], client_properties: Path | N
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None
     # The same test file runs on clusters that the session starts; these fields describe brokers to start.
     ignored = not_applied(spec, "version", "image", "config", "security", "jmx", "heap", "log_dirs", "low_noise")
-    facts = MappingProxyType(ignored)
     return Cluster(
-        bootstrap_servers=bootstrap_servers, brokers=brokers, provider="external", access=access, facts=facts
+        bootstrap_servers=bootstrap_servers,
+        brokers=brokers,
+        provider="external",
+        access=access,
+        metrics_urls=metrics_urls,
+        facts=MappingProxyType(ignored),
     )
 
 

@@ -61,8 +61,7 @@ def provision(
             case External(servers):
                 from pytest_kafkaperf.clusters.external import reach  # noqa: PLC0415 - the same
 
-                cluster = reach(spec, servers, client_properties, connect_timeout_s)
-                cluster = dataclasses.replace(cluster, metrics_urls=metrics_urls)
+                cluster = reach(spec, servers, client_properties, metrics_urls, connect_timeout_s)
             case unknown:
                 assert_never(unknown)
         yield with_config(cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_kafkaperf.core.errors import shortened
@@ -66,6 +66,11 @@ def _masked(found: re.Match[str]) -> str:
 def may_be_secret(name: str) -> bool:
     """Return True if the value of this property may be a secret. The name decides: plug-ins can add any property."""
     return re.search(r"password|secret|token|credential|jaas|private|key$", name, re.IGNORECASE) is not None
+
+
+def without_secrets(properties: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return properties with `***` for the values that may be secret, such as those of broker plug-ins."""
+    return {name: "***" if may_be_secret(str(name)) else value for name, value in properties.items()}
 
 
 def file_of(nodeid: str) -> str:

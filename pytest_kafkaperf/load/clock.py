@@ -1,9 +1,10 @@
-"""The clock of a round, and alarms more exact than the millisecond timers of event loops."""
+"""The clock of a round, the bound of its waits, and alarms more exact than the timers of event loops."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import math
 import os
 import struct
 import sys
@@ -45,6 +46,22 @@ def monotonic_ns(instant_ns: int) -> int:
 def known_to_ns() -> int:
     """Return the uncertainty of `now_ns` against other machines; 0 if all workers are on one machine."""
     return _clock.uncertainty_ns
+
+
+class Stall:
+    """The bound of a wait for records: it is over if none has come for too long, or after the longest time."""
+
+    def __init__(self, quiet_s: float, *, most_s: float = math.inf) -> None:
+        self._began_s = self._progress_s = time.monotonic()
+        self._quiet_s, self._most_s = quiet_s, most_s
+        self._fewest = math.inf
+
+    def is_over(self, missing: int) -> bool:
+        """Return True if the wait is over with so many records missing; fewer than ever before are progress."""
+        now_s = time.monotonic()
+        if missing < self._fewest:
+            self._fewest, self._progress_s = missing, now_s
+        return now_s > min(self._progress_s + self._quiet_s, self._began_s + self._most_s)
 
 
 def make_alarm() -> Timer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from aiokafka.errors import KafkaError
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
-from pytest_kafkaperf.load.clock import known_to_ns, now_ns
+from pytest_kafkaperf.load.clock import Stall, known_to_ns, now_ns
 from pytest_kafkaperf.load.messages import Consumed
 from pytest_kafkaperf.load.payload import Nonce, RecordFilter, names_of, origin
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
@@ -145,12 +144,8 @@ class Consumer:
 
     async def _drain(self, start_ns: int, drain_s: float) -> None:
         # End offsets leave out what followers lack, and what follows an open transaction, also of other applications.
-        fewest, deadline = math.inf, 0.0
-        while (missing := self._missing()) > 0 and not self._counters.stopped:
-            if missing < fewest:
-                fewest, deadline = missing, time.monotonic() + _QUIET_S
-            if time.monotonic() > deadline:
-                break
+        wait = Stall(_QUIET_S)
+        while (missing := self._missing()) > 0 and not wait.is_over(missing) and not self._counters.stopped:
             await self._poll(start_ns)
         ends = {} if self._counters.stopped else await self._end_offsets()
         fewest = left = sum(ends.values())  # an upper bound until positions are known

@@ -351,9 +351,14 @@ def _ending_of(item: pytest.Item, report: pytest.TestReport, previous: Ending | 
         outcome = "error"
     if (previous is not None and previous.fails) or (outcome == "passed" and report.when != "call"):
         return None
-    file, index, _ = item.location
-    reason, line = None if report.passed else _reason(report), None if index is None else index + 1
-    return Ending(nodeid=item.nodeid, outcome=outcome, reason=reason, file=file, line=line)
+    file, line, _ = item.location
+    return Ending(
+        nodeid=item.nodeid,
+        outcome=outcome,
+        reason=None if report.passed else _reason(report),
+        file=file,
+        line=None if line is None else line + 1,
+    )
 
 
 def _reason(report: pytest.TestReport) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from pytest_kafkaperf.clusters.client.preflight import gone
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask, outcome
-from pytest_kafkaperf.load.clock import now_ns
+from pytest_kafkaperf.load.clock import Stall, now_ns
 from pytest_kafkaperf.load.controller import WorkerPool
 from pytest_kafkaperf.load.messages import Audit, LoadReport
 from pytest_kafkaperf.load.producers.accounting import MAX_NAMED
@@ -120,7 +119,7 @@ def _audit_shared_topic(
     """
     if report.start_ns is None:
         return report
-    wait = _Wait()
+    wait = Stall(REPLICATION_TIMEOUT_S, most_s=_MOST_REPLICATION_S)
     while True:
         try:
             after = context.admin.end_offsets(context.topic, len(before))
@@ -140,25 +139,10 @@ def settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: 
     With acks=1 the leader acknowledges a record before its followers have it, and an end offset counts only records
     that followers have, too.
     """
-    wait = _Wait()
+    wait = Stall(REPLICATION_TIMEOUT_S, most_s=_MOST_REPLICATION_S)
     while True:
         after = admin.end_offsets(topic, len(before))
         missing = sum(max(0, count - (after[each] - before[each])) for each, count in expected.items())
         if not missing or wait.is_over(missing):
             return after
         time.sleep(_REPLICATION_TICK_S)
-
-
-class _Wait:
-    """The wait for followers: it goes on while they get closer."""
-
-    def __init__(self) -> None:
-        self._began_s = self._progress_s = time.monotonic()
-        self._fewest = math.inf
-
-    def is_over(self, missing: int) -> bool:
-        """Return True if nothing more was copied for too long."""
-        now_s = time.monotonic()
-        if missing < self._fewest:
-            self._fewest, self._progress_s = missing, now_s
-        return now_s > min(self._progress_s + REPLICATION_TIMEOUT_S, self._began_s + _MOST_REPLICATION_S)

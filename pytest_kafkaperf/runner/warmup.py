@@ -48,9 +48,15 @@ def workload_key(scenario: Scenario) -> str:
 
 def probe_load(scenario: Scenario) -> Scenario:
     """Return a short load at the scenario's highest rate, from which the worker count is decided."""
-    rate = None if scenario.rate is None else peak_rate(scenario.rate)
-    update = {"records": None, "duration": _PROBE_DURATION_S, "backlog": 0, "warmup": _PROBE_WARMUP_S, "rounds": 1}
-    return scenario.model_copy(update={**update, "rate": rate})
+    update: dict[str, Any] = {
+        "rate": None if scenario.rate is None else peak_rate(scenario.rate),
+        "records": None,
+        "duration": _PROBE_DURATION_S,
+        "backlog": 0,
+        "warmup": _PROBE_WARMUP_S,
+        "rounds": 1,
+    }
+    return scenario.model_copy(update=update)
 
 
 def backlog_load(scenario: Scenario) -> Scenario:

@@ -45,15 +45,11 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
     found, places = Watched(), report.places
     if not scenario.group or report.start_ns is None or not places.size:
         return found
-    last_ack_ns = max(part.last_ack_ns or 0 for part in report.produced)
+    last_ack_ns, last_due_ns = max(part.last_ack_ns or 0 for part in report.produced), int(places[:, 4].max())
     events = [event for event in report.application_events if event[0] >= report.start_ns]
     for group, offsets in report.groups.items():
         begun = int(np.searchsorted(offsets.at_ns, report.start_ns))
-        if (
-            problem := _unusable(
-                f"group {group!r}", f"topic {scenario.topic!r}", offsets, begun, int(places[:, 4].max())
-            )
-        ) is not None:
+        if problem := _unusable(f"group {group!r}", f"topic {scenario.topic!r}", offsets, begun, last_due_ns):
             found.problems.append(problem)
             continue
         interval_s = commit_interval_s(offsets)

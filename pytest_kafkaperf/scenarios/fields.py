@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from pytest_kafkaperf.core.errors import ScenarioError, nearest, shortened
-from pytest_kafkaperf.core.text import MAX_PROBLEM, may_be_secret, parse_document, printable, repr_of
+from pytest_kafkaperf.core.text import MAX_PROBLEM, may_be_secret, parse_document, printable, repr_of, without_secrets
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time, parse_whole
 from pytest_kafkaperf.scenarios.rate import Rate, dump_rate, format_rate, parse_rate
 from pytest_kafkaperf.scenarios.records import (
@@ -134,19 +134,13 @@ def _problem(item: dict[str, Any], names: Mapping[str, str]) -> str:
         return message
     if item["type"] == "missing":  # its input would be all other arguments
         return f"{field} is needed"
-    given = repr_of(_without_secrets(item["input"]))
+    value = item["input"]
+    given = repr_of(without_secrets(value) if isinstance(value, Mapping) else value)
     if len(item["loc"]) > 1 and may_be_secret(str(item["loc"][-1])):
         given = "***"
     if message.startswith((given, "invalid ")) or (isinstance(item["input"], str) and given in message):
         return f"{field}: {message}"
     return f"{field}={shortened(given, _MAX_SHOWN)}: {message[:1].lower()}{message[1:]}"
-
-
-def _without_secrets(value: object) -> object:
-    """Return a mapping of properties without the values that may be secret, such as those of broker plug-ins."""
-    if not isinstance(value, Mapping):
-        return value
-    return {name: "***" if may_be_secret(str(name)) else each for name, each in value.items()}
 
 
 DEFAULT_SIZE = 100

@@ -44,7 +44,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> No
     """Load a certificate and its key from a file, because OpenSSL offers no other way: on Linux, one in memory."""
     with contextlib.ExitStack() as stack:
         if hasattr(os, "memfd_create"):
-            file = stack.enter_context(open(os.memfd_create("client.pem"), "w", encoding="ascii"))  # noqa: PTH123
+            file = stack.enter_context(os.fdopen(os.memfd_create("client.pem"), "w", encoding="ascii"))
             path = Path(f"/proc/self/fd/{file.fileno()}")
         else:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkaperf-"))  # of this user alone

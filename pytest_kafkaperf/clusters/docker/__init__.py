@@ -25,7 +25,15 @@ import javaproperties
 from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.transferable import build_transfer_tar
 
-from pytest_kafkaperf.clusters.brokers.config import CLIENT, LISTENERS, Node, Security, broker_properties, new_uuid
+from pytest_kafkaperf.clusters.brokers.config import (
+    CLIENT,
+    CONTROLLER,
+    INTERNAL,
+    Node,
+    Security,
+    broker_properties,
+    new_uuid,
+)
 from pytest_kafkaperf.clusters.brokers.fleet import Fleet, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.docker.client import (
@@ -49,8 +57,8 @@ from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, Cluster, Clust
 from pytest_kafkaperf.core.errors import warn
 from pytest_kafkaperf.core.signals import without_interrupt
 
-_PORTS = dict(zip(LISTENERS, (9092, 9094, 9093), strict=True))
-"""Ports inside the container: of clients, between brokers, between controllers."""
+_PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
+"""Ports inside the container."""
 _LOG_FOLDER = "/var/lib/kafka/data"
 _MEMORY, _MEMORY_SIZE = "/dev/shm/kafkaperf", "8g"  # noqa: S108 - inside of the container
 """Logs in memory, and their bound. Every user may write there; a tmpfs of our own belongs to root after a restart."""

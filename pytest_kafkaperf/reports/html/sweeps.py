@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.text import may_be_secret
+from pytest_kafkaperf.core.text import without_secrets
 from pytest_kafkaperf.reports.html.charts import SERIES, STANDARD, Chart, line, line_chart, literal, shortened
 from pytest_kafkaperf.reports.html.results import medians, standard_rounds
 from pytest_kafkaperf.runner.result import Result, standard_of
@@ -101,8 +101,7 @@ def _label(test: Result, name: str) -> str:
     """Return the formatted value of a field: `16 KiB`."""
     value = _value(test, name)
     if isinstance(value, Mapping) and name != "record_size":
-        shown = (f"{key}={'***' if may_be_secret(str(key)) else item}" for key, item in value.items())
-        return ", ".join(shown) or "none"
+        return ", ".join(f"{key}={item}" for key, item in without_secrets(value).items()) or "none"
     return format_field("" if name in test.parameters else name, value)  # a parameter has its own unit
 
 

@@ -140,9 +140,15 @@ class BaselineRecord(BaseModel):
             "rounds": [{name: float(value) for name, value in one.items()} for one in rounds],
             "imported": imported,
         }
-        record = {"schema": _SCHEMA, "nodeid": nodeid, "environment": environment, "scenario": dict(scenario)}
+        record = {
+            "schema": _SCHEMA,
+            "nodeid": nodeid,
+            "environment": environment,
+            "scenario": dict(scenario),
+            "sessions": [session],
+        }
         try:
-            return cls.model_validate({**record, "sessions": [session]})
+            return cls.model_validate(record)
         except ValidationError as error:
             problem = shortened(explain(error), MAX_PROBLEM)
             raise BaselineError(f"cannot make a baseline of the results of {nodeid}: {problem}; run it again") from None

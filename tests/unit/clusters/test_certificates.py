@@ -159,7 +159,7 @@ def test_a_refused_certificate_is_told_with_the_cause(
     """The settings are right more often than the certificate, and nothing will change while the plugin waits."""
     file = written(tmp_path, properties_of(Access(protocol="SSL", trusted=trusted.authority)))
     with _server(_server_context(server, tmp_path)) as (host, port), pytest.raises(ClusterError) as raised:
-        reach(ClusterSpec(), [f"{host}:{port}"], file, timeout_s=TIMEOUT_S)
+        reach(ClusterSpec(), [f"{host}:{port}"], file, (), timeout_s=TIMEOUT_S)
     assert f"{host}:{port} is not ready: no connection; " in str(raised.value)
     assert str(raised.value).endswith(
         f". The brokers' certificate is refused ({cause}): it must be valid now, name the servers "

@@ -32,7 +32,7 @@ def received(folder: Path, polls: list[range], *, acknowledged: int, settled: in
 
     class Application:
         async def getmany(self, **_: object) -> dict[TopicPartition, list[ReceivedBatch]]:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a poll lets the timeouts of the loop end
             indexes = np.array(next(left, range(0)))
             if not indexes.size:
                 return {}

@@ -15,6 +15,7 @@ from pytest_kafkaperf.clusters.client.admin import TopicGoneError
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.load import clock
 from pytest_kafkaperf.load.messages import Audit, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.runner import integrity
 from pytest_kafkaperf.runner.context import RoundContext
@@ -113,8 +114,9 @@ def test_followers_are_given_time_to_have_the_last_records() -> None:
 
 def test_followers_that_get_closer_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be 13 s behind a closed loop; what they do not have yet is not lost."""
-    clock = itertools.count(0, 9)  # seconds
-    monkeypatch.setattr(integrity, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
+    seconds = itertools.count(0, 9)
+    monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(integrity, "time", SimpleNamespace(sleep=lambda _: None))
     log, auditor = Log([(0, 0), (10, 30), (20, 30), (30, 30)]), Auditor()
     assert (checked(log, auditor, report(), acks=1).audit, log.asked) == (None, 4)
 
