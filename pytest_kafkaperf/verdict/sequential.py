@@ -126,11 +126,15 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
 
 
 def differences_of(subject: Metric, sessions: Sequence[Measured]) -> tuple[list[float], str | None]:
-    """Return the difference of each session from its reference, and the reason why one has none.
+    """Return the `usable` differences of sessions."""
+    return usable([difference(subject, session) for session in sessions])
+
+
+def usable(found: Sequence[float | str]) -> tuple[list[float], str | None]:
+    """Return the differences of sessions from their reference, and the reason why one has none.
 
     A quarter of the sessions may have none. With more, or if the only session has none, no difference is returned.
     """
-    found = [difference(subject, session) for session in sessions]
     flaws = [f"{each} (session {number})" for number, each in enumerate(found, 1) if isinstance(each, str)]
     values = [each for each in found if not isinstance(each, str)]
     return values if len(flaws) <= max(1, len(found) // 4) else [], next(iter(flaws), None)

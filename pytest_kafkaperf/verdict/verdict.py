@@ -27,12 +27,12 @@ from pytest_kafkaperf.scenarios.threshold import (
     limit_value,
 )
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, exceeds, flaw_of, value_of
+from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, difference, exceeds, flaw_of, value_of
 from pytest_kafkaperf.verdict.dates import compare, level_of, level_of_reference
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import POWER, Confirmation, detectable_change, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
-from pytest_kafkaperf.verdict.sequential import Look, detectable, differences_of, look
+from pytest_kafkaperf.verdict.sequential import Look, detectable, look, usable
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt, judge_suspect, machine_change
 
 
@@ -229,7 +229,8 @@ def _evaluate_pairs(
     subject, relative = threshold.metric, threshold.relative
     alpha = ALPHA / max(1, gated)
     tolerance = 0.0 if relative is None else relative.log_tolerance
-    found = [differences_of(subject, sessions[:count]) for count in range(1, len(sessions) + 1)]
+    every = [difference(subject, session) for session in sessions]
+    found = [usable(every[:count]) for count in range(1, len(every) + 1)]
     parts = {len(differences): differences for differences, _ in found if differences}  # a session may add none
     looks = [
         look(part, tolerance=tolerance, alpha=alpha, final=final and part is [*parts.values()][-1])
