@@ -101,8 +101,8 @@ def test_a_gain_is_confirmed_before_it_is_the_baseline(
 
 
 FLUSHED = """
-@pytest.mark.kafka_scenario(duration="300 ms", warmup="100 ms", rate="500 records/s", partitions=1, acks=1)
-@pytest.mark.kafka_threshold("produce.latency.p50 <= baseline + 10%", "errors == 0")
+@pytest.mark.kafka_scenario(duration="300 ms", warmup="100 ms", partitions=1, acks=1)
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0")
 def test_flushed(kafka_perf):
     kafka_perf()
 """
@@ -110,12 +110,17 @@ SHORT = "--kafka-rounds=2", "--kafka-workers=1"
 
 
 def test_a_slower_property_is_found_side_by_side(project: Project, on_broker: str) -> None:
-    """A broker that flushes every record, against one that leaves it to the system: no stored baseline is needed."""
+    """A broker that flushes every batch, against one that leaves it to the system: no stored baseline is needed.
+
+    As many records as it takes: at a few hundred records/s, the flushes of a fast disk are within the noise.
+    """
     spec = ClusterSpec.of({"config": {"log.flush.interval.messages": 1}, "heap": "300m"})
     with provision(spec, target="local") as cluster:
         servers = cluster.bootstrap_servers
         reference = on_broker.replace("cluster", "reference", 1)
-        run = project.test(FLUSHED).run_steadily(f"--kafka-cluster={servers}", reference, *SHORT)
+        run = project.test(FLUSHED).run_steadily(
+            f"--kafka-cluster={servers}", reference, "--kafka-allow-unlimited", *SHORT
+        )
     (test,) = run.report["tests"]
     assert (run.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "REGRESSED"), run.out
     counting = [each for each in test["further_sessions"] if not each["problems"]]  # others were measured again
@@ -136,7 +141,7 @@ def test_the_same_twice_is_the_same(project: Project, on_broker: str) -> None:
 
 def test_brokers_of_both_sides_are_started_with_their_properties(project: Project) -> None:
     """What differs between the sides is named, and both sides are paired in each session."""
-    run = project.test(FLUSHED.replace("baseline + 10%", "10 s")).run(
+    run = project.test(FLUSHED.replace("baseline - 30%", "1 record/s")).run(
         "--kafka-cluster=local",
         "--kafka-reference=local",
         "--kafka-reference-config=log.flush.interval.messages=1",
