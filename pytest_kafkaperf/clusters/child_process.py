@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import psutil
-
 from pytest_kafkaperf.clusters.brokers.fleet import TAIL_LINES, log_excerpt
 from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
 from pytest_kafkaperf.core import supervisor
@@ -192,7 +190,7 @@ def _lives(group: int) -> bool:
     """Return True if a process of the group has not ended; for the system, zombies still belong to it."""
     if not _signal(group, 0):
         return False
-    for one in psutil.process_iter():
+    for one in supervisor.all_processes():
         with contextlib.suppress(ProcessLookupError):
             if os.getpgid(one.pid) == group and not supervisor.has_ended(one):
                 return True

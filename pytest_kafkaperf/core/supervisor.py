@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -50,12 +50,18 @@ def clear(*folders: Path) -> None:
 
     The lock file of a folder that cannot be removed stays, so that the next session tries again.
     """
-    _kill([process for process in psutil.process_iter(["cmdline"]) if _runs_from(folders, process.info["cmdline"])])
+    _kill([process for process in all_processes("cmdline", "cwd") if _runs_from(folders, **process.info)])
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             folder.unlink(missing_ok=True)
             folder.with_name(f"{folder.name}.lock").unlink(missing_ok=True)
+
+
+def all_processes(*facts: str) -> Iterator[psutil.Process]:
+    """Return the machine's processes; psutil remembers earlier ones by their ids, which others may have by now."""
+    psutil.process_iter.cache_clear()
+    return psutil.process_iter(facts)
 
 
 def main() -> None:
@@ -110,10 +116,13 @@ def _end(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> None:
         process.wait(_END_TIMEOUT_S)
 
 
-def _runs_from(folders: Collection[Path], command_line: list[str] | None) -> bool:
-    """Return True for the command line of a broker: it ends with a properties file in its run folder."""
-    last = (command_line or [""])[-1]
-    return last.endswith(".properties") and any(last.startswith(f"{folder}{os.sep}") for folder in folders)
+def _runs_from(folders: Collection[Path], cmdline: list[str] | None, cwd: str | None) -> bool:
+    """Return True for a broker: its command line ends with a properties file in its run folder.
+
+    For a moment after its start the kernel shows no command line; then its working directory tells.
+    """
+    place = (cmdline or [""])[-1] or f"{cwd}{os.sep}.properties"
+    return place.endswith(".properties") and any(place.startswith(f"{folder}{os.sep}") for folder in folders)
 
 
 def _kill(processes: Collection[psutil.Process]) -> None:

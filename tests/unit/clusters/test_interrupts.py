@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_broker_that_its_session_does_not_know_of_goes_with_the_run_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shown", [True, False], ids=["command line", "no command line yet"])
+def test_a_broker_that_its_session_does_not_know_of_goes_with_the_run_folder(tmp_path: Path, *, shown: bool) -> None:
     """Ctrl-C can come when the process is there and its number has not been kept yet."""
     with run_folder(tmp_path / "runs") as folder:
-        wait = [sys.executable, "-c", "import sys; sys.stdin.read()", str(folder / "broker-1" / PROPERTIES)]
-        unknown = subprocess.Popen(wait, stdin=subprocess.PIPE)
+        home = folder / "broker-1"
+        home.mkdir()
+        wait = [sys.executable, "-c", "import sys; sys.stdin.read()", str(home / PROPERTIES)]
+        unknown = subprocess.Popen(wait if shown else [""], executable=sys.executable, stdin=subprocess.PIPE, cwd=home)
     with unknown:
         assert unknown.wait(SETTLE_TIMEOUT_S) == -signal.SIGKILL
     assert [each.name for each in (tmp_path / "runs").iterdir() if each.name != ".lock"] == []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests.support.orphans import becomes, ended
+from tests.support.orphans import becomes, ended, with_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,10 @@ import os, pathlib, subprocess, sys, time
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 
 def broker(folder):
-    wait = [sys.executable, "-c", "import time; time.sleep(60)", str(folder / "broker-1" / PROPERTIES)]
-    return subprocess.Popen(wait, start_new_session=True)
+    home = folder / "broker-1"
+    home.mkdir()
+    wait = [sys.executable, "-c", "import time; time.sleep(60)", str(home / PROPERTIES)]
+    return subprocess.Popen(wait, cwd=home, start_new_session=True)
 
 with run_folder(pathlib.Path(sys.argv[1])) as folder:
     left = broker(folder)
@@ -59,8 +61,9 @@ def session(runs: Path, more: str = "") -> Iterator[tuple[subprocess.Popen[str],
 
 
 def child(process: subprocess.Popen[str], word: str) -> psutil.Process:
-    """The session's child with this word on its command line."""
-    (found,) = (each for each in psutil.Process(process.pid).children() if word in " ".join(each.cmdline()))
+    """The session's child with this word on its command line, which is empty for a moment after its start."""
+    assert becomes(lambda: with_word(psutil.Process(process.pid).children(), word) != [])
+    (found,) = with_word(psutil.Process(process.pid).children(), word)
     return found
 
 
