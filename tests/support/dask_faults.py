@@ -46,4 +46,4 @@ def kill_a_worker(broker: Cluster, folder: Path, *, nanny: bool) -> None:
     assert first.problems[0].text.endswith(" was lost: killed, out of memory, or cut off from the scheduler")
     assert faults(second) == []
     assert len(second.shares) == 3
-    assert load_processes() == []
+    assert load_processes(workers) == []

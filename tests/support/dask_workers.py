@@ -67,7 +67,7 @@ class Workers:
                         *("--host", "127.0.0.1", "--nthreads", str(threads), "--nanny" if nanny else "--no-nanny"),
                     ],
                     stderr=self.log.open("ab"),
-                    env={**os.environ, **environment},
+                    env={**os.environ, "TMPDIR": str(self.log.parent), **environment},
                 )
             )
             client.wait_for_workers(before + 1, timeout=START_S)
@@ -140,22 +140,22 @@ def left_behind(workers: Workers) -> tuple[list[str], list[str], int]:
     return seen
 
 
-def load_processes() -> list[psutil.Process]:
+def load_processes(workers: Workers) -> list[psutil.Process]:
     """Processes on the machines of a Dask cluster, which are all here, that have mapped the counters of a share."""
-    return [process for process in psutil.process_iter() if _maps_counters(process)]
+    return [process for process in psutil.process_iter() if _maps_counters(process, workers.log.parent)]
 
 
-def _maps_counters(process: psutil.Process) -> bool:
+def _maps_counters(process: psutil.Process, folder: Path) -> bool:
     try:
         mapped = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:  # it has ended
         return False
-    return re.search(r"/kafkaperf-counters-[^/]*/counters", mapped) is not None
+    return re.search(rf"{re.escape(str(folder))}/kafkaperf-counters-[^/]*/counters", mapped) is not None
 
 
-def wait_for_load_processes(*, some: bool) -> None:
+def wait_for_load_processes(workers: Workers, *, some: bool) -> None:
     """Until there are some, or none."""
     deadline = time.monotonic() + START_S
-    while bool(load_processes()) != some:
-        assert time.monotonic() < deadline, load_processes()
+    while bool(load_processes(workers)) != some:
+        assert time.monotonic() < deadline, load_processes(workers)
         time.sleep(0.1)

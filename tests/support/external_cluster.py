@@ -14,6 +14,7 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.access_properties import properties_of
+from tests.support.orphans import becomes
 from tests.support.rounds import run_scenario
 from tests.support.strangers import groups, topics
 
@@ -69,8 +70,8 @@ def load_and_restart(foreign: Foreign) -> None:
                 "errors": 0,
                 "reordered": 0,
             }
-            assert topics(foreign.owned) == set()
-            assert groups(foreign.owned) == set()
+            assert becomes(lambda: topics(foreign.owned) == set())  # brokers hear of a removal later
+            assert becomes(lambda: groups(foreign.owned) == set())
             if restart:
                 foreign.owned.stop_broker(1)
                 foreign.owned.start_broker(1)

@@ -96,10 +96,10 @@ class Project:
         """Write the project's only test file."""
         return self.write("test_perf.py", f"import pytest\n\n{body}\n")
 
-    def run(self, *arguments: str, reports: bool = True, **environment: str) -> Run:
+    def run(self, *arguments: str, reports: bool = True, timeout_s: float = RUN_TIMEOUT_S, **environment: str) -> Run:
         """Run pytest to its end."""
         with self.running(*arguments, reports=reports, **environment) as process:
-            out, _ = process.communicate(timeout=RUN_TIMEOUT_S)
+            out, _ = process.communicate(timeout=timeout_s)
         return Run(process.returncode, out, self.folder)
 
     def run_steadily(self, *arguments: str, **environment: Any) -> Run:
@@ -133,6 +133,11 @@ class Project:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
                 note_report(self.folder / "report.json")
+
+
+def measured_again(test: dict[str, Any]) -> bool:
+    """Return True if this machine had spoilt the first session of a test, by its part of the JSON report."""
+    return any("the first session was measured again" in note for note in test["notes"])
 
 
 def inherited() -> dict[str, str]:

@@ -59,9 +59,14 @@ def _note(problems: Iterable[tuple[str, str]]) -> None:
 
 
 def _problems(value: Any) -> Iterator[tuple[str, str]]:
-    """Give the kind and the text of each problem of the tests, sessions and rounds of a report."""
+    """Give the kind and the text of each problem of the tests, sessions and rounds of a report.
+
+    Of a first session that was measured again only a note is left.
+    """
     if isinstance(value, dict):
         yield from zip(value.get("problem_kinds", ()), value.get("problems", ()), strict=False)
+        spoilt = [note for note in value.get("notes", ()) if "was measured again: " in note]
+        yield from ((ProblemKind.GENERATOR_TOO_SLOW, note) for note in spoilt if "generator too slow: " in note)
         value = list(value.values())
     if isinstance(value, list):
         for each in value:

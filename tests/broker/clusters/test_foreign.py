@@ -24,7 +24,7 @@ from tests.support.external_cluster import HEAP, SECURED, Foreign, foreign_clust
 from tests.support.field_certificates import lax_certificates, verify_strictly
 
 PROTOCOLS = {None: "PLAINTEXT", SECURED: "SASL_SSL"}
-TOLD_WITHIN_S = 8
+TOLD_WITHIN_S = 12
 """A cluster that does not answer is given up after 15 s."""
 
 

@@ -327,7 +327,7 @@ def test_a_lost_race_for_a_port_is_run_again_on_another(monkeypatch: pytest.Monk
 def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong advertised listeners answer the first request, and nothing after it."""
     properties = broker_properties
-    monkeypatch.setattr(fleet, "_READY_TIMEOUT_S", 15)
+    monkeypatch.setattr(fleet, "_READY_TIMEOUT_S", 25)
 
     def wrong(*args: Any, **given: Any) -> dict[str, str]:
         right = properties(*args, **given)
@@ -339,7 +339,7 @@ def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.
         pass
 
     assert (
-        " is not ready after 15 s: broker 1 advertises 127.0.0.1:9, which cannot be reached from here; "
+        " is not ready after 25 s: broker 1 advertises 127.0.0.1:9, which cannot be reached from here; "
         "its advertised.listeners must name an address that clients can reach"
     ) in str(raised.value)
 

@@ -45,7 +45,7 @@ def test_consumers_catch_up_with_a_backlog_under_load(broker: Cluster, load: Loa
     assert ran.report.audit is None
     assert 0 < ran.metrics["catchup"] < 3
     assert ran.metrics["lag.max"] <= BACKLOG + 6600
-    assert ran.metrics["produce.throughput"] == pytest.approx(2000, rel=0.05)
+    assert ran.metrics["produce.throughput"] == pytest.approx(2000, rel=0.2)
     assert ran.round.series["consume"]["first_s"] >= -1
 
 

@@ -135,7 +135,7 @@ def test_a_round_from_three_workers_is_a_round(broker: Cluster, three: Workers) 
         ]
     assert list(dict.fromkeys(seen))[:3] == ["connecting", "warm-up", "measuring"]
     assert left_behind(three) == ([], [], 0)
-    assert load_processes() == []
+    assert load_processes(three) == []
 
 
 @elsewhere
@@ -218,9 +218,9 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
         command = [sys.executable, "-c", script, broker.bootstrap_servers, workers.address]
         own = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed controller leaves its counters there
         with subprocess.Popen(command, env=own) as controller:
-            wait_for_load_processes(some=True)
+            wait_for_load_processes(workers, some=True)
             controller.kill()
-        wait_for_load_processes(some=False)
+        wait_for_load_processes(workers, some=False)
         assert left_behind(workers) == ([], [], 0)
     for name in topics(broker):  # a killed controller leaves its topic, too, until a later run sweeps it
         if name.startswith(PREFIX):
@@ -236,5 +236,5 @@ def test_a_scheduler_that_is_killed_makes_the_round_invalid(broker: Cluster, tmp
         (only,) = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=kill)
         assert kill.done_s is not None
         assert time.monotonic() - kill.done_s < 40
-        wait_for_load_processes(some=False)
+        wait_for_load_processes(workers, some=False)
     assert any("the Dask scheduler" in problem.text for problem in only.problems)

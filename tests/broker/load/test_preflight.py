@@ -41,6 +41,6 @@ def test_looking_is_cheap(broker: Cluster) -> None:
     """It stands before every test: a cluster without logins is not asked what it would refuse."""
     make_topic(broker, "glance")
     preflight = Preflight(broker.bootstrap_servers, broker.access)
-    with within(6):
+    with within(9):
         preflight.check(Scenario.of({"topic": "glance", "consumers": 1}), "glance", "kafkaperf-x-1-0", guarded=False)
     drop_topic(broker, "glance")

@@ -194,4 +194,4 @@ def test_the_cost_of_the_brokers_is_their_cpu_time_by_record(broker: Cluster, lo
     cost_s = ran.metrics["broker.cost"] * sum(part.acknowledged for part in ran.produced) / 1e6
     assert cost_s < ended_s - began_s
     # Where nothing is left to wait for, draining is over before it is shown.
-    assert cost_s == pytest.approx(edges.get("draining", ended_s) - edges["measuring"], rel=0.1)
+    assert cost_s == pytest.approx(edges.get("draining", ended_s) - edges["measuring"], rel=0.25)

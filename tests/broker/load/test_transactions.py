@@ -177,7 +177,7 @@ def test_transactions_of_a_load_that_was_broken_off_are_aborted(
     """The topic is a user's: its readers of committed records would wait for a minute."""
     with contextlib.suppress(KeyboardInterrupt):
         load(broker, on_progress=Once(end), **ENDLESS)
-    with within(10):
+    with within(20):
         read_new_committed(broker, ledger)
 
 

@@ -80,7 +80,7 @@ def test_an_application_that_keeps_up_commits_within_its_interval(broker: Cluste
     assert ran.metrics["app.delay.p50"] == pytest.approx(DELAY_S + 0.25 + POLL_S / 2, abs=0.25)
     assert ran.metrics["app.lag.slope"] == pytest.approx(0, abs=2)
     assert ran.metrics["app.throughput"] == pytest.approx(25, rel=0.15)
-    assert ran.metrics["app.drain"] <= DELAY_S + 0.5 + 2 * POLL_S
+    assert ran.metrics["app.drain"] <= DELAY_S + 0.5 + 5 * POLL_S
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_drain_ends_with_the_last_record(broker: Cluster, load: Load, topic:
     with running_sink(broker.bootstrap_servers, topic, GROUP, delay_ms=1, commit_ms=200):
         ran = load(broker, **WATCHED | {"rate": 100, "duration": "2 s"} | fields)
     assert ran.faults == []
-    assert ran.metrics["app.drain"] < 1
+    assert ran.metrics["app.drain"] < 5  # where the limit ends it, a minute
     assert [text for text in ran.round.warnings if "had not committed" in text] == []
     assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (0, 0)
 

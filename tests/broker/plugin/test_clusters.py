@@ -171,7 +171,7 @@ def test_equal_specs_share_a_cluster_until_a_test_disturbs_it(project: Project) 
     assert "broker 1 paused" in told
     assert "broker 1 resumed" in told
     assert re.search(r"\n  at \d\.\d s: broker 1 paused\n", run.out), run.out
-    assert paused["metrics"]["produce.latency.max"]["median"] > 0.3
+    assert paused["metrics"]["produce.latency.max"]["median"] > 0.1
 
 
 def test_an_application_brings_its_own_cluster_as_a_text_a_cluster_or_an_object(
@@ -181,7 +181,7 @@ def test_an_application_brings_its_own_cluster_as_a_text_a_cluster_or_an_object(
     check_own(project, ["text", "cluster", "object"], dict.fromkeys(("PASSWORD", "AUTHORITY"), ""), broker)
 
 
-def check_own(project: Project, params: list[str], environment: dict[str, str], broker: Cluster | None) -> None:
+def check_own(project: Project, params: list[str], environment: dict[str, Any], broker: Cluster | None) -> None:
     """Run a test once for each way to give a cluster: load, limits, baselines and the report."""
     if broker is not None:
         environment = {**environment, "SERVERS": broker.bootstrap_servers}
@@ -233,7 +233,8 @@ def test_one(kafka_perf, kafka_cluster):
         watching.join()
     assert not [name for name in found if name.startswith("kafkaperf-")]
     # Those of the round, and of the short load before it that shows how many workers are needed.
-    assert len([name for name in found if name.startswith("team.perf-")]) == (4 if (os.cpu_count() or 1) > 1 else 2)
+    # More if the machine spoilt the session, which is then measured again.
+    assert len([name for name in found if name.startswith("team.perf-")]) >= (4 if (os.cpu_count() or 1) > 1 else 2)
 """
 
 

@@ -51,14 +51,14 @@ def measured(sunk: Project, on_broker: str, **given: Any) -> tuple[dict[str, flo
 
 
 def near(expected_s: float) -> Any:
-    """Within one commit interval, as far as readings show it, and 2 %."""
-    return pytest.approx(expected_s, abs=COMMIT_S + POLL_S + 0.02 * expected_s)
+    """Within one commit interval, as far as two readings show it, and 5 %."""
+    return pytest.approx(expected_s, abs=COMMIT_S + 2 * POLL_S + 0.05 * expected_s)
 
 
 def test_missed_load_is_caught_up_with_by_arithmetic(sunk: Project, on_broker: str) -> None:
     """It does 300 records/s; while it was down, 100 records/s came in."""
     actions = 'kafka_perf.at("2 s", service.stop)\n    kafka_perf.at("6 s", service.start)'
-    metrics, times = measured(sunk, on_broker, delay_ms=10 / 3, duration_s=13, actions=actions)
+    metrics, times = measured(sunk, on_broker, delay_ms=10 / 3, duration_s=18, actions=actions)
     expected_s = (times["ready"] - times["stopped"]) * 300 / (300 - RATE)
     assert metrics["app.recovery"] == near(expected_s)
     assert metrics["app.start"] == pytest.approx(times["ready"] - times["started"], abs=COMMIT_S + 2 * POLL_S)
@@ -90,7 +90,7 @@ def test_a_backlog_is_caught_up_with_by_arithmetic(sunk: Project, on_broker: str
 
 MOVED = """
 @pytest.mark.kafka_scenario(
-    topic="moved-in", output_topic="moved-out", group="mover", backlog="10k records", rate="500 records/s",
+    topic="moved-in", output_topic="moved-out", group="mover", backlog="3k records", rate="500 records/s",
     duration="8 s", warmup="200 ms", rounds=2, consumers=1,
 )
 @pytest.mark.kafka_threshold("lost == 0", "duplicated == 0", "errors == 0", "app.recovery <= 1 min")
@@ -110,5 +110,5 @@ def test_each_round_has_a_backlog_that_is_none_of_its_records(project: Project, 
     assert len(test["rounds"]) == 2
     for one in test["rounds"]:
         assert [event["text"].split()[-1] for event in one["events"]] == ["started", "ready"]
-        assert one["metrics"]["app.lag.max"] >= 10_000
+        assert one["metrics"]["app.lag.max"] >= 3_000
         assert sum(share["received"] for share in one["workers"]) == 4000

@@ -48,7 +48,7 @@ def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> 
     project.test(guard({}) + AFTER)
     project.run_steadily("--kafka-update-baselines")
     faster(project, FACTOR)
-    same = project.run_steadily()
+    same = project.run_steadily(timeout_s=350)
     assert (same.status, same.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), same.out
     assert "against the stored baseline on both sides today; Kafka is unchanged" in " ".join(same.out.split()), same.out
     assert "this test ran again beside the baseline's brokers, started anew (Kafka 4." in same.out
@@ -58,7 +58,7 @@ def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> 
 
     faster(project, 1 / FACTOR)
     project.test(guard(FLUSHES))
-    slower = project.run_steadily()
+    slower = project.run_steadily(timeout_s=350)
     assert (slower.status, slower.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slower.out
     assert "confirmed side by side, " in slower.out
     assert "config.log.flush.interval.messages not set → 1" in slower.out

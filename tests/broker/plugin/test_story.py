@@ -22,6 +22,7 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from tests.support.orphans import becomes, ended
 from tests.support.project import PLAIN, RUN_TIMEOUT_S, Project, inherited
+from tests.support.repeats import note_report
 
 GUARD = """
 @pytest.mark.kafka_scenario(rate="10k records/s", duration="600 ms", warmup="300 ms", partitions=2)
@@ -344,7 +345,7 @@ def test_a_terminal_shows_progress_and_keeps_no_trace_of_it(project: Project, br
     project.test(PACED.format(limits="'errors == 0'").replace('duration="500 ms"', 'duration="2 s"'))
     controller, terminal = pty.openpty()
     command = [sys.executable, "-m", "pytest", *PLAIN]
-    command += [f"--kafka-cluster={broker.bootstrap_servers}"]
+    command += [f"--kafka-cluster={broker.bootstrap_servers}", "--kafka-report=json:report.json"]
     with subprocess.Popen(
         command, cwd=project.folder, env=inherited(), stdin=terminal, stdout=terminal, stderr=terminal
     ) as process:
@@ -352,6 +353,7 @@ def test_a_terminal_shows_progress_and_keeps_no_trace_of_it(project: Project, br
         shown = b"".join(iter(lambda: _read(controller), b"")).decode()
         process.wait(RUN_TIMEOUT_S)
     os.close(controller)
+    note_report(project.folder / "report.json")
     assert process.returncode == pytest.ExitCode.OK, shown
     assert re.search(r"\r\x1b\[Ktest_paced  round 1/1  measuring \d\.\d s / 2 s  [\w ]*?[\d.]+k? records/s", shown)
     assert re.search(r"measuring 1\.\d s / 2 s [^\r]*  p99 [\d.]+ [mµ]?s", shown)

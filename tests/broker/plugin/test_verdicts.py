@@ -101,7 +101,7 @@ def test_a_gain_is_confirmed_before_it_is_the_baseline(
 
 
 FLUSHED = """
-@pytest.mark.kafka_scenario(duration="300 ms", warmup="100 ms", partitions=1, acks=1)
+@pytest.mark.kafka_scenario(duration="1 s", warmup="100 ms", partitions=1, acks=1)
 @pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0")
 def test_flushed(kafka_perf):
     kafka_perf()
@@ -182,8 +182,8 @@ def test_a_budget_cuts_rounds_and_leaves_out_what_does_not_fit(project: Project,
     project.run_steadily(on_broker, "--kafka-update-baselines", "--kafka-rounds=5")
     run = project.run(on_broker, "--kafka-time-budget=30 s", "--kafka-duration=1 s")
     first, second = run.report["tests"]
-    assert 4 <= len(first["rounds"]) < 30, run.out
-    assert 4 <= len(second["rounds"]) < 30, run.out
+    assert 3 <= len(first["rounds"]) < 30, run.out
+    assert 3 <= len(second["rounds"]) < 30, run.out
     assert f"  the time budget allowed {len(first['rounds'])} of 30 rounds" in run.out
     seconds = float(re.findall(r"in ([0-9.]+)s", run.out)[-1])
     assert seconds < 40  # the budget, and what pytest itself takes

@@ -11,7 +11,7 @@ from tests.support.project import Project
 
 TEST = """
 @pytest.mark.kafka_scenario(
-    rate="500 records/s", duration="1 s", warmup="300 ms", rounds=1, producers=2, consumers=1, record_size=100
+    rate="200 records/s", duration="1 s", warmup="300 ms", rounds=1, producers=2, consumers=1, record_size=100
 )
 @pytest.mark.kafka_threshold("errors == 0", "e2e.latency.p99 <= 20 s")
 def test_orders(kafka_perf):

@@ -29,6 +29,12 @@ def test_slow_report():
     note_report(pathlib.Path("report.json"))
     fails_until(2, "report")
 
+def test_slow_first_session():
+    note = f"the first session was measured again: {TOO_SLOW.text}"
+    pathlib.Path("report.json").write_text(json.dumps({"tests": [{"notes": [note]}]}))
+    note_report(pathlib.Path("report.json"))
+    fails_until(2, "first")
+
 def test_too_often():
     note_rounds([Round(metrics={}, problems=(TOO_SLOW,))])
     fails_until(4, "often")
@@ -49,7 +55,7 @@ def test_a_failure_counts_unless_the_generator_was_too_slow(pytester: pytest.Pyt
     """A blind repeat would hide a fault that shows now and then."""
     pytester.makepyfile(TESTS)
     run = pytester.runpytest_subprocess("-p", "tests.support.repeats", *PLAIN, "-v")
-    run.assert_outcomes(passed=3, failed=3)
+    run.assert_outcomes(passed=4, failed=3)
     again = [line.split("::")[1].split()[0] for line in run.outlines if "RERUN" in line and "::" in line]
-    assert again == ["test_slow_round"] * 2 + ["test_slow_report"] + ["test_too_often"] * 2
+    assert again == ["test_slow_round"] * 2 + ["test_slow_report", "test_slow_first_session"] + ["test_too_often"] * 2
     run.stdout.fnmatch_lines(["*GeneratorTooSlowError: generator too slow: 10 of 500*"])
