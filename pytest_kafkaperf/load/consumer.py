@@ -88,6 +88,7 @@ class Consumer:
 
         """
         self._series = series
+        generation = self._client._coordinator.generation  # noqa: SLF001 - a number that each rebalance changes
         try:
             if self._existing or self._catches_up:
                 await self._hold(start_ns if self._catches_up else None)
@@ -102,6 +103,7 @@ class Consumer:
                 await self._drain(start_ns, drain_s)
         except KafkaError as error:
             raise LoadError(f"a consumer cannot read any more: {error!r}") from None
+        self.report.reassigned = self._client._coordinator.generation != generation  # noqa: SLF001 - as above
         return self.report
 
     async def _hold(self, until_ns: int | None = None) -> None:

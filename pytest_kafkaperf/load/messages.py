@@ -89,6 +89,8 @@ class Consumed:
     """Records in an application's output that had come before."""
     unmatched: int = 0
     """Records in an application's output that match no record of the round, including those of other programs."""
+    reassigned: bool = False
+    """True if its group rebalanced while it read; then it begins at the end of the log, and may pass over records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ REPLICATION_TIMEOUT_S = 10
 _MOST_REPLICATION_S = 600
 """The same for followers that make progress."""
 _REPLICATION_TICK_S = 0.1
+_REASSIGNED = "the plugin's consumers had to rejoin their group under load, and may have skipped or repeated records"
 
 
 def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]) -> LoadReport:
@@ -98,6 +99,8 @@ def _compare_output(report: LoadReport) -> LoadReport:
     if report.unknown() > MAX_NAMED:
         return dataclasses.replace(report, audit=_too_many_unknown(report))
     found = outcome(report.consumed, _unknown(report), sum(part.acknowledged for part in report.produced))
+    if (found.lost or found.duplicated) and any(part.reassigned for part in report.consumed):
+        return dataclasses.replace(report, audit=_REASSIGNED)
     return dataclasses.replace(report, audit=found)
 
 

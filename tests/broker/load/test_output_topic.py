@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support import relay as application
-from tests.support.rounds import run_scenario
+from tests.support.rounds import Once, run_scenario
 from tests.support.runs_at_once import run_at_once
-from tests.support.strangers import drop_topic, make_topic
+from tests.support.strangers import drop_topic, groups, make_topic, on_a_loop
 from tests.support.topic_log import read_log
 
 if TYPE_CHECKING:
@@ -127,6 +129,28 @@ def test_a_record_that_does_not_come_out_is_lost(broker: Cluster, load: Load, re
     assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (1, 0)
     assert [text for text in ran.round.warnings if "did not come out" in text] == [
         "1 record did not come out of 'relay-out' in time (counted as lost); end-to-end latency is that of the others"
+    ]
+
+
+def test_a_rebalance_of_the_consumers_hides_what_the_application_lost(
+    broker: Cluster, load: Load, relay: Start
+) -> None:
+    """After it they read from the end of the log on, and what came out meanwhile is not the application's loss."""
+
+    async def take_a_part() -> None:
+        (group,) = (name for name in groups(broker) if name.startswith(PREFIX))
+        async with AIOKafkaConsumer(OUT, bootstrap_servers=broker.bootstrap_servers, group_id=group) as member:
+            for _ in range(20):
+                await member.getone()
+
+    relay()
+    interrupt = Once(lambda: on_a_loop(take_a_part()))
+    ran = load(broker, **THROUGH | {"duration": "6 s"}, on_progress=interrupt)
+    assert interrupt.done_s is not None
+    assert "lost" not in ran.metrics
+    assert [text for text in ran.round.warnings if "rejoin their group" in text] == [
+        "the plugin's consumers had to rejoin their group under load, and may have skipped or repeated records: "
+        "lost, duplicated and reordered records are unknown"
     ]
 
 
