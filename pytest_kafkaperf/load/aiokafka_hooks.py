@@ -23,6 +23,8 @@ For robustness:
   only.
 - `MessageAccumulator.reenqueue` keeps the order of batches that failed together.
 
+Only read: `AIOKafkaConsumer._coordinator.generation`, a number that each rebalance of the consumer's group changes.
+
 `batch_encoder` and `batch_decoder` use `aiokafka.record` and `aiokafka.codec`; `clusters.client` uses
 `aiokafka.protocol`.
 """
