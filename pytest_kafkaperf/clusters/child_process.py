@@ -117,6 +117,7 @@ class ChildProcess:
         if process is None or process.returncode is not None:
             return
         deadline = time.monotonic() + self._stop_timeout_s
+        descendants = supervisor.family(process.pid)
         try:
             if not kill:
                 _signal(process.pid, signal.SIGTERM)
@@ -125,6 +126,7 @@ class ChildProcess:
                     time.sleep(_POLL_S)
         finally:  # also after Ctrl-C during the wait
             _signal(process.pid, signal.SIGKILL)
+            supervisor.kill(descendants)
             try:
                 process.wait(_KILL_TIMEOUT_S)
             except subprocess.TimeoutExpired:
@@ -168,7 +170,7 @@ class ChildProcess:
                 text = file.read().decode("utf-8", errors="replace")
         except FileNotFoundError:
             return ""
-        lines = [line for line in text.splitlines() if not _JVM_OPTIONS.match(line)]
+        lines = [line for line in text.splitlines() if not _JVM_OPTIONS.match(line) and not line.startswith("\tat ")]
         return self._redact("\n".join(lines[-TAIL_LINES:]))
 
     def signal(self, number: signal.Signals) -> None:

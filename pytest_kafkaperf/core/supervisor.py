@@ -50,7 +50,7 @@ def clear(*folders: Path) -> None:
 
     The lock file of a folder that cannot be removed stays, so that the next session tries again.
     """
-    _kill([process for process in all_processes("cmdline", "cwd") if _runs_from(folders, **process.info)])
+    kill([process for process in all_processes("cmdline", "cwd") if _runs_from(folders, **process.info)])
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
@@ -64,6 +64,13 @@ def all_processes(*facts: str) -> Iterator[psutil.Process]:
     return psutil.process_iter(facts)
 
 
+def family(pid: int) -> list[psutil.Process]:
+    """Return the descendants of a process, also those that lead groups of their own; none if it has ended."""
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).children(recursive=True)
+    return []
+
+
 def main() -> None:
     """Note processes and folders until the pipe closes, then kill and clear those that are left."""
     processes: set[psutil.Process] = set()
@@ -75,11 +82,12 @@ def main() -> None:
         else:
             with contextlib.suppress(psutil.Error):
                 processes.add(psutil.Process(target))
+    descendants = [each for one in processes for each in (family(one.pid) if one.is_running() else [])]
     for one in processes:  # a process id that another process has by now leads nothing of ours
         if one.is_running() or not psutil.pid_exists(one.pid):
             with contextlib.suppress(OSError):  # it led no group
                 os.killpg(one.pid, signal.SIGKILL)
-    _kill(processes)
+    kill([*processes, *descendants])
     clear(*folders)
 
 
@@ -125,7 +133,8 @@ def _runs_from(folders: Collection[Path], cmdline: list[str] | None, cwd: str | 
     return place.endswith(".properties") and any(place.startswith(f"{folder}{os.sep}") for folder in folders)
 
 
-def _kill(processes: Collection[psutil.Process]) -> None:
+def kill(processes: Collection[psutil.Process]) -> None:
+    """Kill processes, and wait until they have ended."""
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.kill()  # psutil compares the creation time, so that a reused process id is never killed

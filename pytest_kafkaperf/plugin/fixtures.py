@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import functools
+import inspect
 import math
 import threading
 import time
@@ -105,6 +106,10 @@ class KafkaPerf:
 
         The action runs in its own thread. If it raises an exception, the round is INVALID.
         """
+        with failing():
+            if self._called or not callable(action) or inspect.iscoroutinefunction(action):
+                given = f"kafka_perf.at({time!r}, {printable(repr(action))})"
+                raise UsageError(f"{given}: call it before the load, with a function that is not async")
         self._planned.append((time, functools.partial(action, *arguments, **named)))
 
     def record(

@@ -212,7 +212,8 @@ def _properties(text: str | None) -> dict[str, str]:
                 f"--kafka-reference-config={line}: NAME=VALUE is needed, such as num.io.threads=1; for several "
                 "properties, repeat the option"
             )
-        properties[name] = value
+        if properties.setdefault(name, value) != value:
+            raise UsageError(f"--kafka-reference-config: {name}={properties[name]} and {name}={value}; give it once")
     return properties
 
 

@@ -21,18 +21,10 @@ from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.plugin import PEER
+from pytest_kafkaperf.runner import peer_messages
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.checkout import installed_from, top_folder
-from pytest_kafkaperf.runner.peer_messages import (
-    INTERPRETER,
-    ORIGIN,
-    PROTOCOL,
-    SOCKET,
-    Channel,
-    cluster_to_json,
-    packages,
-    probes_to_json,
-)
+from pytest_kafkaperf.runner.peer_messages import Channel, packages, probes_to_json
 from pytest_kafkaperf.runner.settings import Settings
 
 _OPTIONS = ("cluster", "brokers", "low-noise", "jmx", "topic-prefix", "log-dirs")
@@ -74,9 +66,9 @@ class PeerSide:
     """Keeps the cluster, the fixtures and the applications of one test at a time alive for the other side."""
 
     def __init__(self) -> None:
-        self._channel = Channel(socket.socket(fileno=int(os.environ.pop(SOCKET))))
-        self._origins = [Path(each) for each in os.environ.pop(ORIGIN).split(os.pathsep)]
-        self._interpreter = os.environ.pop(INTERPRETER)
+        self._channel = Channel(socket.socket(fileno=int(os.environ.pop(peer_messages.SOCKET))))
+        self._origins = [Path(each) for each in os.environ.pop(peer_messages.ORIGIN).split(os.pathsep)]
+        self._interpreter = os.environ.pop(peer_messages.INTERPRETER)
         self._problems: dict[str, str] = {}
         """Errors of the collection, by nodeid of a folder, file or class."""
         self._texts: list[str] = []
@@ -104,7 +96,8 @@ class PeerSide:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the tests that the other side asks for, until it ends the connection."""
         items = {item.nodeid: item for item in session.items}
-        self._channel.send(protocol=PROTOCOL, packages=packages(), collected=[*items], problems=self._problems)
+        own = {"protocol": peer_messages.PROTOCOL, "packages": packages()}
+        self._channel.send(**own, collected=[*items], problems=self._problems)
         following = None
         while (message := self._channel.receive()) is not None:
             if message["do"] != "run":  # after the test has ended by itself
@@ -140,7 +133,7 @@ class PeerSide:
         number, self._running = self._running, 0
         self._channel.send(
             id=number,
-            cluster=cluster_to_json(provision.with_config(cluster)),
+            cluster=peer_messages.cluster_to_json(provision.with_config(cluster)),
             owned=cluster.fleet is not None,
             actions=[*map(str, actions)],
             state=side.state,

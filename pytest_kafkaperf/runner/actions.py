@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import math
 import threading
 import time
@@ -141,6 +142,9 @@ class ActionTimer(Observer):
     def _do(self, action: Action) -> None:
         try:
             value = action.do()
+            if inspect.iscoroutine(value):
+                value.close()
+                raise TypeError("the function is async, and nothing awaits it; give one that is not")  # noqa: TRY301
             if action.metric is not None:
                 self._values[action.metric] = _figure(value)
         except BaseException as error:  # noqa: BLE001 - the report shows all of the test's own code, also pytest.fail()

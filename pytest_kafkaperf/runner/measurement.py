@@ -18,7 +18,14 @@ from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, WorkerRe
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.timeseries import Curves, merged_series
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import blamed_on, busy_warning, limited_by_generator, load_problems, load_warnings
+from pytest_kafkaperf.runner.validity import (
+    blamed_on,
+    busy_warning,
+    limited_by_generator,
+    load_problems,
+    load_warnings,
+    silence_s,
+)
 from pytest_kafkaperf.runner.watched_groups import caught_up, commit_interval_s, not_caught_up, watched
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -74,7 +81,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in all_events),
         limited_by_generator=limited_by_generator(report, scenario),
         shares=tuple(map(_share, report.workers)),
-        at_least=tuple(dict.fromkeys(groups.at_least)),
+        at_least=tuple(dict.fromkeys([*groups.at_least, *_unknown_latencies(report, integrity.get("lost", 0.0))])),
         commit_interval_s=groups.commit_interval_s,
         e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
         window_s=None if report.start_ns is None else (start_ns / NS_PER_S, end_ns / NS_PER_S),
@@ -146,6 +153,15 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
         },
         f"{family}.max": histogram.max_s,
     }
+
+
+def _unknown_latencies(report: LoadReport, lost: float) -> list[str]:
+    """Return the end-to-end latencies that are lower bounds: an application stopped, and the slowest are missing."""
+    acknowledged = sum(part.acknowledged for part in report.produced)
+    if not silence_s(report, lost):
+        return []
+    over = [part for part, quantile in QUANTILES.items() if lost / acknowledged > 1 - quantile]
+    return [f"e2e.latency.{part}" for part in ("mean", *over, "max")]
 
 
 def _integrity(report: LoadReport) -> dict[str, float]:

@@ -40,18 +40,9 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core import errors, supervisor
 from pytest_kafkaperf.core.environment import SHORT_HASH, current_commit
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
+from pytest_kafkaperf.runner import peer_messages
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.checkout import Checkout, checked_out, top_folder, without_origin, worktrees
-from pytest_kafkaperf.runner.peer_messages import (
-    INTERPRETER,
-    ORIGIN,
-    PROTOCOL,
-    SOCKET,
-    Channel,
-    cluster_from_json,
-    packages,
-    probes_from_json,
-)
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.settings import Settings
 
@@ -76,7 +67,7 @@ class PeerFleet(Fleet):
 
     def probes(self) -> dict[str | int, Sequence[probes.Probe]]:
         """Return the probes of the brokers that run."""
-        return {broker: probes_from_json(found) for broker, found in self.described}
+        return {broker: peer_messages.probes_from_json(found) for broker, found in self.described}
 
     def check(self) -> None:
         """Raise `ClusterLostError` if a broker or an application of the peer, or the peer itself, has ended."""
@@ -98,7 +89,7 @@ class PeerApplication(Application):
 
     def probes(self) -> Sequence[probes.Probe]:
         """Return the probes of its process."""
-        return probes_from_json(self.described)
+        return peer_messages.probes_from_json(self.described)
 
     def check(self) -> None:
         """Raise an error if it has ended by itself."""
@@ -147,7 +138,7 @@ class Peer:
         supervisor.remove_later(self._folder)
         self._process = ChildProcess(self._name, self._folder / "output.log", stop_timeout_s=_END_TIMEOUT_S)
         ours, theirs = socket.socketpair()
-        self._channel = Channel(ours)
+        self._channel = peer_messages.Channel(ours)
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[dict[str, Any]]] = {}
         self._hello: Future[dict[str, Any]] = Future()
@@ -157,9 +148,9 @@ class Peer:
         self._is_same = checkout.commit is not None and checkout.commit == current_commit(root)
         environment = {
             **without_origin(os.environ, top_folder(root), top_folder(checkout.root)),
-            SOCKET: str(theirs.fileno()),
-            ORIGIN: os.pathsep.join(map(str, worktrees(root))),
-            INTERPRETER: sys.executable,
+            peer_messages.SOCKET: str(theirs.fileno()),
+            peer_messages.ORIGIN: os.pathsep.join(map(str, worktrees(root))),
+            peer_messages.INTERPRETER: sys.executable,
             "PATH": path_from(checkout.python),
             "KAFKAPERF_SIDE": "reference",
             "PYTEST_ADDOPTS": "",  # it may name reports, which are those of this side
@@ -186,10 +177,10 @@ class Peer:
 
         """
         said = self._result(self._hello, _HELLO_TIMEOUT_S, "did not start")
-        if said["protocol"] != PROTOCOL:
+        if said["protocol"] != peer_messages.PROTOCOL:
             raise UsageError(
                 f"{self._name} has pytest-kafkaperf {said['packages'].get('pytest-kafkaperf')}, which speaks another "
-                f"protocol ({said['protocol']}, here {PROTOCOL}); install the same version on both sides"
+                f"protocol ({said['protocol']}, here {peer_messages.PROTOCOL}); install the same version on both sides"
             )
         return said
 
@@ -258,7 +249,7 @@ class Peer:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _changes(self) -> tuple[str, ...]:
-        there, here = self.hello()["packages"], packages()
+        there, here = self.hello()["packages"], peer_messages.packages()
         changed = [
             f"package {name}: {there.get(name, 'not installed')} -> {here.get(name, 'not installed')}"
             for name in sorted({*there, *here} - {"pip"})  # it made the environment; no code imports it
@@ -267,7 +258,7 @@ class Peer:
         return (*self.checkout.subjects, *changed)
 
     def _note(self) -> str | None:
-        there, here = self.hello()["packages"].get("aiokafka"), packages()["aiokafka"]
+        there, here = self.hello()["packages"].get("aiokafka"), peer_messages.packages()["aiokafka"]
         if self._is_same and not self._changes():
             return "nothing differs: this side has the reference's commit and packages"
         if there in (None, here):
@@ -281,7 +272,7 @@ class Peer:
         if reply["actions"] != list(map(str, actions)):
             there, here = (", ".join(each) or "none" for each in (reply["actions"], map(str, actions)))
             raise UsageError(f"{self._name}: the test's actions there ({there}) are not those of this side ({here})")
-        cluster = cluster_from_json(reply["cluster"])
+        cluster = peer_messages.cluster_from_json(reply["cluster"])
         if set(cluster.bootstrap_servers.split(",")) & set(own.bootstrap_servers.split(",")):
             raise UsageError(
                 f"{self._name}: both sides use the cluster at {own.bootstrap_servers}, so neither could be measured "

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import NotMeasuredError
-from pytest_kafkaperf.core.metrics import CATALOGUE, Metric, metric
+from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, Metric, metric
 from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -251,11 +251,15 @@ class Result:
         return (*at_least(self.sessions), *by_generator, *sorted(filter(None, unended)))
 
     def values(self) -> dict[str, list[float]]:
-        """Return the values of each metric, one for each round that has it, in the order of the catalogue."""
+        """Return the values of each metric, one for each round that has it, in the order of the catalogue.
+
+        A quantile that needs many records is left out unless all rounds have it: slow ones have fewer records.
+        """
         return {
             name: values
             for name in CATALOGUE
             if (values := [one.metrics[name] for one in self.rounds if name in one.metrics])
+            and (len(values) == len(self.rounds) or name.rpartition("latency.")[2] not in FEWEST_RECORDS)
         }
 
 

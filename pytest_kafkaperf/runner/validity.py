@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.core.units import Unit, counted, format_quantity
+from pytest_kafkaperf.core.units import NS_PER_S, Unit, counted, format_quantity
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.records import HEADER, name_of
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, TAG_BYTES, Scenario
@@ -31,6 +31,12 @@ _SATURATED_RATIO = 0.95
 
 _WORKING_RATIO = 0.5
 """Below this share of busy time, a worker's CPU time says too little about the cost of a record."""
+
+_CHANCE = 1e-6
+"""Probability of records without output in a row, below which an application has stopped, rather than dropped them."""
+
+_ON_ITS_WAY_NS = NS_PER_S // 10
+"""Time in which nothing comes out because the last records were dropped and others were acknowledged late."""
 
 _OTHER_PROGRAMS_RATIO = 0.15
 """Share of all cores that other programs may use before a round gets a warning; a quiet machine stays below."""
@@ -58,11 +64,25 @@ def load_warnings(report: LoadReport, scenario: Scenario, integrity: Mapping[str
     """Return warnings about the load and the log; `integrity` as for `load_problems`."""
     warnings = [f"aiokafka: {note}" for worker in report.workers for note in worker.notes]
     if scenario.output_topic is not None and any(part.received for part in report.consumed):
-        warnings += _application_warnings(integrity, scenario.output_topic)
+        warnings += _application_warnings(report, integrity, scenario.output_topic)
     busiest = max((one.busy_ratio for one in report.workers if one.consumed and not one.produced), default=0.0)
     if scenario.rate is not None and busiest > _SATURATED_RATIO:
         warnings.append("the consumers may be the limit: a worker that reads had no idle time; use more consumers")
     return [*warnings, *_integrity_warnings(report), *_produce_warnings(report, scenario)]
+
+
+def silence_s(report: LoadReport, lost: float) -> float:
+    """Return the time from an application's last output to the end of the load, if it had stopped; 0 otherwise.
+
+    One that drops records on purpose goes on to the end: it does not drop so many in a row by chance.
+    """
+    acknowledged = sum(part.acknowledged for part in report.produced)
+    last_ns = max((part.last_ns or 0 for part in report.consumed), default=0)
+    end_ns = max((part.last_ack_ns or 0 for part in report.produced), default=0) - _ON_ITS_WAY_NS
+    if not 0 < lost < acknowledged or report.start_ns is None or not last_ns < end_ns:
+        return 0.0
+    in_a_row = acknowledged * (end_ns - last_ns) / (end_ns - report.start_ns)
+    return (end_ns - last_ns) / NS_PER_S if (lost / acknowledged) ** in_a_row < _CHANCE else 0.0
 
 
 def limited_by_generator(report: LoadReport, scenario: Scenario) -> bool:
@@ -188,7 +208,7 @@ def _no_output(report: LoadReport, scenario: Scenario) -> Problem:
     return Problem(ProblemKind.NO_OUTPUT, text)
 
 
-def _application_warnings(integrity: Mapping[str, float], output_topic: str) -> list[str]:
+def _application_warnings(report: LoadReport, integrity: Mapping[str, float], output_topic: str) -> list[str]:
     """Return warnings, not problems: an application may drop records on purpose. A threshold on `lost` decides."""
     warnings = []
     if lost := integrity.get("lost"):
@@ -196,6 +216,9 @@ def _application_warnings(integrity: Mapping[str, float], output_topic: str) -> 
             f"{counted(round(lost), 'record')} did not come out of {output_topic!r} in time "
             "(counted as lost); end-to-end latency is that of the others"
         )
+        if silent_s := silence_s(report, lost):
+            silence = format_quantity(silent_s, Unit.SECONDS)
+            warnings[-1] += f", a lower bound: nothing came out in the last {silence} of the load"
     if duplicated := integrity.get("duplicated"):
         warnings.append(f"{counted(round(duplicated), 'record')} came out of {output_topic!r} more than once")
     return warnings

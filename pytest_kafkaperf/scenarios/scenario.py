@@ -8,29 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, LOAD_METRICS
-from pytest_kafkaperf.scenarios import client_config
-from pytest_kafkaperf.scenarios.fields import (
-    DEFAULT_SIZE,
-    Acks,
-    Bytes,
-    Compression,
-    Config,
-    Correlation,
-    Count,
-    Flag,
-    Groups,
-    Headers,
-    Key,
-    MarkerFields,
-    Payload,
-    Ratio,
-    RecordRate,
-    Records,
-    RecordSize,
-    Seconds,
-    Topic,
-    shares_of,
-)
+from pytest_kafkaperf.scenarios import client_config, fields
+from pytest_kafkaperf.scenarios.fields import DEFAULT_SIZE, Count, MarkerFields, RecordRate, Seconds, shares_of
 from pytest_kafkaperf.scenarios.rate import peak_rate, timed_s
 from pytest_kafkaperf.scenarios.records import HEADER, Samples, Sizes, format_sizes, mean_size
 
@@ -54,41 +33,41 @@ _MAX_CLIENTS = 1000
 class Scenario(MarkerFields):
     """A workload, with quantities in base units: seconds, bytes, records."""
 
-    records: Annotated[Records, Field(ge=1, le=10**12)] | None = None
+    records: Annotated[fields.Records, Field(ge=1, le=10**12)] | None = None
     """Number of records in each round; excludes `duration`."""
     duration: Annotated[Seconds, Field(gt=0, le=86_400)] | None = None
     """Duration of each round's window. If neither `records` nor `duration` is given: 2 s, or as long as a rate needs
     for 50 records beyond each quantile that has a threshold, at most 5 s; for a shape, its duration, at least 5 s."""
-    record_size: RecordSize | None = None
+    record_size: fields.RecordSize | None = None
     """Size of a value, or a distribution of sizes (share of the records by size); default 100 B, with samples None."""
-    payload: Payload = "random"
+    payload: fields.Payload = "random"
     """Content of values: random bytes (incompressible), zeros, or samples from a file."""
     rate: RecordRate | None = None
     """Records/s over all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
-    backlog: Annotated[Records, Field(ge=0, le=10**12)] = 0
+    backlog: Annotated[fields.Records, Field(ge=0, le=10**12)] = 0
     """Number of records that the plugin writes before the load, at full speed and outside of its figures. Consumers of
     a new topic begin to read when the window opens, and applications of `kafka_app` are started then."""
-    key: Key | None = None
+    key: fields.Key | None = None
     """Distribution of record keys; None: no keys."""
-    headers: Headers = Field(default_factory=dict)
+    headers: fields.Headers = Field(default_factory=dict)
     """Headers of each record: names and texts (UTF-8)."""
     producers: Count = Field(default=1, ge=0, le=_MAX_CLIENTS)
     """Number of producers; 0: write nothing, and read all that an existing `topic` holds when the window opens."""
     client: Literal["batch", "record"] = "batch"
     """`batch`: producers pass whole batches to the client library; `record`: they call `send()` for each record."""
-    acks: Acks = "all"
+    acks: fields.Acks = "all"
     """Replicas that must have a record before the broker acknowledges it."""
-    batch_size: Annotated[Bytes, Field(ge=1, le=1 << 30)] = 16 * 1024
+    batch_size: Annotated[fields.Bytes, Field(ge=1, le=1 << 30)] = 16 * 1024
     """Maximum size of a batch; a larger record is sent in a batch of its own."""
     linger: Annotated[Seconds, Field(le=60)] = 0.005
     """Time that a batch waits for more records."""
-    compression: Compression = None
+    compression: fields.Compression = None
     """Compression codec of batches; None: no compression."""
-    idempotence: Flag = False
+    idempotence: fields.Flag = False
     """Idempotent producers: brokers discard the duplicates of retries (KIP-98); needs acks `all`."""
-    transaction_size: Annotated[Records, Field(ge=1, le=10**9)] | None = None
+    transaction_size: Annotated[fields.Records, Field(ge=1, le=10**9)] | None = None
     """Number of records in each transaction of a producer; implies idempotence. None: no transactions."""
-    abort_ratio: Annotated[Ratio, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
+    abort_ratio: Annotated[fields.Ratio, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     """Share of the transactions that producers abort."""
     producer_config: Mapping[str, Any] = Field(default_factory=dict)
     """Other parameters of aiokafka's producer, with the names of aiokafka or of Kafka."""
@@ -102,15 +81,15 @@ class Scenario(MarkerFields):
     """`read_committed` hides the records of open and aborted transactions from consumers."""
     consumer_config: Mapping[str, Any] = Field(default_factory=dict)
     """Other parameters of aiokafka's consumer, with the names of aiokafka or of Kafka."""
-    topic: Topic | None = None
+    topic: fields.Topic | None = None
     """Existing topic to write and read; the plugin never creates, changes or deletes it. None: a new topic."""
-    output_topic: Topic | None = None
+    output_topic: fields.Topic | None = None
     """Existing topic to which an application writes its results from `topic`; consumers read this topic, so that the
     end-to-end latency includes the application. None: consumers read the records of the producers."""
-    correlate: Correlation = None
+    correlate: fields.Correlation = None
     """Function that takes a record of `output_topic` and returns the first 16 bytes of the value of the input record.
     None: the application copies the header `kafkaperf-tag` to its output."""
-    group: Groups = ()
+    group: fields.Groups = ()
     """Consumer group of an application that reads `topic`, or a list of several, whose lag, delay and drain are
     measured from the offsets that it commits; with several, each metric is that of the slowest."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
@@ -118,7 +97,7 @@ class Scenario(MarkerFields):
     replication_factor: Annotated[Count, Field(ge=1, le=100)] | None = None
     """Number of replicas of each partition; None: the cluster's default. For an existing topic, the plugin asks the
     cluster before the load."""
-    topic_config: Config = Field(default_factory=dict)
+    topic_config: fields.Config = Field(default_factory=dict)
     """Topic properties, with Kafka's names."""
     warmup: Annotated[Seconds, Field(le=3600)] = 0.5
     """Duration of the warm-up with the same load before each round's window."""

@@ -101,8 +101,10 @@ def judge(
         for one in (result.check for result in found)
     )
     doubtful = [one.check for one in found if one.check.outcome.fails != (one.threshold.operator in _UPPER)]
-    bounded = [_bounded(check) for check in doubtful if check.metric in at_least]
-    problems = (*(problem for problem in problems if problem.metric not in over), *bounded)
+    bounded = [check for check in doubtful if check.metric in at_least]
+    fails = any(check.outcome.fails for check in checks if check not in bounded)  # whatever the true values are
+    doubts = [] if fails else map(_bounded, bounded)
+    problems = (*(problem for problem in problems if problem.metric not in over), *doubts)
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
     verdict = Verdict.MEASURED if verdict in UNGATED or not (checks or problems) else verdict
     # Sessions with a reference go on after a violated absolute threshold: more rounds may show that a median meets it.

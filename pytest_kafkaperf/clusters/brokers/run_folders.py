@@ -82,8 +82,8 @@ def _claim(folder: Path, lock: FileLock, guard: Path) -> None:
     try:
         with FileLock(guard, timeout=_SWEEP_TIMEOUT_S):
             _sweep(runs)
+            folder.mkdir()  # first: where nothing can be made, a lock looks as if others held it
             lock.acquire()
-            folder.mkdir()
     except Timeout:
         raise ClusterError(
             f"another session has been cleaning up {runs} for {_SWEEP_TIMEOUT_S} s; end it and try again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -33,7 +34,7 @@ PACED: dict[str, Any] = {"rate": 300, "duration": "2 s", "warmup": f"{WARM / 300
 IN, OUT = "relay-in", "relay-out"
 THROUGH: dict[str, Any] = {"topic": IN, "output_topic": OUT, **PACED}
 
-Start = Callable[..., None]
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def relay(broker: Cluster) -> Iterator[Start]:
 
 
 @contextmanager
-def _running(broker: Cluster, *arguments: str) -> Iterator[None]:
+def _running(broker: Cluster, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, str(application.__file__), "--source", IN, "--target", OUT]
     command += ["--bootstrap-servers", broker.bootstrap_servers, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -58,10 +59,11 @@ def _running(broker: Cluster, *arguments: str) -> Iterator[None]:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             timer.cancel()
-            yield
+            yield process
         finally:
             timer.cancel()
             process.terminate()
+            process.send_signal(signal.SIGCONT)  # a suspended one ends only after that
             process.wait(TIMEOUT_S)
 
 
@@ -130,6 +132,20 @@ def test_a_record_that_does_not_come_out_is_lost(broker: Cluster, load: Load, re
     assert [text for text in ran.round.warnings if "did not come out" in text] == [
         "1 record did not come out of 'relay-out' in time (counted as lost); end-to-end latency is that of the others"
     ]
+
+
+def test_of_an_application_that_hangs_only_a_bound_of_the_latency_is_known(
+    broker: Cluster, load: Load, relay: Start
+) -> None:
+    """Its slowest records have not come out, and those that have are quick."""
+    process = relay()
+    hang = Once(lambda: process.send_signal(signal.SIGSTOP), after_s=1.0)
+    ran = load(broker, **THROUGH, on_progress=hang)
+    assert ran.faults == []
+    assert 100 < ran.metrics["lost"] < 400
+    assert {"e2e.latency.mean", "e2e.latency.p99", "e2e.latency.max"} <= {*ran.round.at_least}
+    assert "e2e.latency.p50" not in ran.round.at_least or ran.metrics["lost"] > DUE / 2
+    assert any("a lower bound: nothing came out in the last " in text for text in ran.round.warnings)
 
 
 def test_a_rebalance_of_the_consumers_hides_what_the_application_lost(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pytest_kafkaperf.clusters.local import java
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.orphans import becomes, ended
 
 
 def test_a_disk_that_is_not_there_is_named() -> None:
@@ -18,6 +20,16 @@ def test_a_disk_that_is_not_there_is_named() -> None:
     with (
         pytest.raises(ClusterError, match="no such folder /mnt/nowhere; create it on the intended disk"),
         provision(ClusterSpec(log_dirs="/mnt/nowhere"), target="local"),
+    ):
+        pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_a_folder_in_which_nothing_can_be_made_is_named() -> None:
+    """Another session has nothing to do with it."""
+    with (
+        pytest.raises(ClusterError, match="cannot create a folder for the brokers' data in /proc: "),
+        provision(ClusterSpec(log_dirs="/proc"), target="local"),
     ):
         pass
 
@@ -74,3 +86,29 @@ def test_the_log_of_a_process_does_not_show_the_options_of_the_jvm(tmp_path: Pat
     lines = ["Picked up JAVA_TOOL_OPTIONS: -Dx=hunter2", "NOTE: Picked up JDK_JAVA_OPTIONS: -Dx=hunter2", "WARN: disk"]
     log.write_text("\n".join(lines))
     assert ChildProcess("broker 1", log, stop_timeout_s=1).log_tail() == "WARN: disk"
+
+
+def test_the_end_of_a_log_shows_causes_instead_of_stack_frames(tmp_path: Path) -> None:
+    """Of a full disk, forty lines of frames were left, and no word of the disk."""
+    log = tmp_path / "broker.log"
+    causes = ["ERROR Error while writing", "java.io.IOException: No space left on device"]
+    log.write_text("\n".join([*causes, *["\tat java.base/java.nio.Bits.copy(Bits.java:1)"] * 100, "Shutdown"]))
+    assert ChildProcess("broker 1", log, stop_timeout_s=1).log_tail() == "\n".join([*causes, "Shutdown"])
+
+
+FORKS = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_children_that_lead_groups_of_their_own_end_with_their_process(tmp_path: Path) -> None:
+    """Those of an application that calls `setsid` for each worker."""
+    process = ChildProcess("service", tmp_path / "log", stop_timeout_s=5)
+    process.launch([sys.executable, "-c", FORKS], folder=tmp_path)
+    assert becomes(lambda: process.log().endswith("\n"))
+    child = int(process.log())
+    process.stop()
+    assert ended(child)

@@ -123,6 +123,20 @@ def test_a_signal_to_all_does_not_reach_the_one_who_cleans_up(tmp_path: Path, by
         assert becomes(lambda: ended(supervisor.pid))
 
 
+def test_descendants_in_groups_of_their_own_go_too(tmp_path: Path) -> None:
+    """An application may start its workers so."""
+    leads = "import time, subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], "
+    leads += "start_new_session=True); time.sleep(60)"
+    more = f"application = subprocess.Popen([sys.executable, '-c', {leads!r}], start_new_session=True)\n"
+    more += "    from pytest_kafkaperf.core import supervisor; supervisor.kill_later(application.pid)"
+    with session(tmp_path, more) as (process, _):
+        application = child(process, "subprocess.Popen")
+        assert becomes(lambda: application.children() != [])
+        (worker,) = application.children()
+        process.kill()
+        assert becomes(lambda: ended(worker.pid) and ended(application.pid))
+
+
 def test_a_session_that_ends_in_order_leaves_no_process(tmp_path: Path) -> None:
     """Nothing watches on for a session that is over."""
     with session(tmp_path) as (process, _):

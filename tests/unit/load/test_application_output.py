@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import types
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ def received(folder: Path, polls: list[range], *, acknowledged: int, settled: in
     left = iter(polls)
 
     class Application:
+        _coordinator = types.SimpleNamespace(generation=1)
+
         async def getmany(self, **_: object) -> dict[TopicPartition, list[ReceivedBatch]]:
             await asyncio.sleep(0)  # a poll lets the timeouts of the loop end
             indexes = np.array(next(left, range(0)))

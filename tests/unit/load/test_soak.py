@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import types
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ MOST_BYTES = 30 << 20
 
 class Application:
     """A client whose polls return the next records that an application has put out, and one of them again."""
+
+    _coordinator = types.SimpleNamespace(generation=1)
 
     def __init__(self, stamps: list[Stamp], counters: SharedCounters) -> None:
         self._stamps = itertools.cycle(stamps)

@@ -1,4 +1,4 @@
-"""`kafka_perf.record(...)`: what a test may give it."""
+"""`kafka_perf.record(...)` and `kafka_perf.at(...)`: what a test may give them."""
 
 from __future__ import annotations
 
@@ -51,3 +51,22 @@ def test_a_metric_is_recorded_once(perf: KafkaPerf) -> None:
 def test_what_no_metric_can_have_fails_the_test(perf: KafkaPerf, name: str, fields: Any, text: str) -> None:
     """As any wrong argument does, before the load."""
     assert text in refused(lambda: perf.record(name, lambda: 1, **fields))
+
+
+async def _restart() -> None:
+    """As the test's own code may be."""
+
+
+@pytest.mark.parametrize(("action", "shown"), [(_restart, "<function _restart at "), (None, "None"), ("x", "'x'")])
+def test_an_action_that_would_not_be_done_fails_the_test(perf: KafkaPerf, action: Any, shown: str) -> None:
+    """A restart that did not happen is no restart that went well."""
+    text = refused(lambda: perf.at("1 s", action))
+    assert text.startswith(f"kafka_perf.at('1 s', {shown}")
+    assert text.endswith("): call it before the load, with a function that is not async")
+
+
+def test_an_action_after_the_load_fails_the_test(perf: KafkaPerf) -> None:
+    """Nothing would do it any more."""
+    perf.at("1 s", print)
+    perf._called = True  # noqa: SLF001 - a load needs brokers
+    assert "call it before the load" in refused(lambda: perf.at("1 s", print))

@@ -45,6 +45,19 @@ def test_what_an_action_raises_is_a_problem_of_the_round() -> None:
     assert acting.problems == [Problem(ProblemKind.ACTION_FAILED, "kafka_perf.at('0 s'): RuntimeError: no such broker")]
 
 
+def test_an_action_that_returns_a_coroutine_is_a_problem_of_the_round() -> None:
+    """Nothing would run it."""
+
+    async def restart() -> None:
+        raise AssertionError
+
+    with ActionTimer([Action(0.0, restart)]) as acting:
+        acting.follow(progress("measuring", 0.1))
+    assert [one.text for one in acting.problems] == [
+        "kafka_perf.at('0 s'): TypeError: the function is async, and nothing awaits it; give one that is not"
+    ]
+
+
 def test_an_action_that_was_not_done_is_a_problem_of_the_round() -> None:
     """The round ended early."""
     with ActionTimer([Action(60.0, print)]) as acting:

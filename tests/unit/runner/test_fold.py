@@ -342,6 +342,32 @@ def test_an_application_may_drop_records_but_not_all(acknowledged: int, received
     assert "reordered" not in done.metrics
 
 
+@pytest.mark.parametrize(
+    ("quiet_s", "lost", "bounds"),
+    [
+        (2, 200, ["mean", "p90", "p95", "p99", "p99.9", "p99.99", "max"]),
+        (2, 20, ["mean", "p99", "p99.9", "p99.99", "max"]),
+        (0, 200, []),
+        (0.1, 20, []),
+        (1, 999, []),
+        (2, 0, []),
+    ],
+    ids=["hangs", "hangs and catches up", "drops some", "drops the last ones", "lets few through", "is quick"],
+)
+def test_latencies_of_an_application_that_stopped_are_lower_bounds(
+    quiet_s: float, lost: int, bounds: list[str]
+) -> None:
+    """The slowest records are those that never came out; one that drops records on purpose goes on to the end."""
+    last_ns = START_NS + round((10 - quiet_s) * NS_PER_S)
+    found = Audit(lost=lost, duplicated=0, reordered=0)
+    parts = produced(), consumed(received=1000 - lost, last_ns=last_ns)
+    done = fold(report(*parts, audit=found, log_growth=None), Scenario.of(THROUGH))
+    assert done.problems == ()
+    assert done.at_least == tuple(f"e2e.latency.{part}" for part in bounds)
+    told = "a lower bound: nothing came out in the last 1.9 s of the load"
+    assert any(told in text for text in done.warnings) == bool(bounds)
+
+
 def _correlated(record: Any) -> bytes:
     return bytes(record.key)
 

@@ -676,6 +676,18 @@ def test_a_lower_bound_keeps_a_limit_and_breaks_none(figure: float, verdict: Ver
     assert judgement.problems == ((problem,) if verdict is Verdict.INVALID else ())
 
 
+def test_a_threshold_that_fails_for_sure_decides_beside_a_lower_bound() -> None:
+    """An application that hangs has lost records, however late they would have come."""
+    judgement = judge(
+        thresholds=[parse_threshold("e2e.latency.p99 <= 1 s"), parse_threshold("lost == 0")],
+        sessions=[Measured(rounds=[{"e2e.latency.p99": 0.1, "lost": 500.0}])],
+        confirm=False,
+        baseline=_NO_BASELINE,
+        at_least=["e2e.latency.p99"],
+    )
+    assert (judgement.verdict, judgement.problems) == (Verdict.VIOLATED, ())
+
+
 @pytest.mark.parametrize(("figure", "verdict"), [(70.0, Verdict.VIOLATED), (50.0, Verdict.INVALID)])
 def test_a_lower_bound_breaks_an_upper_limit_and_keeps_none(figure: float, verdict: Verdict) -> None:
     """A group that has not committed its last record within a minute may need an hour for it."""
