@@ -21,7 +21,19 @@ from pytest_kafkaperf.reports.writing import write_reports
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support import results
-from tests.support.results import CREATED, calibration, ending, endings, facts, result, rounds, session, sizes
+from tests.support.results import (
+    CREATED,
+    bare_result,
+    calibration,
+    ending,
+    endings,
+    facts,
+    result,
+    rounds,
+    session,
+    session_at,
+    sizes,
+)
 
 
 def report(results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:
@@ -190,3 +202,13 @@ def test_every_kind_of_report_has_a_writer(tmp_path: Path) -> None:
     perf = _session({kind: tmp_path / kind for kind in KINDS})
     assert write_reports(perf, {}, exit_status=0, errors=[]) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == KINDS
+
+
+def test_a_quantile_that_a_round_had_too_few_records_for_is_in_no_figure() -> None:
+    """Slow rounds have the fewest: without them, p99.99 was below p99.9."""
+    slow = {"produce.latency.p99.9": 0.07, "recovery": 1.0}
+    fast = {"produce.latency.p99.9": 0.02, "produce.latency.p99.99": 0.03}
+    assert [bare_result(session_at(12, *rounds)).values() for rounds in ((slow, fast), (fast, fast))] == [
+        {"produce.latency.p99.9": [0.07, 0.02], "recovery": [1.0]},
+        {"produce.latency.p99.9": [0.02, 0.02], "produce.latency.p99.99": [0.03, 0.03]},
+    ]
