@@ -61,7 +61,7 @@ def clear(*folders: Path) -> None:
 def all_processes(*facts: str) -> Iterator[psutil.Process]:
     """Return the machine's processes; psutil remembers earlier ones by their ids, which others may have by now."""
     psutil.process_iter.cache_clear()
-    return psutil.process_iter(facts)
+    return psutil.process_iter(facts or None)  # an empty sequence would stand for all facts, which takes long
 
 
 def family(pid: int) -> list[psutil.Process]:

@@ -81,7 +81,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in all_events),
         limited_by_generator=limited_by_generator(report, scenario),
         shares=tuple(map(_share, report.workers)),
-        at_least=tuple(dict.fromkeys([*groups.at_least, *_unknown_latencies(report, integrity.get("lost", 0.0))])),
+        at_least=(*dict.fromkeys(groups.at_least), *_unknown_latencies(report, scenario, integrity.get("lost", 0.0))),
         commit_interval_s=groups.commit_interval_s,
         e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
         window_s=None if report.start_ns is None else (start_ns / NS_PER_S, end_ns / NS_PER_S),
@@ -155,10 +155,10 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
     }
 
 
-def _unknown_latencies(report: LoadReport, lost: float) -> list[str]:
+def _unknown_latencies(report: LoadReport, scenario: Scenario, lost: float) -> list[str]:
     """Return the end-to-end latencies that are lower bounds: an application stopped, and the slowest are missing."""
     acknowledged = sum(part.acknowledged for part in report.produced)
-    if not silence_s(report, lost):
+    if scenario.output_topic is None or not silence_s(report, lost):
         return []
     over = [part for part, quantile in QUANTILES.items() if lost / acknowledged > 1 - quantile]
     return [f"e2e.latency.{part}" for part in ("mean", *over, "max")]
