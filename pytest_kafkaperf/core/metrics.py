@@ -54,6 +54,12 @@ FEWEST_RECORDS = {"p99.99": 10_000}
 """Number of records of a round below which a quantile is absent: it would be the largest value, `max`."""
 
 
+def bounded_latencies(family: str, missing_ratio: float) -> list[str]:
+    """Return the metrics of a latency that are lower bounds, because that share of the records has none yet."""
+    over = [part for part, quantile in QUANTILES.items() if missing_ratio > 1 - quantile]
+    return [f"{family}.{part}" for part in ("mean", *over, "max")]
+
+
 def _higher(name: str, unit: str, meaning: str, *, can_be_zero: bool = False) -> Metric:
     return Metric(name=name, unit=unit, better="higher", can_be_zero=can_be_zero, meaning=meaning)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.monitoring.partitions import events
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings
-from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES
+from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
 from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram, merged
@@ -48,7 +48,11 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     catch_up, behind = _catch_up(report)
     metrics |= catch_up
     problems = load_problems(report, scenario, integrity) or [*groups.problems, *behind]
-    warnings = [*load_warnings(report, scenario, integrity), *groups.warnings]
+    silent_s, bounds = silence_s(report, scenario, integrity), groups.at_least
+    if silent_s:  # the slowest records are those that have not come out
+        acknowledged = sum(part.acknowledged for part in produced)
+        bounds += tuple(bounded_latencies("e2e.latency", integrity["lost"] / acknowledged))
+    warnings = [*load_warnings(report, scenario, integrity, silent_s), *groups.warnings]
     series = _series(report, scenario)
     start_ns = report.start_ns or 0
     found = [] if report.start_ns is None else _events(report, start_ns)
@@ -81,7 +85,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in all_events),
         limited_by_generator=limited_by_generator(report, scenario),
         shares=tuple(map(_share, report.workers)),
-        at_least=(*dict.fromkeys(groups.at_least), *_unknown_latencies(report, scenario, integrity.get("lost", 0.0))),
+        at_least=tuple(dict.fromkeys(bounds)),
         commit_interval_s=groups.commit_interval_s,
         e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
         window_s=None if report.start_ns is None else (start_ns / NS_PER_S, end_ns / NS_PER_S),
@@ -153,15 +157,6 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
         },
         f"{family}.max": histogram.max_s,
     }
-
-
-def _unknown_latencies(report: LoadReport, scenario: Scenario, lost: float) -> list[str]:
-    """Return the end-to-end latencies that are lower bounds: an application stopped, and the slowest are missing."""
-    acknowledged = sum(part.acknowledged for part in report.produced)
-    if scenario.output_topic is None or not silence_s(report, lost):
-        return []
-    over = [part for part, quantile in QUANTILES.items() if lost / acknowledged > 1 - quantile]
-    return [f"e2e.latency.{part}" for part in ("mean", *over, "max")]
 
 
 def _integrity(report: LoadReport) -> dict[str, float]:

@@ -60,26 +60,26 @@ def load_problems(report: LoadReport, scenario: Scenario, integrity: Mapping[str
     return problems
 
 
-def load_warnings(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> list[str]:
-    """Return warnings about the load and the log; `integrity` as for `load_problems`."""
+def load_warnings(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float], silent_s: float) -> list[str]:
+    """Return warnings about the load and the log; `integrity` as for `load_problems`, and the time of `silence_s`."""
     warnings = [f"aiokafka: {note}" for worker in report.workers for note in worker.notes]
     if scenario.output_topic is not None and any(part.received for part in report.consumed):
-        warnings += _application_warnings(report, integrity, scenario.output_topic)
+        warnings += _application_warnings(integrity, scenario.output_topic, silent_s)
     busiest = max((one.busy_ratio for one in report.workers if one.consumed and not one.produced), default=0.0)
     if scenario.rate is not None and busiest > _SATURATED_RATIO:
         warnings.append("the consumers may be the limit: a worker that reads had no idle time; use more consumers")
     return [*warnings, *_integrity_warnings(report), *_produce_warnings(report, scenario)]
 
 
-def silence_s(report: LoadReport, lost: float) -> float:
+def silence_s(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> float:
     """Return the time from an application's last output to the end of the load, if it had stopped; 0 otherwise.
 
     One that drops records on purpose goes on to the end: it does not drop so many in a row by chance.
     """
-    acknowledged = sum(part.acknowledged for part in report.produced)
+    acknowledged, lost = sum(part.acknowledged for part in report.produced), integrity.get("lost", 0.0)
     last_ns = max((part.last_ns or 0 for part in report.consumed), default=0)
     end_ns = max((part.last_ack_ns or 0 for part in report.produced), default=0) - _ON_ITS_WAY_NS
-    if not 0 < lost < acknowledged or report.start_ns is None or not last_ns < end_ns:
+    if scenario.output_topic is None or report.start_ns is None or not 0 < lost < acknowledged or last_ns >= end_ns:
         return 0.0
     in_a_row = acknowledged * (end_ns - last_ns) / (end_ns - report.start_ns)
     return (end_ns - last_ns) / NS_PER_S if (lost / acknowledged) ** in_a_row < _CHANCE else 0.0
@@ -208,7 +208,7 @@ def _no_output(report: LoadReport, scenario: Scenario) -> Problem:
     return Problem(ProblemKind.NO_OUTPUT, text)
 
 
-def _application_warnings(report: LoadReport, integrity: Mapping[str, float], output_topic: str) -> list[str]:
+def _application_warnings(integrity: Mapping[str, float], output_topic: str, silent_s: float) -> list[str]:
     """Return warnings, not problems: an application may drop records on purpose. A threshold on `lost` decides."""
     warnings = []
     if lost := integrity.get("lost"):
@@ -216,7 +216,7 @@ def _application_warnings(report: LoadReport, integrity: Mapping[str, float], ou
             f"{counted(round(lost), 'record')} did not come out of {output_topic!r} in time "
             "(counted as lost); end-to-end latency is that of the others"
         )
-        if silent_s := silence_s(report, lost):
+        if silent_s:
             silence = format_quantity(silent_s, Unit.SECONDS)
             warnings[-1] += f", a lower bound: nothing came out in the last {silence} of the load"
     if duplicated := integrity.get("duplicated"):

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.clusters.monitoring.groups import INTERVAL_S, GroupOffsets, Int64s
-from pytest_kafkaperf.core.metrics import QUANTILES
+from pytest_kafkaperf.core.metrics import bounded_latencies
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram
@@ -62,8 +62,7 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
                 f"group {group!r} had not committed {late.sum()} of {late.size} records {waited} after the load: they "
                 "count with the time that they waited"
             )
-            over = [part for part, quantile in QUANTILES.items() if late.mean() > 1 - quantile]
-            found.at_least += ("app.drain", *(f"app.delay.{part}" for part in ("mean", *over, "max")))
+            found.at_least += ("app.drain", *bounded_latencies("app.delay", float(late.mean())))
         done = np.minimum(done, len(offsets.at_ns) - 1)
         delay = Histogram()
         delay.record(np.maximum(offsets.at_ns[done] - due_ns, 0))
