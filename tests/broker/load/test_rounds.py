@@ -183,15 +183,18 @@ def test_the_cost_of_the_brokers_is_their_cpu_time_by_record(broker: Cluster, lo
         times = process.cpu_times()
         return times.user + times.system
 
-    began_s = cpu_s()
-    edges: dict[str, float] = {}
+    def error() -> float:
+        edges: dict[str, float] = {}
 
-    def note(_: int, progress: Progress) -> None:
-        edges.setdefault(progress.phase, cpu_s())
+        def note(_: int, progress: Progress) -> None:
+            edges.setdefault(progress.phase, cpu_s())
 
-    ran = load(broker, duration="3 s", warmup="500 ms", producers=1, on_progress=note)
-    ended_s = cpu_s()
-    cost_s = ran.metrics["broker.cost"] * sum(part.acknowledged for part in ran.produced) / 1e6
-    assert cost_s < ended_s - began_s
-    # Where nothing is left to wait for, draining is over before it is shown.
-    assert cost_s == pytest.approx(edges.get("draining", ended_s) - edges["measuring"], rel=0.25)
+        began_s = cpu_s()
+        ran = load(broker, duration="3 s", warmup="500 ms", producers=1, on_progress=note)
+        ended_s = cpu_s()
+        cost_s = ran.metrics["broker.cost"] * sum(part.acknowledged for part in ran.produced) / 1e6
+        assert cost_s < ended_s - began_s
+        # Where nothing is left to wait for, draining is over before it is shown.
+        return abs(cost_s / (edges.get("draining", ended_s) - edges["measuring"]) - 1)
+
+    assert any(error() < 0.1 for _ in range(3))  # a busy machine may show a phase late

@@ -103,7 +103,9 @@ def test_every_report_tells_the_same(project: Project, on_broker: str, github: d
     assert written.startswith(f"{head} for another reason\n")
     assert summary.endswith(f"\n{written}")
     metrics = (project.folder / "out/metrics.txt").read_text(encoding="utf-8")
-    assert 'kafka_produce_latency_seconds{quantile="0.99",test="test_perf.py::test_good"} ' in metrics
+    _, _, rest = metrics.partition('kafka_produce_latency_seconds{quantile="0.99",test="test_perf.py::test_good"} ')
+    (good,) = [test for test in run.report["tests"] if test["nodeid"] == "test_perf.py::test_good"]
+    assert float(rest.split()[0]) == pytest.approx(good["metrics"]["produce.latency.p99"]["median"], rel=0.01)
 
 
 SHORT = """
