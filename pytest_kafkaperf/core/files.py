@@ -72,6 +72,25 @@ def write_report(path: Path, text: str, *, kind: str) -> None:
         raise UsageError(f"--kafka-report={kind}:{path}: cannot write the report: {reason}") from None
 
 
+def remove_report(path: Path, *, kind: str) -> None:
+    """Remove the report of an earlier run at the path that `--kafka-report=KIND:PATH` gives, if there is one.
+
+    Raises:
+        UsageError: the file cannot be removed; the message names the option, the file and the reason.
+
+    """
+    if path.is_relative_to("/dev"):
+        return
+    try:
+        if path.is_file():
+            Path(os.path.realpath(path)).unlink(missing_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(
+            f"--kafka-report={kind}:{path}: cannot remove the report of an earlier run: {reason}"
+        ) from None
+
+
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
     """Lock the folder exclusively among this user's sessions on this machine; it need not exist.

@@ -48,6 +48,26 @@ def without_interrupt() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Handle SIGTERM in the block as Ctrl-C, unless somebody else handles or ignores it."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)  # at this moment it may delay or ignore Ctrl-C
+        if not callable(handler):  # a shell starts background jobs with Ctrl-C ignored
+            raise KeyboardInterrupt
+        handler(signal.SIGINT, frame)
+
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
 def interrupt_blocked(*, and_endings: bool = False) -> Iterator[None]:
     """Block SIGINT, with `and_endings` also SIGTERM and SIGHUP, while the plugin spawns processes.
 

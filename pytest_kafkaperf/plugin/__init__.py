@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.plugin.options import MARKERS, UPDATE_OPTION, declare, from_command_line, from_ini
+from pytest_kafkaperf.plugin.options import (
+    ACCEPT_OPTION,
+    MARKERS,
+    UPDATE_OPTION,
+    declare,
+    from_command_line,
+    from_ini,
+    ini_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -75,6 +83,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register markers, and parse options from the command line so that errors come first."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+    given = [str(argument) for argument in config.invocation_params.args]
+    if config.getoption("kafka_accept") is not None and not any(each.startswith(ACCEPT_OPTION) for each in given):
+        raise pytest.UsageError(
+            f"{ACCEPT_OPTION} in addopts or PYTEST_ADDOPTS would accept every later slowdown as well; give it on the "
+            "command line of the run that may be slower"
+        )
     config.pluginmanager.register(Collection(), _COLLECTION)
     if from_command_line(config):
         _settings(config)
@@ -103,12 +117,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Register the plugin that runs perf tests, if there are any or if baselines are to be deleted."""
+    """Register the plugin that runs perf tests, if there are any or if baselines are to be deleted.
+
+    The reports of an earlier run are removed first, so that nobody takes them for those of this run if it is killed.
+    They are also removed if a file could not be collected, because it may be the one with the perf tests.
+    """
     config = session.config
+    if config.option.collectonly:
+        return
     prunes = config.getoption("kafka_prune_baselines")
     runs = any(takes_perf(item) or has_thresholds(item) for item in session.items)
-    if (runs or prunes) and not config.option.collectonly:
+    writes = config.getoption("kafka_report") or ini_value(config, "report")
+    if writes and (runs or session.testsfailed):
+        _remove_reports(config)
+    if runs or prunes:
         _perf_plugin(config)
+    if runs and config.getoption("benchmark_skip", default=False) and _settings(config).strict:
+        raise pytest.UsageError(
+            "--kafka-strict with --benchmark-skip: no perf test would run, and no threshold would be judged; leave one "
+            "of the two options out (addopts may have them)"
+        )
 
 
 @pytest.fixture
@@ -195,6 +223,16 @@ def _settings(config: pytest.Config) -> Settings:
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
     return collection.settings
+
+
+def _remove_reports(config: pytest.Config) -> None:
+    from pytest_kafkaperf.core.errors import UsageError  # noqa: PLC0415 - only for perf tests
+    from pytest_kafkaperf.reports.writing import remove_reports  # noqa: PLC0415 - imports the load engine
+
+    try:
+        remove_reports(_settings(config))
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _perf_plugin(config: pytest.Config) -> PerfPlugin:

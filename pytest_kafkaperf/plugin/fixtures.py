@@ -54,6 +54,11 @@ _ONE_FUNCTION = (
 )
 _STOP_TIMEOUT_S = 120
 """Maximum wait, after the test, for a load that it did not await to the end: brokers may be restarting."""
+_UNJUDGED = (
+    "--kafka-strict: the thresholds of this test were not judged, because of --benchmark-disable; leave one of the two "
+    "options out (addopts may have them)"
+)
+_CAUGHT = "The test's own code caught this failure. To expect it, mark the test with pytest.mark.xfail."
 
 
 class KafkaPerf:
@@ -76,28 +81,46 @@ class KafkaPerf:
         self._recorded: dict[str, Action] = {}
         self._called = False
         self._finished = False
-        self._in_thread: concurrent.futures.Future[Result] | None = None
-        """The load of an `async def` test."""
+        self._failure: BaseException | None = None
+        """The failure of the load or by its verdict, which the test's own code can swallow."""
+        self._lock = threading.Lock()
+        """Held to change the three flags below, because the test may call this object from any thread."""
+        self._is_over = False
+        """True after the test function has returned: no load starts any more."""
+        self._idle = threading.Event()
+        """Set while no load runs."""
+        self._idle.set()
         self._stopping = threading.Event()
-        """Set to end that load."""
+        """Set to stop the load."""
 
     @property
     def is_benchmark(self) -> bool:
         """True if pytest-benchmark records this test."""
         return self._benchmark is not None
 
-    def close(self, ending: Ending | None) -> None:
-        """End a load that is still running, keep its figures, and fail a test that passed but measured nothing."""
+    def stop(self) -> bool:
+        """Stop a load that is still running after the test function has returned; return False if it does not stop."""
+        with self._lock:
+            self._is_over = True
         self._stopping.set()
-        if self._in_thread is not None:
-            concurrent.futures.wait([self._in_thread], _STOP_TIMEOUT_S)
+        return self._idle.wait(_STOP_TIMEOUT_S)
+
+    def raise_swallowed(self, *, skipped: bool) -> None:
+        """Fail a test that returned or was skipped although its verdict fails, or that returned without measuring."""
+        if isinstance(self._failure, pytest.fail.Exception):
+            raise type(self._failure)(f"{self._failure.msg}\n{_CAUGHT}", pytrace=False)
+        if self._failure is not None:
+            raise self._failure
+        if not (self._finished or skipped):
+            what = "await kafka_perf.run() to its end" if self._called else "call kafka_perf()"
+            text = f"this test measured nothing: {what}, or pytest.skip() if there is nothing to measure"
+            pytest.fail(text, pytrace=False)
+
+    def keep(self, ending: Ending | None) -> None:
+        """Keep the measured values for the baseline, unless the test's own code or a fixture failed."""
         if self._finished and (ending is None or ending.by_verdict or not ending.fails):
             with failing():
                 self._session.keep()
-        if ending is not None and ending.outcome == "passed" and not self._finished:
-            what = "await kafka_perf.run() to its end" if self._in_thread is not None else "call kafka_perf()"
-            text = f"this test measured nothing: {what}, or pytest.skip() if there is nothing to measure"
-            pytest.fail(text, pytrace=False)
 
     def at(
         self, time: str | timedelta | Literal[0], action: Callable[..., object], *arguments: object, **named: object
@@ -161,24 +184,38 @@ class KafkaPerf:
         return lambda case: case.with_search(limits, low=low, high=high, hold=hold)
 
     async def _run_in_thread(self, configure: Callable[[Case], Case]) -> Result:
-        if self._in_thread is not None and not self._in_thread.done():
-            pytest.fail("kafka_perf.run() is already running in this test; await it first", pytrace=False)
-        self._stopping.clear()
         thread = concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-run")
-        self._in_thread = thread.submit(self._run, configure)
+        ended = asyncio.wrap_future(thread.submit(self._run, configure))
         thread.shutdown(wait=False)  # it ends after the load
-        ended = asyncio.wrap_future(self._in_thread)
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:  # also by Ctrl-C
             self._stopping.set()
-            await asyncio.wait([ended])
+            await asyncio.wait([ended], timeout=_STOP_TIMEOUT_S)
             raise
 
     def _actions(self, *, duration_s: float | None) -> list[Action]:
         return [*(planned(time, do, duration_s=duration_s) for time, do in self._planned), *self._recorded.values()]
 
     def _run(self, configure: Callable[[Case], Case]) -> Result:
+        with self._lock:
+            if self._is_over:
+                pytest.fail("kafka_perf() was called after the test had ended", pytrace=False)
+            if not self._idle.is_set():
+                pytest.fail("kafka_perf() is already running in this test; wait for its end first", pytrace=False)
+            self._idle.clear()
+            self._stopping.clear()
+        try:
+            result = self._measure(configure)
+        except (Exception, pytest.fail.Exception) as failure:
+            self._failure = self._failure or failure
+            raise
+        finally:
+            self._idle.set()
+        self._failure = None  # that of an earlier call with invalid arguments
+        return result
+
+    def _measure(self, configure: Callable[[Case], Case]) -> Result:
         node, session = self._node, self._session
         self._called = True
         if self._finished:
@@ -188,9 +225,9 @@ class KafkaPerf:
             cluster = as_cluster(self._cluster)
             if peer is not None:
                 peer.serve(cluster, self._actions(duration_s=None), session.clusters.applications_on(cluster))
-            case = configure(self._case).with_recorded(self._recorded)
+            declared = case = configure(self._case).with_recorded(self._recorded)
             if self._benchmark is not None and is_disabled(node.config):
-                case = case.as_smoke_test()
+                case = declared.as_smoke_test()
             actions = self._actions(duration_s=case.scenario.duration)
             with progress(node, case if actions else as_run(case)) as (line, say):
 
@@ -207,6 +244,8 @@ class KafkaPerf:
         self._finished = True
         if self._benchmark is not None:
             record_rounds(result, *self._benchmark)
+        if case.is_smoke_test and session.settings.strict and declared.thresholds:
+            pytest.fail(_UNJUDGED, pytrace=False)
         conclude(result, session, node)
         return result
 

@@ -35,6 +35,12 @@ _MOST_GAP_S = 3600
 _EXCLUSIVE = (
     ("update-baselines", "reference", "rounds that alternate with a reference are not written to baselines"),
     ("calibrate", "reference", "calibration compares a cluster with itself"),
+    ("accept", "calibrate", "calibration judges no test, so there is no regression to accept"),
+    (
+        "accept",
+        "update-baselines",
+        "a new baseline accepts the slowdown for all later runs, and --kafka-accept only for this one",
+    ),
     ("no-confirm", "reference", "a comparison with a reference always takes several sessions"),
     ("no-confirm", "calibrate", "calibration measures the error rate of verdicts with confirmation"),
     ("time-budget", "calibrate", "calibration compares complete sessions, and a time budget skips rounds"),
@@ -98,6 +104,7 @@ def read_settings(
         update=_update_mode(values.get("update-baselines")),
         environment=environment_key(values["environment"]) if "environment" in values else None,
         strict="strict" in values,
+        accepts_regressed=_accepts_regressed(values.get("accept")),
         preheat_s=_seconds(values, "preheat", minimum=0),
         session_gap_s=_seconds(values, "session-gap", minimum=0, maximum=_MOST_GAP_S),
         confirm="no-confirm" not in values,
@@ -166,6 +173,12 @@ def _update_mode(text: str | None) -> str | None:
             f"--kafka-update-baselines={text}: {nearest(text, UPDATE_MODES)} (give the mode after an equals sign)"
         )
     return text
+
+
+def _accepts_regressed(text: str | None) -> bool:
+    if text not in (None, "regressed"):
+        raise UsageError(f"--kafka-accept={text}: only a slowdown can be accepted; use --kafka-accept=regressed")
+    return text is not None
 
 
 def _workers(text: str | None) -> WorkerAllocation:

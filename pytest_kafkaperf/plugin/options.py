@@ -100,6 +100,13 @@ OPTIONS = {
         "linelist",
     ),
     "strict": Option("", "fail tests that are INCONCLUSIVE, for example without a baseline", "off", "bool"),
+    "accept": Option(
+        "regressed",
+        "let tests pass that are REGRESSED, and only these: VIOLATED and INVALID still fail, and baselines stay as "
+        "they are; must be given on the command line itself, not in addopts",
+        "no regression is accepted",
+        place="command line",
+    ),
     "no-confirm": Option("", "judge tests after one session; do not run suspects again", "off", "bool", "command line"),
     "allow-unlimited": Option(
         "", "allow load without a limit (no rate, capacity searches) on external clusters", "off", "bool"
@@ -144,6 +151,7 @@ MARKERS = (
     "kafka_perf: set by the plugin on every test that uses the fixture kafka_perf; -m 'not kafka_perf' leaves them out",
 )
 UPDATE_OPTION = "--kafka-update-baselines"
+ACCEPT_OPTION = "--kafka-accept"
 
 
 def declare(parser: pytest.Parser) -> None:
@@ -178,10 +186,11 @@ def from_ini(config: pytest.Config) -> dict[str, Any]:
         pytest.UsageError: a value has another type; names the key and the type.
 
     """
-    return {name: _ini_value(config, name) for name, each in OPTIONS.items() if each.place != "command line"}
+    return {name: ini_value(config, name) for name, each in OPTIONS.items() if each.place != "command line"}
 
 
-def _ini_value(config: pytest.Config, name: str) -> Any:
+def ini_value(config: pytest.Config, name: str) -> Any:
+    """Return the value of one ini key, by the same name; raises as `from_ini`."""
     key = key_of(name)
     try:
         return config.getini(key)

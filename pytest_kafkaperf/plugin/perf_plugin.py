@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,11 +15,12 @@ from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, as_cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError, shortened
-from pytest_kafkaperf.core.signals import ignored_interrupt, without_interrupt
+from pytest_kafkaperf.core.signals import ignored_interrupt, interrupted_by_sigterm, without_interrupt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.plugin import ARGUMENTS, PEER, Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import marks_of, read_item
+from pytest_kafkaperf.plugin.conclusion import contradictions, count_not_judged, exit_status, not_run
 from pytest_kafkaperf.plugin.console import print_table
 from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
@@ -57,6 +59,8 @@ class PerfPlugin:
         """The value of each test's `kafka_perf` fixture, by nodeid."""
         self._endings: dict[str, Ending] = {}
         """The outcome of each perf test so far, by nodeid."""
+        self._failures: list[tuple[str, str]] = []
+        """Nodeids and phases of all failed reports of the run."""
         self._properties: dict[str, list[tuple[str, object]]] = {}
         """The properties that were added to each test's report, by nodeid."""
         self._errors: list[str] = []
@@ -66,6 +70,10 @@ class PerfPlugin:
         """Number of perf tests that pytest-benchmark's table leaves out."""
         self._peer: PeerSide | None = config.pluginmanager.get_plugin(PEER)
         """Server of the other pytest, which measures; None in every pytest that a user starts."""
+        self._unstopped: str | None = None
+        """The test whose load could not be stopped, and may still be running."""
+        self._terminable = ExitStack()
+        """Open while SIGTERM interrupts the run as Ctrl-C does."""
         self._interrupted = ExitStack()
         """After the first Ctrl-C, ignores others while pytest reports it: before and after the teardown of fixtures."""
 
@@ -130,7 +138,7 @@ class PerfPlugin:
             request, self.session_or_fail(), cluster, case=self.case(node), later=self.later(node)
         )
         yield perf
-        perf.close(self._endings.get(node.nodeid))
+        perf.keep(self._endings.get(node.nodeid))
 
     @contextmanager
     def launching(self, own: object, node: pytest.Item | None) -> Iterator[Callable[..., Application]]:
@@ -180,8 +188,17 @@ class PerfPlugin:
         if settings.update is not None and not is_disabled(self._config):
             option = f"--kafka-update-baselines={settings.update}"
             accepts = f"kafkaperf: this run accepts its figures: {UPDATE_MODES[settings.update]} ({option})"
-            shown.append(self._config.get_terminal_writer().markup(accepts, red=True))
+            shown.append(self._in_red(accepts))
+        if settings.accepts_regressed:
+            shown.append(
+                self._in_red("kafkaperf: this run accepts tests that are REGRESSED (--kafka-accept=regressed)")
+            )
+        if is_disabled(self._config) and any(case.thresholds for case in cases):
+            shown.append(self._in_red("kafkaperf: this run judges no threshold (--benchmark-disable)"))
         return shown
+
+    def _in_red(self, line: str) -> str:
+        return self._config.get_terminal_writer().markup(line, red=True)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Before the fixtures, after marks that skip: skip a test that cannot run, or restore lasting clusters."""
@@ -190,6 +207,7 @@ class PerfPlugin:
         if case is not None and calibrates and not count_gated(case.thresholds):
             pytest.skip(NOTHING_TO_CALIBRATE)
         if case is not None:
+            self._refuse_beside_unstopped()
             session, later = self.session_or_fail(), self.later(item)
             if (result := session.refuse_for_time(case, later)) is not None:
                 conclude(result, session, item)
@@ -205,13 +223,25 @@ class PerfPlugin:
         if self._session is not None and self._session.peer is not None:
             self._session.peer.stop()
 
-    @pytest.hookimpl(wrapper=True)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Fail a test that has thresholds but does not use `kafka_perf`, or whose fixtures have added a marker."""
+        """Fail a test whose own code swallowed its verdict, that measured nothing, or whose markers did not count."""
         if (read := self._collection.marks.get(item.nodeid)) is not None and marks_of(item) != read:
             pytest.fail(_LATE_MARKER, pytrace=False)
-        yield
-        if item.nodeid not in self._measuring and has_thresholds(item):
+        perf = self._measuring.get(item.nodeid)
+        skipped = None
+        try:
+            yield
+        except pytest.skip.Exception as skip:
+            skipped = skip
+        finally:
+            if perf is not None and not perf.stop():
+                self._unstopped = item.nodeid
+        if perf is not None and self._peer is None:
+            perf.raise_swallowed(skipped=skipped is not None)
+        if skipped is not None:
+            raise skipped
+        if perf is None and has_thresholds(item):
             pytest.fail(
                 "kafka_threshold needs the measurements of kafka_perf(): use the fixture kafka_perf", pytrace=False
             )
@@ -233,6 +263,11 @@ class PerfPlugin:
                 self._endings[item.nodeid] = dataclasses.replace(ending, by_verdict=by_verdict)
         return report
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count failures as pytest does, so that the exit status can tell which of them are verdicts."""
+        if report.failed:
+            self._failures.append((report.nodeid, str(report.when)))
+
     @pytest.hookimpl(wrapper=True, optionalhook=True)
     def pytest_benchmark_group_stats(self) -> Generator[None, Groups, Groups]:
         """Leave perf tests out of pytest-benchmark's table, unless an option asks for it."""
@@ -243,6 +278,11 @@ class PerfPlugin:
         perf_tests = {nodeid for nodeid, perf in self._measuring.items() if perf.is_benchmark}
         self._hidden_benchmarks = len(perf_tests & {row["fullname"] for _, rows in groups for row in rows})
         return without_tests(groups, perf_tests)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        """From now on, SIGTERM interrupts the run as Ctrl-C does: clusters stop, and the reports are written."""
+        self._terminable.enter_context(interrupted_by_sigterm())
 
     def pytest_keyboard_interrupt(self) -> None:
         """Ignore a second Ctrl-C, which would end pytest with a traceback, until the teardown of fixtures begins."""
@@ -276,9 +316,10 @@ class PerfPlugin:
     def pytest_unconfigure(self) -> None:
         """Stop the clusters of an aborted session."""
         self._interrupted.close()
-        if self._session is not None:
-            with without_interrupt():
-                self._session.close()
+        with self._terminable:
+            if self._session is not None:
+                with without_interrupt():
+                    self._session.close()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print errors, the table of results, and annotations for CI."""
@@ -296,6 +337,15 @@ class PerfPlugin:
         for line in self._annotations:
             terminalreporter.write_line(line)
 
+    def _refuse_beside_unstopped(self) -> None:
+        if self._unstopped is not None:
+            pytest.fail(
+                f"the load of {self._unstopped} could not be stopped and may still be running, so nothing can be "
+                "measured in this run; find out why it hangs, for example a function of kafka_perf.at() or "
+                "kafka_perf.record() that does not return",
+                pytrace=False,
+            )
+
     def _finish(self, session: pytest.Session) -> None:
         try:
             if self._session is not None:
@@ -311,12 +361,20 @@ class PerfPlugin:
             self._errors.append(str(error))
         perf = self._session
         if perf is not None:
-            status = int(session.exitstatus)
+            self._errors += contradictions(perf.results, self._endings)
+            selected = [item for item in session.items if item.nodeid in self._collection.cases]
+            self._endings |= {each.nodeid: each for each in not_run(selected, self._endings)}
+        status = functools.partial(
+            exit_status,
+            int(session.exitstatus),
+            failed=session.testsfailed,
+            not_judged=count_not_judged(self._failures, [] if perf is None else perf.results, self._endings),
+        )
+        if perf is not None:
             self._errors += write_reports(perf, self._endings, exit_status=status, errors=[*self._errors])
-            if perf.results or self._endings:
-                self._annotations = report_to_github(perf, self._endings, os.environ)
-        if self._errors and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        if perf is not None and (perf.results or self._endings):
+            self._annotations = report_to_github(perf, self._endings, os.environ)
+        session.exitstatus = status(bool(self._errors))
 
     def _find_orphans(self, session: pytest.Session, perf: Session) -> None:
         """Find the baselines of deleted tests, in files whose tests all ran; delete them if that was requested.

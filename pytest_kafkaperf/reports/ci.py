@@ -175,6 +175,7 @@ def junit_properties(result: Result) -> list[tuple[str, object]]:
     """
     found: list[tuple[str, object]] = [
         ("kafka_verdict", str(result.verdict)),
+        *([("kafka_accepted", True)] if result.accepted else []),
         *(("kafka_problem", problem.text) for problem in result.problems),
         *result.metrics.items(),
     ]

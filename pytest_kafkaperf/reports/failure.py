@@ -18,8 +18,8 @@ def failure_of(result: Result, *, strict: bool) -> str | None:
 
     It has the problems of the run, what changed, and each threshold that is not met, with the reason below it.
     """
-    undecided = strict and result.verdict is Verdict.INCONCLUSIVE
-    if not result.verdict.fails and not undecided:
+    undecided = strict and is_undecided(result)
+    if not undecided and (result.accepted or not result.verdict.fails):
         return None
     lines, notes = [], [*filter(None, [result.deduced])]
     if undecided:
@@ -32,12 +32,18 @@ def failure_of(result: Result, *, strict: bool) -> str | None:
         lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
         texts = [text for problem in result.problems for text in problem.text.split("\n")]  # the lines of a log stay
         lines += [line for text in texts for line in PLAIN.wrap(text, indent="  ")]
-    failing = (Verdict.INCONCLUSIVE,) if undecided else ()
-    broken = [check for check in result.checks if check.outcome.fails or check.outcome in failing]
+    failing = {outcome for outcome in Verdict if outcome.fails} | ({Verdict.INCONCLUSIVE} if undecided else set())
+    broken = [check for check in result.checks if check.outcome in failing]
     if broken:
         lines += _not_met(broken, result)
     lines = lines or [f"{result.verdict} (--kafka-strict)"]
     return "\n".join([*lines, *(line for note in notes for line in PLAIN.wrap(note, indent="  ", hanging="  "))])
+
+
+def is_undecided(result: Result) -> bool:
+    """Return True if the test is INCONCLUSIVE, or would be but for a regression that is accepted."""
+    open_checks = [check for check in result.checks if check.outcome is Verdict.INCONCLUSIVE]
+    return result.verdict is Verdict.INCONCLUSIVE or (result.accepted and bool(open_checks))
 
 
 def _not_met(checks: Sequence[Check], result: Result) -> Iterator[str]:

@@ -58,6 +58,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
     return {
         "nodeid": result.nodeid,
         "verdict": str(result.verdict),
+        "accepted": result.accepted,
         "outcome": None if ending is None else ending.outcome,
         "scenario": result.scenario.model_dump(mode="json"),
         "search": None if result.plan is None else _search(result.plan),

@@ -6,7 +6,7 @@ import dataclasses
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -117,6 +117,8 @@ def row_of(check: Check, result: Result | None = None) -> Row:
 
 def remark_of(result: Result, ending: Ending | None) -> str | None:
     """Return how the test ended for pytest, or None if its verdict implies that."""
+    if result.accepted and (ending is None or not ending.fails):
+        return "accepted"
     expected = "failed" if result.verdict.fails else "passed"
     return None if ending is None or ending.outcome == expected else ending.outcome
 
@@ -137,6 +139,20 @@ def how_of(result: Result) -> str:
     where = f"{'side by side,' if beside else 'in'} {counted(further, 'session' if beside else 'fresh session')}"
     words = {Verdict.REGRESSED: "confirmed", Verdict.VIOLATED: "confirmed", Verdict.INCONCLUSIVE: "suspect, undecided"}
     return f"{words.get(worst([check.outcome for check in suspects]), 'suspect, cleared')} {where}"
+
+
+def tolerated(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[str]:
+    """Return a line for each test that does not fail the run although its verdict fails, with the reason."""
+    names = names_of(results)
+    return [
+        f"tolerated: {names[result.nodeid]} {result.verdict} ({remark_of(result, endings.get(result.nodeid))})"
+        for result in results
+        if result.verdict.fails and (result.accepted or _is_expected(endings.get(result.nodeid)))
+    ]
+
+
+def _is_expected(ending: Ending | None) -> bool:
+    return ending is not None and ending.outcome == "xfailed"
 
 
 def failure_beside(result: Result, ending: Ending | None) -> list[str]:

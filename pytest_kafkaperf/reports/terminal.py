@@ -16,7 +16,7 @@ from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
 from pytest_kafkaperf.reports.layout import STYLES, Columns, Line, Paper, mark_of
 from pytest_kafkaperf.reports.perftest import perftest_lines
-from pytest_kafkaperf.reports.table import Block, block_of, count_verdicts, names_of, render_notes, took
+from pytest_kafkaperf.reports.table import Block, block_of, count_verdicts, names_of, render_notes, tolerated, took
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.round import StepOutcome
 
@@ -151,7 +151,7 @@ def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *,
         if curve is not None:
             which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
             lines += ["", f"{names[result.nodeid]}{which}", *render_latency_curve(curve, paper).splitlines()]
-    notes = wrapped(render_notes(perf), paper)
+    notes = wrapped([*tolerated(results, endings), *render_notes(perf)], paper)
     lines += ["", *notes] if notes and lines else notes
     if "perftest" in perf.settings.reports and perf.settings.reports["perftest"] is None:
         for result in perf.results:

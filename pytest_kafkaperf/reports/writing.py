@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
-from pytest_kafkaperf.core.files import write_report
+from pytest_kafkaperf.core.files import remove_report, write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.reports.ci import annotate, append_summary, command, metrics_text
 from pytest_kafkaperf.reports.html import RunFacts, html_page
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.result import Ending, Result
     from pytest_kafkaperf.runner.round import Round
     from pytest_kafkaperf.runner.session import Session
+    from pytest_kafkaperf.runner.settings import Settings
 
 
 HISTORY_SCHEMA = 1
 """Version of the format of a line."""
-_USAGE_ERROR = 4
-"""Exit status of pytest if all tests passed but a report cannot be written."""
 _LOCK_TIMEOUT_S = 30
 """Maximum time to wait for the lock of the file, which other runs hold for one write."""
 
 
 def write_reports(
-    perf: Session, endings: Mapping[str, Ending], *, exit_status: int, errors: Sequence[str]
+    perf: Session, endings: Mapping[str, Ending], *, exit_status: Callable[[bool], int], errors: Sequence[str]
 ) -> list[str]:
     """Write the requested reports and return the errors; a report that cannot be written leaves no partial file.
 
     `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are earlier errors of the run.
+    `exit_status` returns that of the run, given whether there are errors.
     """
     settings, results = perf.settings, perf.results
     facts = RunFacts(created=perf.created, plugin=perf.plugin, environment=perf.environment(), commit=perf.commit)
     found: list[str] = []
 
     def document() -> str:
-        status = exit_status or (_USAGE_ERROR if errors or found else 0)
-        return json_text(results, endings, facts, exit_status=status, errors=[*errors, *found])
+        problems = [*errors, *found]
+        return json_text(results, endings, facts, exit_status=exit_status(bool(problems)), errors=problems)
 
     # The JSON report is the last one, because it lists the errors of the others.
     texts: dict[str, Callable[[], str]] = {
@@ -68,6 +68,18 @@ def write_reports(
         except KafkaPerfError as error:
             found.append(str(error))
     return found
+
+
+def remove_reports(settings: Settings) -> None:
+    """Remove the reports of an earlier run, so that no reader takes them for those of a run that was killed.
+
+    Raises:
+        UsageError: a file cannot be removed; the message names the option, the file and the reason.
+
+    """
+    for kind, path in settings.reports.items():
+        if kind != "history" and path is not None:
+            remove_report(path, kind=kind)
 
 
 def report_to_github(perf: Session, endings: Mapping[str, Ending], variables: Mapping[str, str]) -> list[str]:

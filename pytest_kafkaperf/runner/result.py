@@ -205,6 +205,8 @@ class Result:
     calibration: Mapping[str, Calibrated]
     """The noise between sessions by metric; empty unless `--kafka-calibrate` is given."""
     verdict: Verdict
+    accepted: bool = False
+    """True if the test is REGRESSED and passes because of `--kafka-accept=regressed`."""
     checks: tuple[Check, ...]
     warnings: tuple[str, ...]
     """The warnings of all rounds, each once."""
@@ -268,8 +270,9 @@ class Ending:
     """The outcome of a perf test in pytest, which may differ from the verdict: test code and fixtures can fail, too."""
 
     nodeid: str
-    outcome: Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
-    """`failed`: in the test's call phase; `error`: in the setup or teardown of a fixture."""
+    outcome: Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "not run"]
+    """`failed`: in the test's call phase; `error`: in the setup or teardown of a fixture; `not run`: the run ended
+    before the test did."""
     reason: str | None
     """The failure message or skip reason; None if the test passed."""
     file: str

@@ -314,6 +314,7 @@ class Session:
         has_app = case.scenario.output_topic or case.scenario.group or self.clusters.applications_on(cluster)
         commit = commit_change(baseline.commit, self.commit) if has_app and reference is None else ()
         calibration, uncalibrated = judge.calibrate(sessions)
+        verdict = judgement.verdict if sessions[0].rounds or judgement.problems else Verdict.INCONCLUSIVE
         return Result(
             nodeid=case.nodeid,
             scenario=case.scenario,
@@ -328,7 +329,8 @@ class Session:
             changed=(*commit, *(differences(there, cluster.fingerprint) if there else ())),
             advice=judge.advise(sessions) if compared and not judgement.problems else (),
             calibration=calibration,
-            verdict=judgement.verdict if sessions[0].rounds or judgement.problems else Verdict.INCONCLUSIVE,
+            verdict=verdict,
+            accepted=verdict is Verdict.REGRESSED and self.settings.accepts_regressed,
             checks=judgement.checks,
             warnings=(*warnings_of(sessions), *judgement.warnings),
             problems=judgement.problems,
@@ -344,12 +346,11 @@ class Session:
         )
 
     def _add(self, result: Result) -> Result:
-        """Keep a result for the reports; if another plugin repeats a test, the last run counts."""
-        before = [each for each in self.results if each.nodeid == result.nodeid]
-        if before:
-            self.results.remove(before[0])
-            notes = (*result.notes, f"this test was repeated; its earlier verdict was {before[0].verdict}")
-            result = dataclasses.replace(result, notes=notes)
+        """Keep a result for the reports; if another plugin repeats a test, `_repeated` says which run counts."""
+        before = next((each for each in self.results if each.nodeid == result.nodeid), None)
+        if before is not None:
+            self.results.remove(before)
+            result = _repeated(result, before)
         self.results.append(result)
         return result
 
@@ -384,6 +385,18 @@ class Session:
             commit=self.commit,
         )
         return None if record is None else len({session.date for session in record.sessions}), notes
+
+
+def _repeated(result: Result, before: Result) -> Result:
+    """Return the result of a repeated test: its last run counts, except that lost records stay lost."""
+    notes = (*result.notes, f"this test was repeated; its earlier verdict was {before.verdict}")
+    lost = [check for check in before.checks if check.metric == "lost" and check.outcome is Verdict.VIOLATED]
+    if not lost:
+        return dataclasses.replace(result, notes=notes)
+    replaced = {check.expression for check in lost}
+    checks = [check for check in result.checks if check.expression not in replaced]
+    checks += [dataclasses.replace(check, reason=f"an earlier run of this test: {check.reason}") for check in lost]
+    return dataclasses.replace(result, verdict=Verdict.VIOLATED, accepted=False, checks=tuple(checks), notes=notes)
 
 
 def _resolved(case: Case, cluster: Cluster) -> tuple[Case, ClusterError | None]:

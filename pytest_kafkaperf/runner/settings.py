@@ -53,6 +53,8 @@ class Settings:
     """Mode of `--kafka-update-baselines`; None: baselines are not written."""
     environment: str | None
     strict: bool
+    accepts_regressed: bool
+    """True if a test that is REGRESSED passes; its verdict stays the same."""
     preheat_s: float
     """Maximum load of the broker warm-up, in seconds."""
     session_gap_s: float

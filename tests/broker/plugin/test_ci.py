@@ -118,7 +118,7 @@ def test_short(kafka_perf):
 def test_a_report_that_cannot_be_written_fails_the_run_and_the_others_say_so(project: Project, on_broker: str) -> None:
     """A log in CI has a line a round with `-v`, and nothing that moves."""
     run = project.test(SHORT).run(on_broker, "-v", f"--kafka-report=markdown:{project.folder}", CI="true")
-    assert run.status == run.report["exit_status"] == pytest.ExitCode.USAGE_ERROR, run.out
+    assert run.status == run.report["exit_status"] == pytest.ExitCode.TESTS_FAILED, run.out
     assert run.verdicts == {"test_short": "MEASURED"}
     assert (
         f"ERROR: --kafka-report=markdown:{project.folder}: cannot write the report there; give the path of a file"

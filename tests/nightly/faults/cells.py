@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
+
 CREATION, WARMUP, ROUND, DRAINING, CONFIRMATION = PHASES = (
     "topic creation",
     "warm-up",
@@ -30,8 +32,8 @@ ONE_DAEMON = "two jobs on one daemon"
 ONE_TOPIC = "four runs on one topic"
 """Runs of `test_shared_topic`."""
 
-PASSED, FAILED, INTERRUPTED, UNWRITTEN = 0, 1, 2, 4
-"""Exit statuses of pytest; the last one: all tests passed, and a report could not be written."""
+PASSED, FAILED, INTERRUPTED = 0, 1, 2
+"""Exit statuses of pytest; `NOT_JUDGED` is the plugin's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,8 @@ def cells() -> Iterable[Cell]:
     yield from _clock()
 
 
-_invalid = functools.partial(Cell, status=FAILED, verdict="INVALID")
+_invalid = functools.partial(Cell, status=NOT_JUDGED, verdict="INVALID")
+_violated = functools.partial(Cell, status=FAILED, verdict="VIOLATED")
 _valid = functools.partial(Cell, status=PASSED, verdict="PASSED", within_s=60)
 _slow = functools.partial(Cell, status=FAILED, verdict="REGRESSED", reason="confirmed by 3 fresh sessions", within_s=90)
 """Slower than its baseline before the fault, and after."""
@@ -89,7 +92,7 @@ def _brokers() -> Iterable[Cell]:
     yield stopped(phase=ROUND, reason="no record was acknowledged for 15 s while")
     yield stopped(phase=DRAINING, reason="no record was received for 15 s while")
     yield stopped(phase=CONFIRMATION, reason="session 2: ")
-    yield own(phase=ROUND, fault="broker stopped for 5 s", verdict="VIOLATED", reason="errors == 0")
+    yield _violated(phase=ROUND, fault="broker stopped for 5 s", where="own", reason="errors == 0")
     full = functools.partial(own, fault="disk full", reason="exited with status|was ended by")
     yield full(phase=CREATION, reason="no answer in 20 s|exited with status", before=True, within_s=60)
     yield full(phase=WARMUP)
@@ -112,9 +115,9 @@ def _signals() -> Iterable[Cell]:
     for phase in PHASES:
         yield ended(phase=phase, fault="Ctrl-C twice", status=INTERRUPTED)
     for phase in PHASES:
-        yield ended(phase=phase, fault="SIGTERM", status=-signal.SIGTERM)
+        yield ended(phase=phase, fault="SIGTERM", status=INTERRUPTED)
     own = functools.partial(ended, phase=ROUND, where="own")
-    yield own(fault="SIGTERM", status=-signal.SIGTERM)
+    yield own(fault="SIGTERM", status=INTERRUPTED)
     yield own(fault="SIGHUP", status=-signal.SIGHUP)
     yield own(fault="out of memory", status=-signal.SIGKILL)
     yield own(fault="cache folder removed, SIGKILL", status=-signal.SIGKILL)
@@ -125,7 +128,7 @@ def _cluster() -> Iterable[Cell]:
     for phase in (CREATION, WARMUP, ROUND, DRAINING):
         yield deleted(phase=phase, reason="topic .* was deleted")
     yield deleted(phase=CONFIRMATION, reason="session 2: .*topic .* was deleted")
-    slower = functools.partial(_invalid, where="foreign", fault="quota set", verdict="VIOLATED", within_s=90)
+    slower = functools.partial(_violated, where="foreign", fault="quota set", within_s=90)
     for phase in (WARMUP, ROUND):
         yield slower(phase=phase, reason="produce.latency.p99")
     yield _valid(phase=DRAINING, fault="quota set", where="foreign", within_s=60)

@@ -25,7 +25,7 @@ consumer group. The tests write this page; `tests/README.md` says how.
 Brokers are started by the run, or belong to an external cluster. Seconds are the time from the fault to the end of the
 run, on {machine}.
 
-After SIGTERM, SIGHUP and SIGKILL the run cannot clean up. Its supervisor, a small process, ends the brokers and
+After SIGHUP and SIGKILL the run cannot clean up. Its supervisor, a small process, ends the brokers and
 workers and removes the files within 2 seconds. The next run removes topics on an external cluster when their time,
 which is part of their names, is over.
 
@@ -59,7 +59,7 @@ class Row:
 
 def outcome_of(status: int, verdict: str | None, reason: str) -> str:
     """In a few words: the verdict with its reason, or how the run ended without one."""
-    ending = {2: "interrupted, exit status 2", 4: "exit status 4"}.get(status)
+    ending = {2: "interrupted, exit status 2"}.get(status)
     if status == 1 and verdict in ("PASSED", "MEASURED"):
         ending = "and the test fails"
     if status < 0:
