@@ -192,6 +192,8 @@ class KafkaPerf:
         except asyncio.CancelledError:  # also by Ctrl-C
             self._stopping.set()
             await asyncio.wait([ended], timeout=_STOP_TIMEOUT_S)
+            if ended.done() and not ended.cancelled():
+                ended.exception()  # asyncio would report it as never retrieved
             raise
 
     def _actions(self, *, duration_s: float | None) -> list[Action]:
