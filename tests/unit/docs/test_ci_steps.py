@@ -151,13 +151,26 @@ def origin(tmp_path: Path) -> Path:
 
 
 def commit_baselines(api: GitHub, origin: Path, folder: Path, figures: str, *, branch: str = "") -> int:
-    """Run the step as in a clone of the branch with these figures; return its exit status."""
+    """Run the step as in a clone of the branch, after the measurement of these figures; return its exit status."""
     git(origin, "clone", "--quiet", f"--branch={branch or 'main'}", str(origin), str(folder))
-    (folder / "kafka-baselines" / "test_orders.json").write_text(figures)
+    measured_file(folder, "test_orders.json").write_text(figures)
     (folder / "other.txt").touch()
+    return commit_measured(api, folder, branch=branch)
+
+
+def measured_file(clone: Path, name: str) -> Path:
+    """Return the path of a file in the artifact that the job in this clone downloads."""
+    path = clone.with_suffix(".runner") / "kafka-baselines" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def commit_measured(api: GitHub, clone: Path, *, branch: str = "") -> int:
     surroundings = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GH_TOKEN": "token"}
     event = {"NUMBER": "7" if branch else "", "BRANCH": branch, "DEFAULT_BRANCH": "main"}
-    return run_step(BASELINE, "Commit the baselines", folder, {**api.environment, **surroundings, **event}).returncode
+    runner = {"RUNNER_TEMP": str(clone.with_suffix(".runner"))}
+    variables = {**api.environment, **surroundings, **event, **runner}
+    return run_step(BASELINE, "Commit the baselines", clone, variables).returncode
 
 
 def figures_of(origin: Path, branch: str) -> str:
@@ -184,6 +197,45 @@ def test_the_label_of_a_pull_request_commits_its_figures_to_its_branch(
     assert commit_baselines(api, origin, tmp_path / "accepted", "2", branch="slower") == 0
     assert (figures_of(origin, "slower"), figures_of(origin, "main")) == ("2", "1")
     assert (api.changes, api.labels) == (["DELETE issues/7/labels/accept-baseline"], [])
+
+
+@needs_gh
+def test_baselines_are_committed_only_onto_the_commit_that_was_measured(
+    api: GitHub, origin: Path, tmp_path: Path
+) -> None:
+    """A push after the label has code that nobody has measured, and perhaps nobody has read."""
+    api.labels.append("accept-baseline")
+    clone = tmp_path / "late"
+    git(origin, "clone", "--quiet", "--branch=slower", str(origin), str(clone))
+    measured_file(clone, "test_orders.json").write_text("2")
+    git(origin, "checkout", "--quiet", "slower")
+    git(origin, "commit", "--quiet", "--allow-empty", "--message=Even slower")
+    git(origin, "checkout", "--quiet", "--detach")
+    assert commit_measured(api, clone, branch="slower") != 0
+    assert (figures_of(origin, "slower"), api.changes, api.labels) == ("1", [], ["accept-baseline"])
+
+
+@needs_gh
+def test_only_baselines_are_committed(api: GitHub, origin: Path, tmp_path: Path) -> None:
+    """The code under test makes the artifact: hooks, links and other files in it reach neither git nor the commit."""
+    clone = tmp_path / "hostile"
+    git(origin, "clone", "--quiet", "--branch=main", str(origin), str(clone))
+    hook = f"#!/bin/sh\ntouch {tmp_path}/run\n"
+    for name, text in {
+        "new/test_new.json": "2",
+        ".git/config": f"[core]\nfsmonitor = touch {tmp_path}/run\n",
+        ".git/hooks/pre-commit": hook,
+        "nested/.git/hooks/pre-commit": hook,
+        "conftest.py": "raise SystemExit",
+        ".gitattributes": "* text",
+    }.items():
+        measured_file(clone, name).write_text(text)
+        measured_file(clone, name).chmod(0o755)
+    (tmp_path / "secret").write_text("password")
+    measured_file(clone, "linked.json").symlink_to(tmp_path / "secret")
+    assert commit_measured(api, clone) == 0
+    assert git(origin, "diff", "--name-only", "main", "kafka-baseline") == "kafka-baselines/new/test_new.json"
+    assert not (tmp_path / "run").exists()
 
 
 @needs_gh
