@@ -1,7 +1,8 @@
-"""GitHub workflows: their steps, run by bash as GitHub runs them."""
+"""GitHub workflows: their expressions, evaluated as GitHub does, and their steps, run by bash."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,6 +23,31 @@ def steps(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the steps of all its jobs."""
     for job in read_workflow(path)["jobs"].values():
         yield from job["steps"]
+
+
+def is_true(condition: str, github: Mapping[str, Any]) -> bool:
+    """Evaluate the `if` of a job for this context."""
+    return bool(_value(condition, github))
+
+
+def expand(text: str, github: Mapping[str, Any]) -> str:
+    """Replace the expressions in a text by their values for this context."""
+    return re.sub(r"\$\{\{(.*?)\}\}", lambda found: str(_value(found[1], github) or ""), text)
+
+
+def _value(expression: str, github: Mapping[str, Any]) -> Any:
+    """Evaluate comparisons, `&&` and `||` of strings and of the context; both languages return an operand."""
+    translated = expression.replace("&&", " and ").replace("||", " or ")
+    known = re.sub(r"github(?:\.\w+)+", lambda found: repr(_lookup(found[0], github)), translated)
+    return eval(known.strip(), {"__builtins__": {}})  # noqa: S307 - a line of this repository
+
+
+def _lookup(path: str, github: Mapping[str, Any]) -> Any:
+    """Return a value of the context; None, GitHub's null, where there is none."""
+    value: Any = github
+    for name in path.split(".")[1:]:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def run_step(path: Path, name: str, folder: Path, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ SCHEMAS = {
 """The schema of each file and how it is read, for `check-jsonschema`, which brings both schemas along."""
 JENKINS = "ci/Jenkinsfile"
 """A program of Jenkins's own; no schema describes it."""
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 WORKFLOWS = [name for name, schema in SCHEMAS.items() if schema is _GITHUB]
 GATE, COMMENT = (FOLDER / "ci" / f"github-pull-request{name}.yml" for name in ("", "-comment"))
 
@@ -107,7 +109,8 @@ def test_the_code_of_a_fork_has_a_token_that_can_only_read() -> None:
     assert set(gate["permissions"].values()) == {"read"}
     assert "secrets." not in GATE.read_text(encoding="utf-8")
     assert set(gate["on"]) == {"pull_request"}
-    assert comment["permissions"] == {"actions": "read", "pull-requests": "write"}
+    assert comment["permissions"] == {}
+    assert comment["jobs"]["comment"]["permissions"] == {"actions": "read", "pull-requests": "write"}
     assert [step["uses"].partition("@")[0] for step in steps(COMMENT) if "uses" in step] == [
         "actions/download-artifact"
     ]
@@ -126,8 +129,36 @@ def test_the_token_that_writes_baselines_is_in_no_job_that_runs_tests() -> None:
     assert jobs["commit"]["environment"] == "kafka-baseline"  # where reviewers guard the secret
 
 
+def test_gitlabs_token_that_writes_is_in_no_job_that_runs_tests() -> None:
+    """Only that job is in the environment that has the token, and only on the default branch."""
+    jobs = read_workflow(FOLDER / "ci" / "gitlab-ci.yml")
+    found = {name for name, job in jobs.items() if "TOKEN" in str(job) or "environment" in job}
+    assert found == {"kafka-baseline-commit"}
+    assert "pytest" not in str(jobs["kafka-baseline-commit"]["script"])
+    assert "extends" not in jobs["kafka-baseline-commit"]
+    assert "merge_request" not in str(jobs["kafka-baseline-commit"]["rules"])
+
+
 def test_baselines_are_measured_and_committed_at_one_commit() -> None:
     """The head of the branch may have moved on between the two jobs, to code that nobody has measured."""
     name = FOLDER / "ci" / "github-baseline.yml"
     refs = [step["with"]["ref"] for step in steps(name) if step.get("uses", "").startswith("actions/checkout@")]
     assert refs == ["${{ github.event.pull_request.head.sha || github.sha }}"] * 2
+
+
+@pytest.mark.parametrize("name", [*SCHEMAS, JENKINS])
+def test_this_plugin_is_installed_in_one_version(name: str) -> None:
+    """Otherwise a release, or whoever takes the project over, changes what a job runs."""
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    package = FOLDER / name.partition("/")[0] / "pyproject.toml"
+    if package.exists():
+        text += package.read_text(encoding="utf-8")
+    found = re.findall(r"pytest-kafkaperf\[[a-z,]+\]([^'\"]*)", text)
+    assert set(found) == ({f"=={VERSION}"} if "pip install" in text else set())
+
+
+def test_the_jobs_of_jenkins_share_no_home() -> None:
+    """A pull request could leave code in a cache, or a history, that the main branch uses."""
+    text = (FOLDER / JENKINS).read_text(encoding="utf-8")
+    assert 'HOME = "${env.WORKSPACE}/' in text
+    assert [line for script in _scripts(JENKINS) for line in script.splitlines() if "HOME/" in line] == []

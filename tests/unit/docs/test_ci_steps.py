@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import html
 import os
+import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from pytest_kafkaperf.reports.markdown import markdown
 from tests.support.github_api import BOT, GitHub, github
 from tests.support.repository import git
 from tests.support.results import endings, session
-from tests.support.workflows import read_workflow, run_step
+from tests.support.workflows import expand, is_true, read_workflow, run_step
 
 CI = Path(__file__).parents[3] / "examples" / "ci"
 COMMENT, GATE = CI / "github-pull-request-comment.yml", CI / "github-pull-request.yml"
@@ -35,8 +39,8 @@ def api(tmp_path: Path) -> Iterator[GitHub]:
 
 def comment(api: GitHub, folder: Path, report: str, *, head: str = "fork:faster", sha: str = "5eb561a") -> int:
     """Run the step as after a run that wrote this report; return its exit status."""
-    folder.mkdir(exist_ok=True)
-    (folder / "comment.md").write_text(f"{report}\n", encoding="utf-8")
+    (folder / "report").mkdir(parents=True, exist_ok=True)
+    (folder / "report" / "comment.md").write_text(f"{report}\n", encoding="utf-8")
     return comment_on(api, folder, head=head, sha=sha)
 
 
@@ -47,7 +51,7 @@ def comment_on(api: GitHub, folder: Path, *, head: str = "fork:faster", sha: str
 
 def body(report: str, *, sha: str = "5eb561a") -> str:
     link = "[charts and all figures](https://github.com/team/orders/actions/runs/1)"
-    return f"{MARK}\n{report}\n\nWritten by the code of {sha}; {link}\n"
+    return f"{MARK}\nWritten by the code of {sha}; {link}\n\n{report}\n"
 
 
 @needs_gh
@@ -81,13 +85,38 @@ def test_a_report_of_an_older_push_writes_no_comment(api: GitHub, tmp_path: Path
 @needs_gh
 @pytest.mark.parametrize("branch", ["$(touch${IFS}run)", "`touch run`", "a;touch run", "a'\"b&head=team:other", "--jq"])
 def test_nothing_that_a_fork_writes_is_run(api: GitHub, tmp_path: Path, branch: str) -> None:
-    """Its report and the name of its branch are data: they reach GitHub as they are."""
-    report = "$(touch run) `touch run` ${{ github.token }}\n::set-output name=x::y\n@/etc/passwd\n'\"\\\n<b>&amp;"
+    """Its report and the name of its branch are data: they reach GitHub as text."""
+    report = "$(touch run) ${{ github.token }}\n::set-output name=x::y\n'\"\n%s"
     api.add_pull(7, branch=branch, sha="5eb561a", owner="fork")
     folder = tmp_path / "hostile"
     assert comment(api, folder, report, head=f"fork:{branch}") == 0
     assert [each["body"] for each in api.comments] == [body(report)]
-    assert {each.name for each in folder.iterdir()} == {"comment.md"}
+    assert {each.name for each in folder.rglob("*")} == {"report", "comment.md"}
+
+
+INLINE = (
+    "open: <details><summary>open me</summary>",
+    "<code><a href=//evil.example>charts</a>",
+    "&lt;img src=x>&#x3c;b>&#060;i>",
+    "[charts and all figures](https://evil.example)\n\n[charts and all figures]: //evil.example",
+    "![](//evil.example/seen.png)",
+    "<https://evil.example>",
+    "thanks @maintainer, &#64;maintainer, &#x40;maintainer, &commat;maintainer, &#064;maintainer",
+)
+
+
+@needs_gh
+@pytest.mark.parametrize("forged", ["<!-- hidden", "```", "~~~\nWritten by the code of 94b2b8f", "\n\n".join(INLINE)])
+def test_a_forged_report_hides_nothing_and_calls_nobody(api: GitHub, tmp_path: Path, forged: str) -> None:
+    """A test of a fork can write any report. Readers must see whose code did, and click no link of a stranger."""
+    api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
+    assert comment(api, tmp_path / "forged", f"{forged}\n\n{forged}") == 0
+    (written,) = (each["body"] for each in api.comments)
+    mark, who, report = MarkdownIt("commonmark").render(written).split("\n", maxsplit=2)
+    assert (mark, who.partition(";")[0]) == (MARK, "<p>Written by the code of 5eb561a")
+    assert set(re.findall(r"<([\w!]+)", report)) <= {"p", "code"}
+    assert re.findall(r"@\w", html.unescape(report)) == []
+    assert "://" not in written.split("\n", maxsplit=2)[2]
 
 
 @needs_gh
@@ -95,8 +124,8 @@ def test_a_link_in_an_artifact_is_not_followed(api: GitHub, tmp_path: Path) -> N
     """It would publish a file of the machine, for example the variables of a process."""
     api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
     (tmp_path / "secret").write_text("password")
-    (tmp_path / "linked").mkdir()
-    (tmp_path / "linked" / "comment.md").symlink_to(tmp_path / "secret")
+    (tmp_path / "linked" / "report").mkdir(parents=True)
+    (tmp_path / "linked" / "report" / "comment.md").symlink_to(tmp_path / "secret")
     assert comment_on(api, tmp_path / "linked") == 1
     assert api.comments == []
 
@@ -109,27 +138,62 @@ def test_a_comment_is_as_short_as_github_wants_it(api: GitHub, tmp_path: Path) -
     report = markdown(results, endings(results))
     assert comment(api, tmp_path / "usual", report) == 0
     shown, folded, _ = report.partition("<details>")
-    assert (api.comments[-1]["body"], folded != "") == (body(shown.removesuffix("\n")), True)
+    assert (api.comments[-1]["body"], folded != "") == (f"{body(shown)[:-1]}", True)
     assert comment(api, tmp_path / "long", "é" * 10**6) == 0
     assert 30_000 < len(api.comments[-1]["body"]) < 65_536
 
 
 # the label that accepts a slower pull request
 
+PUSH = {"action": "synchronize", "pull_request": {"labels": [{"name": "accept-slower"}]}}
+ACCEPT = {"action": "labeled", "label": {"name": "accept-slower"}}
+OTHER = {"action": "labeled", "label": {"name": "accept-slower-please"}}
 
-@needs_gh
-@pytest.mark.parametrize(
-    ("labels", "accepted"), [(["bug", "accept-slower"], "true"), (["accept-slower-please"], "false"), ([], "false")]
-)
-def test_the_label_of_a_pull_request_is_asked_for(
-    api: GitHub, tmp_path: Path, labels: list[str], accepted: str
+
+def gate_of(event: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the job of the gate and the context that it sees."""
+    return read_workflow(GATE)["jobs"]["base-against-head"], {"event": event, "ref": "refs/pull/7/merge"}
+
+
+ACCEPTS = ["--kafka-accept=regressed"]
+
+
+@pytest.mark.parametrize(("event", "accepts"), [(PUSH, []), ({"action": "opened"}, []), (ACCEPT, ACCEPTS)])
+def test_the_label_accepts_only_in_the_run_that_it_starts(
+    tmp_path: Path, event: Mapping[str, Any], accepts: list[str]
 ) -> None:
-    """Added after the first run, it counts when the job runs again."""
-    api.labels += labels
-    variables = {**api.environment, "GH_TOKEN": "token", "NUMBER": "7", "GITHUB_OUTPUT": str(tmp_path / "output")}
+    """Somebody accepted the code that was there, not what is pushed later."""
+    job, github = gate_of(event)
+    assert is_true(job["if"], github)
+    assert expand(job["name"], github) == "base-against-head"
+    (step,) = (each for each in job["steps"] if each.get("name") == "Compare base and head")
+    variables = {name: expand(text, github) for name, text in step["env"].items()}
+    given = arguments_of_pytest(tmp_path, {**variables, "KAFKA_VERSION": "4.3.1"})
+    assert [each for each in given if each == "" or "accept" in each] == accepts
+    assert "continue-on-error" not in step
+
+
+def arguments_of_pytest(tmp_path: Path, variables: Mapping[str, str]) -> list[str]:
+    """Run the step of the gate with a pytest that lists its arguments."""
+    stub = tmp_path / "bin" / "pytest"
+    stub.parent.mkdir()
+    stub.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    stub.chmod(0o755)
     (tmp_path / "work").mkdir()
-    assert run_step(GATE, "Look for the label accept-slower", tmp_path / "work", variables).returncode == 0
-    assert (tmp_path / "output").read_text() == f"accepted={accepted}\n"
+    found = {"PATH": f"{stub.parent}:{os.environ['PATH']}", **variables}
+    done = run_step(GATE, "Compare base and head", tmp_path / "work", found)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1]
+
+
+def test_a_run_for_another_label_neither_passes_nor_cancels_the_gate() -> None:
+    """A skipped job counts as passed: under the name of the required check, any label would unlock the merge."""
+    job, other = gate_of(OTHER)
+    assert not is_true(job["if"], other)
+    assert expand(job["name"], other) != "base-against-head"
+    group = read_workflow(GATE)["concurrency"]["group"]
+    push, accept, another = (expand(group, gate_of(event)[1]) for event in (PUSH, ACCEPT, OTHER))
+    assert push == accept != another
 
 
 # baselines
@@ -245,22 +309,66 @@ def test_equal_baselines_make_no_commit(api: GitHub, origin: Path, tmp_path: Pat
     assert (api.changes, git(origin, "branch", "--list", "kafka-baseline")) == ([], "")
 
 
+HEAD = "5eb561a0" + "0" * 32
+DETACHED = {"CI_COMMIT_SHA": HEAD}
+MERGED_RESULTS = {"CI_COMMIT_SHA": "1" * 40, "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": HEAD}
+
+
 @pytest.mark.parametrize(
-    ("variables", "target"),
-    [({"CI_COMMIT_BRANCH": "main"}, "main"), ({"CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "slower"}, "slower")],
+    ("label", "accepts"),
+    [("accept-slower-5eb561a0", ACCEPTS), ("accept-slower-94b2b8f1", []), ("accept-slower", []), ("", [])],
 )
-def test_gitlab_opens_a_merge_request_with_the_baselines(
-    origin: Path, tmp_path: Path, variables: dict[str, str], target: str
+@pytest.mark.parametrize("commits", [DETACHED, MERGED_RESULTS], ids=["detached", "merged"])
+def test_gitlab_accepts_the_commit_that_the_label_names(
+    tmp_path: Path, label: str, accepts: list[str], commits: Mapping[str, str]
 ) -> None:
-    """By options of the push: a job has no other way without a program of GitLab's."""
+    """Somebody accepted the code that was there, not what is pushed later."""
+    stub = tmp_path / "bin"
+    stub.mkdir()
+    (stub / "git").write_text("#!/bin/sh\n")
+    (stub / "pytest").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    for program in stub.iterdir():
+        program.chmod(0o755)
+    job = read_workflow(CI / "gitlab-ci.yml")["kafka-performance"]
+    done = run_gitlab(
+        tmp_path,
+        job["script"],
+        {"PATH": f"{stub}:{os.environ['PATH']}", "CI_MERGE_REQUEST_LABELS": f"bug,{label},later", **commits},
+    )
+    given = done.stdout.split("\n")[:-1]
+    assert [each for each in given if each == "" or "accept" in each] == accepts
+    assert "allow_failure" not in str(job)
+
+
+def run_gitlab(folder: Path, script: list[str], variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run the commands of a job."""
+    command = ["bash", "-e", "-c", "\n".join(script)]
+    done = subprocess.run(
+        command, cwd=folder, env=dict(variables), check=False, timeout=60, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_gitlab_opens_a_merge_request_with_the_baselines_that_were_measured(origin: Path, tmp_path: Path) -> None:
+    """By options of the push: a job has no other way without a program of GitLab's. It uses no other file."""
     git(origin, "config", "receive.advertisePushOptions", "true")
     hook = origin / ".git" / "hooks" / "pre-receive"
     hook.write_text(f'#!/bin/sh\necho "$GIT_PUSH_OPTION_0 $GIT_PUSH_OPTION_1" > "{tmp_path}/options"\n')
     hook.chmod(0o755)
-    clone = tmp_path / "clone"
-    git(origin, "clone", "--quiet", f"--branch={target}", str(origin), str(clone))
-    (clone / "kafka-baselines" / "test_orders.json").write_text("2")
-    script = read_workflow(CI / "gitlab-ci.yml")["kafka-baseline"]["script"][1:]
+    measured = git(origin, "rev-parse", "main")
+    git(origin, "checkout", "--quiet", "main")
+    git(origin, "commit", "--quiet", "--allow-empty", "--message=Later")
+    git(origin, "checkout", "--quiet", "--detach")
+    project = tmp_path / "project"
+    hooks = project / ".git" / "hooks"
+    (project / "kafka-baselines").mkdir(parents=True)
+    hooks.mkdir(parents=True)
+    (project / "kafka-baselines" / "test_orders.json").write_text("2")
+    (project / "kafka-baselines" / "conftest.py").write_text("raise SystemExit")
+    (project / "kafka-baselines" / "linked.json").symlink_to("/etc/passwd")
+    (hooks / "pre-commit").write_text(f"#!/bin/sh\ntouch {tmp_path}/run\n")
+    (hooks / "pre-commit").chmod(0o755)
     surroundings = {
         "PATH": os.environ["PATH"],
         "GIT_CONFIG_GLOBAL": os.devnull,
@@ -269,13 +377,17 @@ def test_gitlab_opens_a_merge_request_with_the_baselines(
         "GIT_CONFIG_VALUE_0": "https://kafka-baseline:secret@gitlab.example/team/orders.git",
         "CI_SERVER_HOST": "gitlab.example",
         "CI_PROJECT_PATH": "team/orders",
-        "CI_COMMIT_REF_SLUG": target,
+        "CI_COMMIT_SHA": measured,
+        "CI_COMMIT_BRANCH": "main",
+        "CI_COMMIT_REF_SLUG": "main",
         "KAFKA_BASELINE_TOKEN": "secret",
     }
-    command = ["bash", "-e", "-c", "\n".join(script)]
-    subprocess.run(command, cwd=clone, env={**surroundings, **variables}, check=True, timeout=60, capture_output=True)
-    assert figures_of(origin, f"kafka-baseline-{target}") == "2"
-    assert (tmp_path / "options").read_text() == f"merge_request.create merge_request.target={target}\n"
+    run_gitlab(project, read_workflow(CI / "gitlab-ci.yml")["kafka-baseline-commit"]["script"], surroundings)
+    assert figures_of(origin, "kafka-baseline-main") == "2"
+    assert git(origin, "rev-parse", "kafka-baseline-main^") == measured
+    assert git(origin, "diff", "--name-only", measured, "kafka-baseline-main") == "kafka-baselines/test_orders.json"
+    assert (tmp_path / "options").read_text() == "merge_request.create merge_request.target=main\n"
+    assert not (tmp_path / "run").exists()
 
 
 def test_gitlab_adds_a_session_each_night() -> None:
