@@ -19,10 +19,11 @@ def read_workflow(path: Path) -> dict[str, Any]:
     return found
 
 
-def steps(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the steps of all its jobs."""
-    for job in read_workflow(path)["jobs"].values():
-        yield from job["steps"]
+def steps(path: Path, *, job: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the steps of this job, or of all its jobs."""
+    for name, found in read_workflow(path)["jobs"].items():
+        if job in (None, name):
+            yield from found.get("steps", ())
 
 
 def is_true(condition: str, github: Mapping[str, Any]) -> bool:
@@ -50,9 +51,11 @@ def _lookup(path: str, github: Mapping[str, Any]) -> Any:
     return value
 
 
-def run_step(path: Path, name: str, folder: Path, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def run_step(
+    path: Path, name: str, folder: Path, variables: Mapping[str, str], *, job: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the step of this name in a folder; the variables must include those that its `env` names."""
-    (step,) = (each for each in steps(path) if each.get("name") == name)
+    (step,) = (each for each in steps(path, job=job) if each.get("name") == name)
     missing = {*step.get("env", ())} - {*variables}
     assert not missing
     script = folder.parent / f"{folder.name}.sh"
