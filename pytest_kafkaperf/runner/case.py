@@ -22,10 +22,10 @@ from pytest_kafkaperf.core.metrics import (
 )
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.revision import Revision
+from pytest_kafkaperf.runner.samples import with_path
 from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Settings
 from pytest_kafkaperf.scenarios.fields import OWN_NAMES, refuse_arguments
 from pytest_kafkaperf.scenarios.rate import format_rate, parse_rate
-from pytest_kafkaperf.scenarios.records import Samples
 from pytest_kafkaperf.scenarios.scenario import Scenario, merge
 from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated, parse_declared, parse_threshold
 
@@ -267,7 +267,7 @@ def _scenario(
         fields = merge(*(values for _, values in levels))
     sources = {name: source for source, values in levels for name in values if name in fields}
     options = {name: _OPTION[source].format(name) for name, source in sources.items() if source in _OPTION}
-    scenario = _with_samples(Scenario.of(fields, where=where, names={**names, **options}), folder, where)
+    scenario = with_path(Scenario.of(fields, where=where, names={**names, **options}), folder, where)
     return scenario, sources
 
 
@@ -286,24 +286,6 @@ def _least_s(rate: float | None, thresholds: Sequence[Threshold], least_s: float
     names = [threshold.metric.name for threshold in thresholds]
     beyond = [1 - ratio for part, ratio in QUANTILES.items() if any(name.endswith(f".{part}") for name in names)]
     return max(least_s, _RECORDS_BEYOND / min(beyond, default=1.0) / rate)
-
-
-def _with_samples(scenario: Scenario, folder: Path, where: str) -> Scenario:
-    """Return the scenario with the path of its file of samples."""
-    samples = scenario.payload
-    if not isinstance(samples, Samples):
-        return scenario
-    path = folder / samples.file
-    try:
-        with path.open("rb") as file:
-            empty = not file.read(1)
-    except (OSError, ValueError) as error:  # ValueError: no file can have this name
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        start = "" if Path(samples.file).is_absolute() else "; a relative path starts at the folder of the test's file"
-        raise ScenarioError(f"{where}payload: cannot read the samples {str(path)!r}: {reason}{start}") from None
-    if empty:
-        raise ScenarioError(f"{where}payload: the file of samples {str(path)!r} is empty; write at least one sample")
-    return scenario.model_copy(update={"payload": replace(samples, path=str(path))})
 
 
 def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: str = "kafka_cluster: ") -> ClusterSpec:

@@ -29,6 +29,7 @@ from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_sp
 from pytest_kafkaperf.runner.result import Result, warnings_of
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
+from pytest_kafkaperf.runner.samples import with_content
 from pytest_kafkaperf.runner.session_clusters import SessionClusters
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run, time_left_s
@@ -400,7 +401,15 @@ def _repeated(result: Result, before: Result) -> Result:
 
 
 def _resolved(case: Case, cluster: Cluster) -> tuple[Case, ClusterError | None]:
-    """Return the case with the partitions of its existing topic, and the error if there is no such topic."""
+    """Return the case with the content of its samples and the partitions of its existing topic.
+
+    Also returns the error if there is no such topic.
+
+    Raises:
+        ScenarioError: the file of samples cannot be read.
+
+    """
+    case = dataclasses.replace(case, scenario=with_content(case.scenario))
     try:
         return dataclasses.replace(case, scenario=resolve_scenario(case.scenario, cluster)), None
     except ClusterError as error:

@@ -29,6 +29,7 @@ from pytest_kafkaperf.scenarios.records import (
     Sizes,
     dump_payload,
     dump_sizes,
+    format_dumped_samples,
     format_sizes,
     is_utf8,
     mean_size,
@@ -287,7 +288,7 @@ def format_field(name: str, value: Any) -> str:
             case "record_size", dict():
                 return format_sizes(parse_sizes(value))
             case "payload", dict():
-                return str(parse_payload(value))
+                return format_dumped_samples(value)
             case "correlate", _ if callable(value):
                 return name_of(value)
     except (ValueError, OverflowError):

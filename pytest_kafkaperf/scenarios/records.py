@@ -123,11 +123,15 @@ _SAMPLE_FIELDS = ("file", "delimiter")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """File of sample values and the delimiter between them."""
+    """File of sample values and the delimiter between them; its content is None until a load is about to use it."""
 
     file: str
     """Path as given by the user, relative to the folder of the test's file."""
     delimiter: str = _DELIMITER
+    size_bytes: int | None = None
+    """Size of the file."""
+    sha256: str | None = None
+    """SHA-256 of the file, in hexadecimal digits."""
     path: str | None = field(default=None, compare=False)
     """Resolved path; None until the plugin has looked for the file. It differs between machines, so comparisons of
     workloads ignore it."""
@@ -170,9 +174,31 @@ def is_utf8(text: str) -> bool:
     return True
 
 
+_CONTENT_FIELDS = ("size_bytes", "sha256")
+
+_SHOWN_DIGITS = 12
+"""Number of shown digits of a hash; as many as Git shows of a commit in a large repository."""
+
+
 def dump_payload(payload: Any) -> Any:
     """Convert a payload for reports and baselines."""
-    return {"file": payload.file, "delimiter": payload.delimiter} if isinstance(payload, Samples) else payload
+    if not isinstance(payload, Samples):
+        return payload
+    return {name: getattr(payload, name) for name in (*_SAMPLE_FIELDS, *_CONTENT_FIELDS)}
+
+
+def format_dumped_samples(dumped: Mapping[str, Any]) -> str:
+    """Format samples in their form in a baseline file, with their content: `file:orders (2 KiB, SHA-256 ...)`.
+
+    Raises:
+        ValueError: the mapping has another form, because somebody edited the file.
+
+    """
+    samples = parse_payload({name: value for name, value in dumped.items() if name not in _CONTENT_FIELDS})
+    size_bytes, sha256 = (dumped.get(name) for name in _CONTENT_FIELDS)
+    if not isinstance(size_bytes, int) or not isinstance(sha256, str):
+        return f"{samples} (content unknown)"
+    return f"{samples} ({_size_text(size_bytes)}, SHA-256 {sha256[:_SHOWN_DIGITS]})"
 
 
 _MAX_KEYS = {"uniform": 10**9, "zipf": 10**6}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 from tests.support.project import Project
 
 SCENARIO = """
@@ -23,7 +26,12 @@ def test_a_report_holds_every_acknowledged_record_of_each_second(project: Projec
 
     (test,) = run.report["tests"]
     assert len(test["rounds"]) == 2
-    assert test["scenario"]["payload"] == {"file": "orders.txt", "delimiter": "\n"}
+    assert test["scenario"]["payload"] == {
+        "file": "orders.txt",
+        "delimiter": "\n",
+        "size_bytes": 26_999,
+        "sha256": hashlib.sha256((project.folder / "orders.txt").read_bytes()).hexdigest(),
+    }
     assert test["scenario"]["key"] == "zipf:100"
     for one in test["rounds"]:
         assert set(one["problem_kinds"]) <= {"generator_too_slow"}
@@ -36,3 +44,31 @@ def test_a_report_holds_every_acknowledged_record_of_each_second(project: Projec
         assert {len(curve) for name, curve in produce.items() if isinstance(curve, list)} == {len(produce["count"])}
         assert all(high is None or high > 0 for high in produce["max"])
     assert [check["outcome"] for check in test["checks"]] == ["PASSED"] * 4, run.out
+
+
+SAMPLES_OF_A_FIXTURE = """
+import os, pathlib
+
+@pytest.fixture(autouse=True)
+def orders():
+    pathlib.Path("orders.txt").write_text("0123456789\\n" * int(os.environ["ORDERS"]))
+
+@pytest.mark.kafka_scenario(payload="file:orders.txt", rate="200 records/s", duration="500 ms", warmup="0 s", rounds=2)
+@pytest.mark.kafka_threshold("produce.latency.p50 <= baseline + 900%")
+def test_orders(kafka_perf):
+    kafka_perf()
+"""
+
+
+def test_a_baseline_of_other_samples_is_not_compared(project: Project, on_broker: str) -> None:
+    """The same name says nothing: this fixture replaces the file after the collection, before the load."""
+    project.write("orders.txt", "x").test(SAMPLES_OF_A_FIXTURE)
+    first = project.run_steadily(on_broker, "--kafka-update-baselines", ORDERS="1")
+    (baseline,) = first.baselines.values()
+    assert json.loads(baseline)["scenario"]["payload"]["size_bytes"] == 11
+
+    same = project.run_steadily(on_broker, ORDERS="1")
+    other = project.run_steadily(on_broker, ORDERS="2")
+    assert other.verdicts == {"test_orders": "INCONCLUSIVE"}, other.out
+    assert "file:orders.txt (11 B, SHA-256 " in other.out
+    assert "the scenario differs" not in same.out

@@ -10,9 +10,12 @@ import pytest
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.core.metrics import declare
 from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.capacity import workload_of
 from pytest_kafkaperf.runner.case import Case, read_case
+from pytest_kafkaperf.runner.samples import with_content
 from pytest_kafkaperf.scenarios.records import Samples
 from pytest_kafkaperf.scenarios.threshold import Absolute
+from pytest_kafkaperf.verdict.baselines.record import scenario_changes
 
 
 def case_of(folder: Path, *thresholds: str, **fields: Any) -> Case:
@@ -21,6 +24,11 @@ def case_of(folder: Path, *thresholds: str, **fields: Any) -> Case:
         marks.append(pytest.mark.kafka_threshold(*thresholds).mark)
     settings = read_settings({}, {}, invocation_folder=folder, root=folder)
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=folder)
+
+
+def write(folder: Path, content: str) -> Path:
+    (folder / "orders").write_text(content, encoding="utf-8")
+    return folder / "orders"
 
 
 def test_parameters_of_the_cluster_are_those_that_count(tmp_path: Path) -> None:
@@ -48,7 +56,34 @@ def test_samples_are_found_from_the_folder_of_the_test(tmp_path: Path) -> None:
 
     assert scenario.payload == Samples(file="orders.jsonl")
     assert scenario.payload.path == str(tmp_path / "orders.jsonl")
-    assert scenario.model_dump(mode="json")["payload"] == {"file": "orders.jsonl", "delimiter": "\n"}
+    unread = {"file": "orders.jsonl", "delimiter": "\n", "size_bytes": None, "sha256": None}
+    assert scenario.model_dump(mode="json")["payload"] == unread
+
+
+def test_other_samples_under_the_same_name_are_another_workload(tmp_path: Path) -> None:
+    """The records' sizes and contents decide how fast they are; a fixture may write the file just before the load."""
+    case = case_of(tmp_path, payload=f"file:{write(tmp_path, 'a')}")
+    before = workload_of(with_content(case.scenario), None)
+    assert before["payload"] | {"file": ""} == {
+        "file": "",
+        "delimiter": "\n",
+        "size_bytes": 1,
+        "sha256": "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb",
+    }
+    assert scenario_changes(before, workload_of(with_content(case.scenario), None)) == ()
+    write(tmp_path, "b")
+    (change,) = scenario_changes(before, workload_of(with_content(case.scenario), None))
+    assert change.startswith("payload: ")
+    assert "(1 B, SHA-256 ca978112ca1b) -> " in change
+    assert change.endswith("(1 B, SHA-256 3e23e8160039)")
+
+
+def test_samples_that_were_removed_after_collection_are_refused(tmp_path: Path) -> None:
+    """Their content is unknown, so nothing could be compared with this run later."""
+    case = case_of(tmp_path, payload=f"file:{write(tmp_path, 'a')}")
+    (tmp_path / "orders").unlink()
+    with pytest.raises(ScenarioError, match=r"payload: cannot read the samples '.*orders': No such file"):
+        with_content(case.scenario)
 
 
 def test_a_call_finds_samples_as_a_marker_does(tmp_path: Path) -> None:

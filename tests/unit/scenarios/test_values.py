@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kafkaperf.scenarios.fields import format_field
+from pytest_kafkaperf.scenarios.records import Samples
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
@@ -20,8 +21,7 @@ def test_a_field_is_written_with_its_unit() -> None:
         ("rate", "1k -> 50k records/s over 30 s", "1k -> 50k records/s over 30 s"),
         ("rate", ["1 record/s for 60 s", 5000], "1 records/s for 60 s, 5k records/s"),
         ("record_size", {"10 KiB": 1, "100 B": 9}, "100 B: 90 %, 10 KiB: 10 %"),
-        ("payload", "file:orders", "file:orders"),
-        ("payload", {"file": "orders", "delimiter": ";"}, "file:orders, delimiter ';'"),
+        ("payload", "zeros", "zeros"),
         ("key", "zipf:1k:2", "zipf:1000:2.0"),
     ],
 )
@@ -30,6 +30,22 @@ def test_a_field_is_written_alike_from_a_scenario_and_from_its_dump(name: str, v
     scenario = Scenario.of({name: value})
     assert format_field(name, getattr(scenario, name)) == told
     assert format_field(name, scenario.model_dump(mode="json")[name]) == told
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({}, "content unknown"),
+        ({"size_bytes": None, "sha256": None}, "content unknown"),
+        ({"size_bytes": "2", "sha256": 1}, "content unknown"),
+        ({"size_bytes": 2, "sha256": "0123456789abcdef"}, "2 B, SHA-256 0123456789ab"),
+    ],
+)
+def test_a_dumped_file_of_samples_is_written_with_its_content(content: dict[str, object], told: str) -> None:
+    """Two files of one name differ by nothing else."""
+    dumped = {"file": "orders", "delimiter": ";", **content}
+    assert format_field("payload", dumped) == f"file:orders, delimiter ';' ({told})"
+    assert format_field("payload", Samples(file="orders", delimiter=";")) == "file:orders, delimiter ';'"
 
 
 def test_a_field_that_cannot_be_is_written_as_it_is() -> None:

@@ -479,6 +479,15 @@ def test_a_field_that_a_baseline_does_not_know_had_its_default() -> None:
     assert scenario_changes(older, {**_SCENARIO, "linger": 0.01}) == ("linger: 5 ms -> 10 ms",)
 
 
+def test_samples_of_unknown_content_are_not_those_of_today() -> None:
+    """An older baseline has only the name of its file, and the file may have changed since."""
+    older = {"file": "orders.jsonl", "delimiter": "\n"}
+    now = {**older, "size_bytes": 2048, "sha256": "ab" * 32}
+    assert scenario_changes({**_SCENARIO, "payload": older}, {**_SCENARIO, "payload": now}) == (
+        "payload: file:orders.jsonl (content unknown) -> file:orders.jsonl (2 KiB, SHA-256 abababababab)",
+    )
+
+
 def test_a_change_beyond_the_shown_digits_is_still_told() -> None:
     """`10 ms -> 10 ms` would look like a bug."""
     changes = scenario_changes({**_SCENARIO, "linger": 0.010000001}, {**_SCENARIO, "linger": 0.010000002})
