@@ -1,6 +1,6 @@
 """The command `kafkaperf`: import results of other tools, show baselines, compare two reports, find change points.
 
-Exit status: 0 on success, 1 if a compared test regressed or is invalid, 2 for a usage error or if nothing was compared.
+Exit status: 0 on success, 1 if a comparison of two reports fails, 2 for a usage error or if nothing was compared.
 """
 
 from __future__ import annotations
@@ -132,7 +132,10 @@ def make_parser() -> argparse.ArgumentParser:
         description=(
             "Judge the tests in B against those in A, in the same way as against a baseline. Thresholds are those of B "
             "that refer to a baseline; a test without such thresholds may differ by the tolerance in throughput and "
-            "latency. Exit status 1: a test regressed; 2: the reports have no test in common."
+            "latency. Exit status 0: no test in B is worse; tests that are INCONCLUSIVE or only in B do not change "
+            "that. 1: a test in B is REGRESSED against A, VIOLATED or INVALID, or it failed by its own code or a "
+            "fixture, or a test of A has no measurement in B. 2: the reports have no test in common, or an argument "
+            "or a file is invalid."
         ),
     )
     command.add_argument("before", type=Path, metavar="A.json", help="report of --kafka-report=json to compare with")
@@ -235,7 +238,7 @@ def _files(path: Path) -> list[Path]:
 def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
     tolerance_ratio = _tolerance(given.tolerance)
     before, after = read_report(given.before), read_report(given.after)
-    tests = compare_reports(before, after, tolerance_ratio=tolerance_ratio)
+    compared = compare_reports(before, after, tolerance_ratio=tolerance_ratio)
     lines = [
         printable(f"{name}: {path}, {report.created}, environment {report.key}")
         for name, path, report in (("A", given.before, before), ("B", given.after, after))
@@ -243,16 +246,11 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
     changed = differences(before.fingerprint, after.fingerprint)
     if changed:
         lines += listing.render_note(f"changed: {', '.join(changed)}", paper)
-    for test in tests:
+    for test in (*compared.tests, *(each for each in compared.new if each.fails)):
         lines += ["", *listing.render_compared(test, paper)]
-    matched = {test.nodeid for test in tests}
-    sides = {"A": before, "B": after}
-    alone = [(name, one.nodeid) for name, side in sides.items() for one in side.tests if one.nodeid not in matched]
-    rest = [f"only in {name}: {nodeid}" for name, nodeid in alone]
-    if not tests:
-        rest.append("nothing was compared: no test is in both reports")
-    status = int(any(test.verdict.fails for test in tests)) if tests else _FAILED
-    return [*lines, *([""] if rest else []), *map(printable, rest)], status
+    rest = listing.render_unmatched(compared)
+    status = int(compared.fails) if compared.tests else _FAILED
+    return [*lines, *([""] if rest else []), *rest], status
 
 
 def _bisect(given: argparse.Namespace, _: Paper) -> _Output:

@@ -2,40 +2,69 @@
 
 The sessions of the first report are the baseline. The first session of the second report is judged; its further
 sessions confirm or clear a suspect. Without further sessions, the first one decides.
+
+What failed in the second run fails here as well, except a REGRESSED verdict, because another baseline led to it.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.core.metrics import HEADLINES, declare, metric
-from pytest_kafkaperf.reports.json_reader import Report, ReportedRound, ReportedTest
+from pytest_kafkaperf.reports.json_reader import FAILED, Report, ReportedRound, ReportedTest
 from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds, scenario_changes
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.regression import SESSIONS
-from pytest_kafkaperf.verdict.verdict import judge
+from pytest_kafkaperf.verdict.verdict import judge, worst
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A test that both reports contain."""
+    """A test of the second report."""
 
     nodeid: str
     verdict: Verdict
     checks: tuple[Check, ...]
+    """The thresholds relative to the first report; empty for a new test."""
     notes: tuple[str, ...]
     """Reasons why the verdict is INVALID or the test has no checks."""
+    failures: tuple[str, ...] = ()
+    """Failures of the second run, which no comparison can undo."""
+
+    @property
+    def fails(self) -> bool:
+        """True if the test is worse than in the first report, or failed in the second run."""
+        return self.verdict.fails or bool(self.failures)
 
 
-def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) -> list[Compared]:
-    """Compare the tests that both reports contain, in the order of the second one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedReports:
+    """The tests of two reports."""
+
+    tests: tuple[Compared, ...]
+    """The tests that both runs measured, in the order of the second report."""
+    new: tuple[Compared, ...]
+    """The tests that only the second run measured."""
+    missing: Mapping[str, str | None]
+    """The tests that only the first run measured, by nodeid, each with the reason if the second report has one."""
+    unmeasured: Mapping[str, str]
+    """Other tests that failed in the second run without a measurement, by nodeid, each with the reason."""
+
+    @property
+    def fails(self) -> bool:
+        """True if a test is worse, failed, or has no measurement in the second report."""
+        return bool(self.missing or self.unmeasured or any(test.fails for test in (*self.tests, *self.new)))
+
+
+def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) -> ComparedReports:
+    """Compare the tests that both reports contain.
 
     The thresholds are those of the second report that are relative to a baseline. A test without such a threshold is
     judged by the headline metrics, each with the given tolerance.
@@ -55,20 +84,68 @@ def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) ->
             f"the first report is from environment {before.key!r}, not {after.key!r}; "
             "the change is shown but not judged"
         )
-    return [
-        _compared(earlier[test.nodeid], test, elsewhere, tolerance_ratio)
-        for test in after.tests
-        if test.nodeid in earlier
+    measured = [test for test in after.tests if test.rounds or test.problems]
+    missing = _missing(before, after, {test.nodeid for test in measured})
+    failed = {one.nodeid: str(one) for one in after.unmeasured if one.fails and one.nodeid not in missing}
+    return ComparedReports(
+        tests=tuple(
+            _compared(earlier[test.nodeid], test, elsewhere, tolerance_ratio)
+            for test in measured
+            if test.nodeid in earlier
+        ),
+        new=tuple(_new(test) for test in measured if test.nodeid not in earlier),
+        missing=missing,
+        unmeasured=failed,
+    )
+
+
+def _missing(before: Report, after: Report, measured: Collection[str]) -> dict[str, str | None]:
+    reasons = {test.nodeid: "; ".join(test.notes) for test in after.tests}
+    reasons |= {one.nodeid: str(one) for one in after.unmeasured}
+    wanted = [test.nodeid for test in before.tests if test.rounds]
+    return {nodeid: reasons.get(nodeid) or None for nodeid in wanted if nodeid not in measured}
+
+
+def _new(test: ReportedTest) -> Compared:
+    verdict = worst([Verdict.MEASURED, *_own_verdicts(test)])
+    notes = ("only in the second report", *test.problems)
+    return Compared(nodeid=test.nodeid, verdict=verdict, checks=(), notes=notes, failures=_failures(test))
+
+
+def _own_verdicts(test: ReportedTest) -> Iterator[Verdict]:
+    """Yield the verdicts that hold whatever the test is compared with."""
+    if test.problems:
+        yield Verdict.INVALID
+    if test.verdict is Verdict.VIOLATED and test.outcome != _EXPECTED_TO_FAIL:
+        yield Verdict.VIOLATED
+
+
+def _failures(test: ReportedTest) -> tuple[str, ...]:
+    if test.outcome == _EXPECTED_TO_FAIL:
+        return ()
+    failures = [
+        f"{check.expression} is VIOLATED in the second report: {check.reason}"
+        for check in test.checks
+        if check.outcome is Verdict.VIOLATED
     ]
+    if test.outcome is None:
+        failures.append("the test did not end in the second run")
+    if test.outcome in FAILED and not test.failed_by_verdict:
+        failures.append("the test failed in the second run, but not because of its verdict: see the output of that run")
+    return tuple(failures)
+
+
+_EXPECTED_TO_FAIL = "xfailed"
 
 
 def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, tolerance_ratio: float) -> Compared:
     thresholds = [each for each in (parse_threshold(check.expression) for check in after.checks) if each.relative]
     thresholds = thresholds or _headlines(before, after, tolerance_ratio)
+    own, failures = [*_own_verdicts(after)], _failures(after)
     if not thresholds:
-        verdict = Verdict.INVALID if after.problems else Verdict.INCONCLUSIVE
+        verdict = worst([Verdict.INCONCLUSIVE, *own])
         notes = (*after.problems, "the two reports have no metric in common")
-        return Compared(nodeid=after.nodeid, verdict=verdict, checks=(), notes=notes)
+        return Compared(nodeid=after.nodeid, verdict=verdict, checks=(), notes=notes, failures=failures)
     further = _further(after)[:SESSIONS]
     judgement = judge(
         thresholds=thresholds,
@@ -76,8 +153,13 @@ def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, 
         baseline=_baseline(before, after, elsewhere),
         confirm=bool(further),
     )
-    verdict = Verdict.INVALID if after.problems else judgement.verdict
-    return Compared(nodeid=after.nodeid, verdict=verdict, checks=judgement.checks, notes=tuple(after.problems))
+    return Compared(
+        nodeid=after.nodeid,
+        verdict=worst([judgement.verdict, *own]),
+        checks=judgement.checks,
+        notes=tuple(after.problems),
+        failures=failures,
+    )
 
 
 def _baseline(before: ReportedTest, after: ReportedTest, elsewhere: str | None) -> BaselineRounds:

@@ -60,6 +60,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "verdict": str(result.verdict),
         "accepted": result.accepted,
         "outcome": None if ending is None else ending.outcome,
+        "failed_by_verdict": ending is not None and ending.fails and ending.by_verdict,
         "scenario": result.scenario.model_dump(mode="json"),
         "search": None if result.plan is None else _search(result.plan),
         "cluster": _cluster(result.cluster),

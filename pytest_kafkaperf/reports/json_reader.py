@@ -12,6 +12,10 @@ from pytest_kafkaperf.core.metrics import Better
 from pytest_kafkaperf.reports.json import SCHEMA
 from pytest_kafkaperf.scenarios.fields import NewerSchemaError, parse_model
 from pytest_kafkaperf.verdict.baselines.record import MOST
+from pytest_kafkaperf.verdict.outcome import Verdict
+
+FAILED = ("failed", "error")
+"""Outcomes in pytest that fail the run."""
 
 
 class _Part(BaseModel):
@@ -40,6 +44,9 @@ class ReportedCheck(_Part):
     """One threshold."""
 
     expression: str
+    outcome: Verdict | None = None
+    """Outcome in that run."""
+    reason: str = ""
 
 
 class ReportedMetric(_Part):
@@ -59,6 +66,12 @@ class ReportedTest(_Part):
     """One test."""
 
     nodeid: str
+    verdict: Verdict
+    """Verdict in that run."""
+    outcome: str | None = "passed"
+    """Outcome in pytest; None if the test did not end."""
+    failed_by_verdict: bool = False
+    """True if it failed because of its verdict, not by its own code or a fixture."""
     scenario: dict[str, JsonValue]
     search: ReportedSearch | None = None
     reference: JsonValue = None
@@ -69,6 +82,25 @@ class ReportedTest(_Part):
     checks: tuple[ReportedCheck, ...] = ()
     problems: tuple[str, ...] = ()
     """Reasons why the verdict is INVALID."""
+    notes: tuple[str, ...] = ()
+
+
+class ReportedEnding(_Part):
+    """A test that measured nothing."""
+
+    nodeid: str
+    outcome: str
+    """Outcome in pytest."""
+    reason: str | None = None
+
+    @property
+    def fails(self) -> bool:
+        """True if it failed the run."""
+        return self.outcome in FAILED
+
+    def __str__(self) -> str:
+        """Return the outcome and its reason: `skipped: needs root`."""
+        return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
 
 
 class Report(_Part):
@@ -79,6 +111,7 @@ class Report(_Part):
     environment: dict[str, str]
     """Key of the environment (`key`), and facts that measurements may depend on."""
     tests: tuple[ReportedTest, ...]
+    unmeasured: tuple[ReportedEnding, ...] = ()
 
     @property
     def key(self) -> str:

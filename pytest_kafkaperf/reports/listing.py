@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -14,9 +14,9 @@ from pytest_kafkaperf.core.environment import DIRTY, differences
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import format_quantity, format_ratio
-from pytest_kafkaperf.reports.compare import Compared
+from pytest_kafkaperf.reports.compare import Compared, ComparedReports
 from pytest_kafkaperf.reports.layout import Paper
-from pytest_kafkaperf.reports.table import Block, row_of
+from pytest_kafkaperf.reports.table import Block, count_verdicts, row_of
 from pytest_kafkaperf.reports.terminal import new_table, render, render_table
 from pytest_kafkaperf.reports.trend import ChangePoint
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
@@ -77,10 +77,40 @@ def render_compared(test: Compared, paper: Paper) -> list[str]:
         verdict=test.verdict,
         name=printable(test.nodeid),
         rows=tuple(dataclasses.replace(row_of(check), why="", rounds="", detects="") for check in test.checks),
-        lines=(*test.notes, *(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())),
+        lines=(*test.notes, *test.failures, *(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())),
     )
     wide = dataclasses.replace(paper, width=max(paper.width, len(block.name) + 16))
     return render_table([block], wide).splitlines()
+
+
+def render_unmatched(compared: ComparedReports) -> list[str]:
+    """Return one line for each test that was not compared, then what failed."""
+    lines = [f"only in A: {nodeid}{_in_brackets(why)}" for nodeid, why in compared.missing.items()]
+    lines += [f"only in B: {test.nodeid}" for test in compared.new if not test.fails]
+    lines += [f"measured nothing in B: {nodeid}{_in_brackets(why)}" for nodeid, why in compared.unmeasured.items()]
+    if not compared.tests:
+        lines.append("nothing was compared: no test is in both reports")
+    elif compared.fails:
+        lines += [*([""] if lines else []), f"B fails: {', '.join(_failed(compared))}"]
+    return [printable(line) for line in lines]
+
+
+def _failed(compared: ComparedReports) -> Iterator[str]:
+    """Yield the number of tests for each reason to fail: `1 regressed`, `2 only in A`."""
+    failing = [test for test in (*compared.tests, *compared.new) if test.fails]
+    verdicts = [test.verdict for test in failing if test.verdict.fails]
+    counts = {
+        "failed for another reason": len(failing) - len(verdicts),
+        "only in A": len(compared.missing),
+        "measured nothing": len(compared.unmeasured),
+    }
+    if verdicts:
+        yield count_verdicts(verdicts)
+    yield from (f"{count} {what}" for what, count in counts.items() if count)
+
+
+def _in_brackets(text: str | None) -> str:
+    return f" ({text})" if text else ""
 
 
 def render_changes(changes: Iterable[Sequence[ChangePoint]], paper: Paper) -> list[str]:

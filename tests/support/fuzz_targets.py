@@ -30,6 +30,7 @@ from pytest_kafkaperf.reports.listing import (
     render_compared,
     render_metrics,
     render_note,
+    render_unmatched,
 )
 from pytest_kafkaperf.reports.tool_runs import ToolRun, notes_on, origin, read_runs, rounds_of
 from pytest_kafkaperf.reports.trend import find_change_points
@@ -78,7 +79,14 @@ _REPORT = Report.model_validate(
         "schema": 1,
         "created": "2026-01-31T12:00:00+00:00",
         "environment": {"key": "ci", "kafka": "4.1.0"},
-        "tests": [{"nodeid": NODEID, "scenario": _SCENARIO, "rounds": [{"metrics": one} for one in _ROUNDS]}],
+        "tests": [
+            {
+                "nodeid": NODEID,
+                "verdict": "PASSED",
+                "scenario": _SCENARIO,
+                "rounds": [{"metrics": one} for one in _ROUNDS],
+            }
+        ],
     }
 )
 
@@ -171,8 +179,10 @@ def reports(content: bytes) -> None:
         assert read_report(file) == report
         for before, after in ((report, report), (_REPORT, report), (report, _REPORT)):
             outcome = _read((ScenarioError,), compare_reports, before, after, tolerance_ratio=0.1)
-            for test in outcome or ():
-                _check_shown(render_compared(test, _PAPER))
+            if outcome is not None:
+                _check_shown(render_unmatched(outcome))
+                for test in (*outcome.tests, *outcome.new):
+                    _check_shown(render_compared(test, _PAPER))
 
 
 def history(content: bytes) -> None:

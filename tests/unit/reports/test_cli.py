@@ -353,15 +353,16 @@ def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path
         "  threshold                                measured  baseline  change (95 % CI)\n"
         "  ✗ produce.latency.p99 <= baseline + 10%     15 ms     10 ms   +50 % (+10…+105)\n"
         "  produce.latency.p99: +50.0 % against the baseline, the threshold is +10.0 %;\n"
-        "    noise explains up to +44.0 % (baseline of 1 date)\n",
+        "    noise explains up to +44.0 % (baseline of 1 date)\n"
+        "\n"
+        "B fails: 1 regressed\n",
         "",
     )
 
 
-def test_compare_passes_and_names_what_is_in_one_report_only(kafkaperf: Command, tmp_path: Path) -> None:
+def test_compare_passes_and_names_new_tests(kafkaperf: Command, tmp_path: Path) -> None:
     """Status 0, and nothing unsaid."""
-    new, gone = ({**case(), "nodeid": f"a.py::{name}"} for name in ("new", "gone"))
-    written(tmp_path, a=report(case(), gone), b=report(case(), new))
+    written(tmp_path, a=report(case()), b=report(case(), case(nodeid="a.py::new")))
     status, out, err = kafkaperf("compare", "a.json", "b.json")
     assert (status, err) == (0, "")
     assert out.splitlines()[3:] == [
@@ -369,8 +370,37 @@ def test_compare_passes_and_names_what_is_in_one_report_only(kafkaperf: Command,
         "  threshold                                measured  baseline  change (95 % CI)",
         "  ✓ produce.latency.p99 <= baseline + 10%     10 ms     10 ms     0 % (-27…+37)",
         "",
-        "only in A: a.py::gone",
         "only in B: a.py::new",
+    ]
+
+
+def test_compare_fails_for_all_that_failed_in_the_second_run(kafkaperf: Command, tmp_path: Path) -> None:
+    """As fast as before, but it lost records, lacks a test, and has another that never ran."""
+    check = {"expression": "lost == 0", "metric": "lost", "outcome": "VIOLATED", "reason": "sum of 5 rounds, each 2"}
+    bad = case(verdict="VIOLATED", outcome="failed", failed_by_verdict=True, checks=[*case()["checks"], check])
+    error = {"nodeid": "a.py::new", "outcome": "error", "reason": "no database"}
+    skipped = {"nodeid": "a.py::gone", "outcome": "skipped", "reason": "needs root"}
+    new = case(nodeid="a.py::own", outcome="failed", limit=None)
+    second = report(bad, new) | {"unmeasured": [error, skipped]}
+    written(tmp_path, a=report(case(), case(nodeid="a.py::gone"), case(nodeid="a.py::gone_2")), b=second)
+    status, out, _ = kafkaperf("compare", "a.json", "b.json")
+    assert status == 1
+    assert out.splitlines()[3:] == [
+        "✗ VIOLATED  tests/perf/test_orders.py::test_ingest",
+        "  threshold                                measured  baseline  change (95 % CI)",
+        "  ✓ produce.latency.p99 <= baseline + 10%     10 ms     10 ms     0 % (-27…+37)",
+        "  lost == 0 is VIOLATED in the second report: sum of 5 rounds, each 2",
+        "",
+        "· MEASURED  a.py::own",
+        "  only in the second report",
+        "  the test failed in the second run, but not because of its verdict: see the",
+        "    output of that run",
+        "",
+        "only in A: a.py::gone (skipped: needs root)",
+        "only in A: a.py::gone_2",
+        "measured nothing in B: a.py::new (error: no database)",
+        "",
+        "B fails: 1 violated, 1 failed for another reason, 2 only in A, 1 measured nothing",
     ]
 
 

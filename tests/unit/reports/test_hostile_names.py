@@ -144,7 +144,7 @@ def compared(one: Result, name: str, folder: Path) -> str:
     path = folder / "report.json"
     path.write_text(report(one, name, folder), encoding="ascii")
     again = read_report(path)
-    (test,) = compare_reports(again, again, tolerance_ratio=0.1)
+    (test,) = compare_reports(again, again, tolerance_ratio=0.1).tests
     return "\n".join(render_compared(test, PAPER))
 
 

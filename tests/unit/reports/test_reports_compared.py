@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.errors import ScenarioError, UsageError
-from pytest_kafkaperf.reports.compare import Compared, compare_reports
+from pytest_kafkaperf.reports.compare import Compared, ComparedReports, compare_reports
 from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.json_reader import Report, read_report
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -18,9 +18,13 @@ from tests.support.json_reports import NODEID, P99, RATE, SCENARIO, case, report
 from tests.support.results import bare_result, facts, session_at
 
 
-def compared(before: dict[str, Any], after: dict[str, Any], *, tolerance_ratio: float = 0.1) -> list[Compared]:
+def comparison(before: dict[str, Any], after: dict[str, Any], *, tolerance_ratio: float = 0.1) -> ComparedReports:
     reports = (Report.model_validate(each) for each in (before, after))
     return compare_reports(*reports, tolerance_ratio=tolerance_ratio)
+
+
+def compared(before: dict[str, Any], after: dict[str, Any], *, tolerance_ratio: float = 0.1) -> tuple[Compared, ...]:
+    return comparison(before, after, tolerance_ratio=tolerance_ratio).tests
 
 
 def only(before: dict[str, Any], after: dict[str, Any]) -> Compared:
@@ -99,10 +103,78 @@ def test_capacities_under_other_thresholds_are_not_compared() -> None:
     assert f"capacity: {P99} <= 20 ms -> {P99} <= 5 ms" in check.reason
 
 
-def test_tests_of_one_report_only_are_not_compared() -> None:
-    """A test that was renamed is not one that passes."""
-    other = {**case(), "nodeid": "a.py::new"}
-    assert compared(report(case()), report(other)) == []
+def test_a_test_that_only_the_first_report_has_fails() -> None:
+    """Deselected, deleted or renamed: nobody knows how fast it is now."""
+    found = comparison(report(case(), case(nodeid="a.py::gone")), report(case()))
+    assert (found.missing, found.fails) == ({"a.py::gone": None}, True)
+    assert comparison(report(case()), report(case())).fails is False
+
+
+@pytest.mark.parametrize("outcome", ["skipped", "error"])
+def test_a_test_that_measured_nothing_in_the_second_report_is_missing_there(outcome: str) -> None:
+    """The report knows why."""
+    ending = {"nodeid": "a.py::gone", "outcome": outcome, "reason": "no schema registry"}
+    found = comparison(report(case(), case(nodeid="a.py::gone")), report(case()) | {"unmeasured": [ending]})
+    assert (found.missing, found.fails) == ({"a.py::gone": f"{outcome}: no schema registry"}, True)
+
+
+def test_a_test_without_rounds_in_the_second_report_is_missing_there() -> None:
+    """No time was left for it, or its only worker died: a baseline alone shows nothing."""
+    found = comparison(report(case()), report(case(rounds=[], notes=["no time was left"])))
+    assert (found.missing, found.fails) == ({NODEID: "no time was left"}, True)
+    assert comparison(report(case(rounds=[])), report(case(rounds=[]))).missing == {}
+
+
+def test_a_new_test_passes_unless_it_failed_in_its_own_run() -> None:
+    """Nothing is known of it from before, but its absolute thresholds are."""
+    good = case(nodeid="a.py::new")
+    bad = good | {"verdict": "VIOLATED", "checks": [VIOLATED_CHECK]}
+    unmeasured = {"nodeid": "a.py::new", "outcome": "error", "reason": "fixture 'db' failed"}
+    found = comparison(report(case()), report(case(), good))
+    assert ([test.nodeid for test in found.new], found.fails) == (["a.py::new"], False)
+    found = comparison(report(case()), report(case(), bad))
+    assert ([test.verdict for test in found.new], found.fails) == ([Verdict.VIOLATED], True)
+    found = comparison(report(case()), report(case()) | {"unmeasured": [unmeasured]})
+    assert (found.unmeasured, found.fails) == ({"a.py::new": "error: fixture 'db' failed"}, True)
+    found = comparison(report(case()), report(case()) | {"unmeasured": [unmeasured | {"outcome": "skipped"}]})
+    assert (found.unmeasured, found.fails) == ({}, False)
+
+
+VIOLATED_CHECK = {"expression": "lost == 0", "metric": "lost", "outcome": "VIOLATED", "reason": "sum of 5 rounds"}
+
+
+@pytest.mark.parametrize(
+    ("own", "verdict", "fails"),
+    [
+        ({"verdict": "VIOLATED", "outcome": "failed", "failed_by_verdict": True}, Verdict.VIOLATED, True),
+        ({"verdict": "VIOLATED", "outcome": "xfailed"}, Verdict.PASSED, False),
+        ({"verdict": "VIOLATED", "outcome": "passed"}, Verdict.VIOLATED, True),
+    ],
+)
+def test_a_violated_test_fails_however_fast_it_is(own: dict[str, Any], verdict: Verdict, *, fails: bool) -> None:
+    """Records that are lost need no time; what a test expects with `xfail` is no news."""
+    checks = [*case()["checks"], VIOLATED_CHECK]
+    test = only(report(case()), report(case(**own, checks=checks)))
+    assert (test.verdict, test.fails) == (verdict, fails)
+    assert test.failures == (("lost == 0 is VIOLATED in the second report: sum of 5 rounds",) if fails else ())
+
+
+@pytest.mark.parametrize(
+    ("own", "fails"),
+    [
+        ({"outcome": "failed"}, True),
+        ({"outcome": "error"}, True),
+        ({"outcome": None}, True),
+        ({"verdict": "REGRESSED", "outcome": "failed", "failed_by_verdict": True}, False),
+        ({"verdict": "INCONCLUSIVE", "outcome": "failed", "failed_by_verdict": True}, False),
+        ({"verdict": "INCONCLUSIVE", "outcome": "failed"}, True),
+        ({"verdict": "INCONCLUSIVE", "outcome": "passed"}, False),
+    ],
+)
+def test_a_test_that_failed_by_its_own_code_fails(own: dict[str, Any], *, fails: bool) -> None:
+    """Wrong results come fast, too; only the comparison with another baseline is made again."""
+    test = only(report(case()), report(case(**own)))
+    assert (test.verdict, test.fails) == (Verdict.PASSED, fails)
 
 
 @pytest.mark.parametrize(
@@ -164,8 +236,8 @@ def test_a_session_that_was_measured_again_counts_on_neither_side() -> None:
 
 
 def test_without_a_common_figure_nothing_passes() -> None:
-    """A test for which no time was left has no rounds."""
-    test = only(report(case()), report(case(rounds=[], limit=None)))
+    """A first report that measured nothing is no baseline."""
+    test = only(report(case(rounds=[])), report(case(limit=None)))
     assert (test.verdict, test.checks, test.notes) == (
         Verdict.INCONCLUSIVE,
         (),
