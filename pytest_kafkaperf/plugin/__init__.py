@@ -99,10 +99,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Read the markers of all perf tests; drop files with invalid markers and report all their errors at once."""
     collection = _collection(config)
     collection.nodeids.update(item.nodeid for item in items)
-    if not any(takes_perf(item) for item in items):
+    if not any(takes_perf(item) or is_declared(item) for item in items):
         yield
         return
-    from pytest_kafkaperf.plugin.cases import marks_of, read_cases  # noqa: PLC0415 - imports pydantic
+    from pytest_kafkaperf.plugin.cases import marks_of, read_cases, warn_of_latency  # noqa: PLC0415 - imports pydantic
 
     items[:], collection.cases = read_cases(items, _settings(config))
     read = {item: marks_of(item) for item in items if item.nodeid in collection.cases}
@@ -112,6 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept, cases = read_cases(changed, _settings(config))
     items[:] = [item for item in items if item not in changed or item in kept]
     collection.cases |= cases
+    items[:] = warn_of_latency(items, collection.cases)
     collection.marks = {item.nodeid: marks_of(item) for item in items if item.nodeid in collection.cases}
 
 
@@ -189,6 +190,11 @@ def _kafkaperf(request: pytest.FixtureRequest) -> PerfPlugin:
 def takes_perf(item: pytest.Item) -> bool:
     """Return True for a perf test: one that uses the fixture `kafka_perf`."""
     return "kafka_perf" in getattr(item, "fixturenames", ())
+
+
+def is_declared(item: pytest.Item) -> bool:
+    """Return True if a marker of the test itself declares a perf test, even if the test does not use `kafka_perf`."""
+    return any(mark.name in ("kafka_scenario", "kafka_perf") for mark in item.own_markers)
 
 
 def has_thresholds(item: pytest.Item) -> bool:

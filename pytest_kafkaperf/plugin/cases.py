@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pytest
 
@@ -14,7 +14,8 @@ from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import Auto, Local
 from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.core.text import file_of
+from pytest_kafkaperf.core.metrics import SEARCH_METRICS
+from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.plugin import takes_perf
 from pytest_kafkaperf.reports.pytest_benchmark import LoadClock
 from pytest_kafkaperf.runner.case import Case, read_case
@@ -29,6 +30,10 @@ _FIELDS = frozenset({*Scenario.model_fields, *ClusterSpec.model_fields})
 _MARKERS = ("kafka_scenario", "kafka_threshold", "kafka_cluster")
 
 
+class LatencyWithoutRateWarning(pytest.PytestWarning):
+    """Warns that a threshold on latency judges a load that is as fast as possible."""
+
+
 def read_cases(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[pytest.Item], dict[str, Case]]:
     """Read the markers of all perf tests; report a collection error for each file with invalid markers.
 
@@ -39,9 +44,9 @@ def read_cases(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[p
     cases: dict[str, Case] = {}
     problems: dict[str, list[str]] = {}
     for item in items:
-        misspelt = [f"{item.nodeid}: {text}" for text in _misspelt(item)]
-        if misspelt:
-            problems.setdefault(file_of(item.nodeid), []).extend(misspelt)
+        misused = [f"{item.nodeid}: {text}" for text in (*_misspelt(item), *_misused(item))]
+        if misused:
+            problems.setdefault(file_of(item.nodeid), []).extend(misused)
         elif takes_perf(item):
             item.add_marker("kafka_perf")
             _join_benchmarks(item)
@@ -49,10 +54,50 @@ def read_cases(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[p
                 cases[item.nodeid] = read_item(item, settings)
             except UsageError as error:
                 problems.setdefault(file_of(item.nodeid), []).append(str(error))
+    return _without_broken(items, problems), cases
+
+
+def _without_broken(items: Iterable[pytest.Item], problems: Mapping[str, Sequence[str]]) -> list[pytest.Item]:
+    """Report a collection error for each file that has problems, and return the items of the others."""
     for file, texts in problems.items():
         report = pytest.CollectReport(file, "failed", longrepr="\n".join(texts), result=[])
         next(iter(items)).config.hook.pytest_collectreport(report=report)
-    return [item for item in items if file_of(item.nodeid) not in problems], cases
+    return [item for item in items if file_of(item.nodeid) not in problems]
+
+
+def warn_of_latency(items: Sequence[pytest.Item], cases: Mapping[str, Case]) -> list[pytest.Item]:
+    """Warn of each perf test with a threshold on latency and without a rate, before minutes of load show nothing.
+
+    Thresholds of the ini file also apply to tests that measure throughput, so they are not a reason to warn.
+
+    Returns:
+        The items, without those of files where the warning is an error.
+
+    """
+    problems: dict[str, list[str]] = {}
+    for item in items:
+        case = cases.get(item.nodeid)
+        text = None if case is None else _latency_without_rate(case)
+        if text is None:
+            continue
+        try:
+            item.warn(LatencyWithoutRateWarning(printable(text)))
+        except LatencyWithoutRateWarning:
+            problems.setdefault(file_of(item.nodeid), []).append(f"{item.nodeid}: {text}")
+    return _without_broken(items, problems)
+
+
+def _latency_without_rate(case: Case) -> str | None:
+    own = [limit for limit in case.thresholds if limit not in case.settings.thresholds]
+    searches = any(limit.metric.name in SEARCH_METRICS for limit in own)
+    expressions = [repr(limit.expression) for limit in own if ".latency." in limit.metric.name]
+    if case.scenario.rate is not None or not case.scenario.producers or searches or not expressions:
+        return None
+    return (
+        f"{', '.join(expressions)} without a rate: producers send as fast as they can, so that records queue up, and "
+        "latency mostly depends on how many may be in flight; declare a rate below the capacity of the cluster, for "
+        "example kafka_scenario(rate='5k records/s'), or use a threshold on produce.throughput instead"
+    )
 
 
 def read_item(item: pytest.Item, settings: Settings) -> Case:
@@ -106,6 +151,21 @@ def _misspelt(item: pytest.Item) -> list[str]:
         for name, found in near.items()
         if found and name not in registered
     ]
+
+
+def _misused(item: pytest.Item) -> Iterator[str]:
+    """Yield an error for each marker that would have no effect on this test, although its author expects one."""
+    if any(mark.args or mark.kwargs for mark in item.iter_markers("kafka_perf")):
+        yield (
+            "kafka_perf takes no arguments: the plugin sets this marker on every perf test; to declare the load, use "
+            "kafka_scenario(rate='5k records/s')"
+        )
+    # The marker of a module or a class may stand next to tests that measure nothing.
+    if not takes_perf(item) and any(mark.name == "kafka_scenario" for mark in item.own_markers):
+        yield (
+            "kafka_scenario needs the fixture kafka_perf, without which nothing is measured; add the argument "
+            "kafka_perf to the test function and call kafka_perf(), or remove the marker"
+        )
 
 
 def _taken_by(item: pytest.Item) -> str | None:

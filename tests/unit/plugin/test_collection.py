@@ -124,6 +124,80 @@ def test_markers_of_others_are_never_questioned(run_pytest: RunPytest) -> None:
     assert ("unknown marker" in out, "unknown field 'acs'" in out) == (False, True)
 
 
+@pytest.mark.parametrize("fixture", ["kafka_perf", "tmp_path"])
+@pytest.mark.parametrize("arguments", ["rate='5k records/s'", "'5k records/s'"])
+def test_the_marker_of_the_plugin_takes_no_arguments(run_pytest: RunPytest, fixture: str, arguments: str) -> None:
+    """It looks like the one that declares a load; the test would run another load than its author believes."""
+    status, out = run_pytest(f"@pytest.mark.kafka_perf({arguments})\ndef test_orders({fixture}): ...")
+    assert status == pytest.ExitCode.INTERRUPTED
+    assert "test_perf.py::test_orders: kafka_perf takes no arguments" in out
+    assert "use kafka_scenario(rate='5k records/s')" in out
+
+
+@pytest.mark.parametrize("arguments", ["()", "(kafka_cluster)"])
+def test_a_scenario_of_a_function_that_measures_nothing_is_refused(run_pytest: RunPytest, arguments: str) -> None:
+    """The test would pass without a load, for ever."""
+    status, out = run_pytest(f"@pytest.mark.kafka_scenario(rate='5k records/s')\ndef test_orders{arguments}: ...")
+    assert status == pytest.ExitCode.INTERRUPTED
+    assert "test_perf.py::test_orders: kafka_scenario needs the fixture kafka_perf" in out
+
+
+def test_a_scenario_counts_for_a_test_that_gets_the_fixture_from_another_one(run_pytest: RunPytest) -> None:
+    """Projects wrap `kafka_perf`, or ask for it with `usefixtures`."""
+    status, out = run_pytest(
+        "@pytest.fixture\n"
+        "def measured(kafka_perf): ...\n"
+        "@pytest.mark.kafka_scenario(acks=1)\n"
+        "def test_wrapped(measured): ...\n"
+        "@pytest.mark.usefixtures('kafka_perf')\n"
+        "@pytest.mark.kafka_scenario(acks=1)\n"
+        "def test_used(): ...\n",
+        "--collect-only",
+    )
+    assert (status, "2 tests collected" in out) == (pytest.ExitCode.OK, True), out
+
+
+LATENCIES = "pytest.mark.kafka_threshold('produce.latency.p99 <= 25 ms', 'e2e.latency.p50 <= baseline + 20%')"
+
+
+@pytest.mark.parametrize(
+    ("marks", "arguments", "warned"),
+    [
+        (f"@{LATENCIES}", (), True),
+        (f"@pytest.mark.kafka_scenario(records=500)\n@{LATENCIES}", (), True),
+        (f"@pytest.mark.kafka_scenario(rate='100 records/s')\n@{LATENCIES}", (), False),
+        (f"@pytest.mark.usefixtures('rate')\n@pytest.mark.parametrize('rate', [100])\n@{LATENCIES}", (), False),
+        (f"@pytest.mark.kafka_threshold('capacity >= 1k records/s')\n@{LATENCIES}", (), False),
+        ("@pytest.mark.kafka_threshold('produce.throughput >= 5k records/s')", (), False),
+        ("", ("-o", "kafka_thresholds=produce.latency.p99 <= 25 ms"), False),
+        (f"@{LATENCIES}", ("-k", "other"), False),
+    ],
+)
+def test_a_threshold_on_latency_without_a_rate_is_a_warning(
+    run_pytest: RunPytest, marks: str, arguments: tuple[str, ...], *, warned: bool
+) -> None:
+    """As many records as the producers may have in flight wait for each other: the figure is not Kafka's."""
+    status, out = run_pytest(
+        f"@pytest.mark.kafka_scenario(consumers=1)\n{marks}\ndef test_orders(kafka_perf): ...\ndef test_other(): ...",
+        "--collect-only",
+        "-W",
+        "default",
+        *arguments,
+    )
+    assert status == pytest.ExitCode.OK, out
+    assert ("LatencyWithoutRateWarning: 'produce.latency.p99 <= 25 ms'" in out) is warned
+    assert ("declare a rate below the capacity" in out) is warned
+
+
+def test_a_threshold_on_latency_without_a_rate_is_refused_where_warnings_are_errors(run_pytest: RunPytest) -> None:
+    """With the test's name, not with a traceback of the plugin."""
+    marks = f"@pytest.mark.kafka_scenario(consumers=1)\n@{LATENCIES}\n"
+    status, out = run_pytest(f"{marks}def test_orders(kafka_perf): ...", "--collect-only", "-W", "error")
+    assert status == pytest.ExitCode.INTERRUPTED
+    assert "test_perf.py::test_orders: 'produce.latency.p99 <= 25 ms'" in out
+    assert "Traceback" not in out
+
+
 def test_all_problems_of_a_file_are_told_at_once(run_pytest: RunPytest) -> None:
     """Whoever mends a file wants the whole list."""
     _, out = run_pytest(
@@ -219,7 +293,7 @@ def test_only_perf_tests_fail_under_xdist(project: Project) -> None:
 def test_a_calibration_skips_tests_without_a_threshold_on_the_baseline(run_pytest: RunPytest) -> None:
     """Their figures have no tolerance to compare with the noise, and each session takes most of a minute."""
     status, out = run_pytest(
-        "@pytest.mark.kafka_threshold('produce.latency.p99 <= 25 ms')\ndef test_sla(kafka_perf):\n    kafka_perf()\n",
+        "@pytest.mark.kafka_threshold('errors == 0')\ndef test_sla(kafka_perf):\n    kafka_perf()\n",
         "--kafka-cluster=local",
         "--kafka-calibrate=3",
         "-rs",
@@ -259,8 +333,12 @@ class Base:
     @pytest.mark.kafka_scenario(rate="5/s")
     @pytest.mark.kafka_scenario(rate="6/s")
     @pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.kafka_scenario(rate="7/s")), 2])
-    def test_it(self, number):
+    def test_it(self, number, kafka_perf):
         pass
+
+@pytest.fixture
+def kafka_perf():
+    pass
 
 @pytest.mark.kafka_scenario(rate="3/s")
 class TestSub(Base):
