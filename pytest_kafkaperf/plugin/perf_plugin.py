@@ -25,6 +25,7 @@ from pytest_kafkaperf.plugin.console import print_table
 from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
 from pytest_kafkaperf.plugin.peer_side import peer_options
+from pytest_kafkaperf.plugin.whole_run import ran_everything
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.pytest_benchmark import Groups, asks_for_table, is_disabled, without_tests
@@ -35,6 +36,7 @@ from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import estimate
+from pytest_kafkaperf.runner.unjudged import describe_unjudged
 from pytest_kafkaperf.scenarios.threshold import count_gated
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ class PerfPlugin:
         """The properties that were added to each test's report, by nodeid."""
         self._errors: list[str] = []
         """Errors from writing the reports."""
+        self._unjudged: list[str] = []
+        """Thresholds of the ini file that no test has judged; under `--kafka-strict` they are errors instead."""
         self._annotations: list[str] = []
         self._hidden_benchmarks = 0
         """Number of perf tests that pytest-benchmark's table leaves out."""
@@ -323,8 +327,8 @@ class PerfPlugin:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print errors, the table of results, and annotations for CI."""
-        for error in self._errors:
-            terminalreporter.write_line(f"ERROR: {error}", red=True)
+        for line in (*(f"ERROR: {error}" for error in self._errors), *self._unjudged):
+            terminalreporter.write_line(line, red=True)
         perf = self._session
         if perf is None:
             return
@@ -361,6 +365,7 @@ class PerfPlugin:
             self._errors.append(str(error))
         perf = self._session
         if perf is not None:
+            self._find_unjudged(session, perf)
             self._errors += contradictions(perf.results, self._endings)
             selected = [item for item in session.items if item.nodeid in self._collection.cases]
             self._endings |= {each.nodeid: each for each in not_run(selected, self._endings)}
@@ -375,6 +380,14 @@ class PerfPlugin:
         if perf is not None and (perf.results or self._endings):
             self._annotations = report_to_github(perf, self._endings, os.environ)
         session.exitstatus = status(bool(self._errors))
+
+    def _find_unjudged(self, session: pytest.Session, perf: Session) -> None:
+        """Find the thresholds of the ini file that no test has judged, if the run shows it for all tests."""
+        measured = {result.nodeid for result in perf.results if result.rounds}
+        if is_disabled(self._config) or not ran_everything(session, self._collection, measured):
+            return
+        found = describe_unjudged(self._settings.thresholds, perf.results)
+        (self._errors if self._settings.strict else self._unjudged).extend(found)
 
     def _find_orphans(self, session: pytest.Session, perf: Session) -> None:
         """Find the baselines of deleted tests, in files whose tests all ran; delete them if that was requested.

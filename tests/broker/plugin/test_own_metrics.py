@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.project import Project
+import pytest
+
+from tests.support.project import INI, Project
 
 TEST = """
 @pytest.mark.kafka_scenario(rate="300 records/s", duration="300 ms", warmup="100 ms", partitions=2, rounds=5)
@@ -61,3 +63,61 @@ def test_a_number_beside_a_reference_is_of_the_tests_own_side(project: Project) 
     assert [check["outcome"] for check in test["checks"]] == ["PASSED", "INCONCLUSIVE"], run.out
     assert "app.size" not in test["reference"]["rounds"][0]["metrics"]
     assert "app.size" in test["checks"][1]["reason"]
+
+
+MISSPELT = "\nkafka_thresholds =\n    errors == 0\n    app.rowz >= 3\n"
+FAST = '@pytest.mark.kafka_scenario(rate="300 records/s", duration="200 ms", warmup="0 s", partitions=1, rounds=1)\n'
+TWO = f"""
+{FAST}def test_rows(kafka_perf):
+    kafka_perf.record("app.rows", 10, unit="rows", better="higher")
+    kafka_perf()
+
+{FAST}def test_other(kafka_perf):
+    kafka_perf()
+
+def test_unit():
+    pass
+"""
+UNJUDGED = "kafka_thresholds: no test judged 'app.rowz >= 3', because none measures app.rowz; did you mean 'app.rows'?"
+
+
+def test_a_threshold_of_the_ini_file_that_no_test_judged_is_shown(project: Project, on_broker: str) -> None:
+    """Only after a run of all tests is it known that none of them records the metric."""
+    project.write("pytest.ini", f"{INI}{MISSPELT}").test(TWO)
+    run = project.run_steadily(on_broker)
+    assert (run.status, UNJUDGED in run.out) == (0, True), run.out
+    assert run.out.count("kafka_thresholds: no test judged") == 1
+
+
+def test_a_threshold_that_no_test_judged_fails_a_strict_run(project: Project, on_broker: str) -> None:
+    """The gate that somebody declared does not exist."""
+    project.write("pytest.ini", f"{INI}{MISSPELT}").test(TWO)
+    run = project.run_steadily(on_broker, "--kafka-strict")
+    assert (run.status == 0, f"ERROR: {UNJUDGED}" in run.out) == (False, True), run.out
+    assert run.report["errors"] == [UNJUDGED]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-k", "not unit"),
+        ("test_perf.py",),
+        ("test_perf.py::test_other",),
+        ("-p", "cacheprovider", "--lf"),
+        ("--ignore=x",),
+    ],
+)
+def test_a_part_of_the_tests_says_nothing_about_thresholds_of_all(
+    project: Project, on_broker: str, arguments: tuple[str, ...]
+) -> None:
+    """The test that records the metric may be among the others."""
+    project.write("pytest.ini", f"{INI}{MISSPELT}").test(TWO)
+    run = project.run(on_broker, *arguments)
+    assert (run.status, "no test judged" in run.out) == (0, False), run.out
+
+
+def test_a_test_that_was_skipped_may_be_the_one_that_judges(project: Project, on_broker: str) -> None:
+    """It may need what this machine lacks."""
+    project.write("pytest.ini", f"{INI}{MISSPELT}").test(f"{TWO}\n@pytest.mark.skip\ndef test_last(kafka_perf): ...\n")
+    run = project.run(on_broker)
+    assert (run.status, "no test judged" in run.out) == (0, False), run.out
