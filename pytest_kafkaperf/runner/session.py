@@ -202,7 +202,7 @@ class Session:
             return None
         sessions = (not_run(),)
         judge = CaseJudge(case, BaselineRounds(), self.settings)
-        ran = CaseRun(sessions=sessions, judgement=judge.judge(sessions), notes=(budget.obstacle,))
+        ran = CaseRun(sessions=sessions, judgement=judge.judge(sessions), notes=(budget.obstacle,), partial=True)
         cluster = provision.not_started(case.spec, self.settings.cluster)
         return self._add(self._result(case, cluster=cluster, reference=None, ran=ran, judge=judge))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run, estimate, estimated_s
 
 SETUP_S = 1.0 + 1.4 * 5
@@ -258,3 +260,13 @@ def test_short_sessions_beside_other_brokers_are_not_refused_for_the_length_of_t
     assert budget.refuses_session(4) is None
     budget.confirm(beside=False)  # the other brokers failed, so long rounds follow again
     assert budget.refuses_session(4) is not None
+
+
+def test_a_test_without_time_measured_less_than_declared(tmp_path: Path) -> None:
+    """Nothing at all is less: no baseline may come of it."""
+    options = {"time-budget": "1s", "cluster": "local"}
+    settings = read_settings(options, {}, invocation_folder=tmp_path, root=tmp_path)
+    case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
+    result = Session(settings, began_s=time.monotonic() - 100).refuse_for_time(case, [])
+    assert result is not None
+    assert (result.rounds, result.partial) == ((), True)
