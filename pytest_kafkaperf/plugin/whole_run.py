@@ -1,4 +1,4 @@
-"""Whether a run has shown something about all tests of a project, not about some of them."""
+"""Check of whether a run has covered all tests of a project, not a part of them."""
 
 from __future__ import annotations
 
