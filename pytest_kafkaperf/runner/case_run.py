@@ -231,11 +231,13 @@ class SessionRunner:
             waiting = Progress(phase="waiting", elapsed_s=0.0, acknowledged=0)
             self._on_progress(label, 1, waiting)  # raises if the test is interrupted
             time.sleep(self._gap_s / steps)
-        try:
-            with ThreadPoolExecutor(len(self._sides)) as threads:
-                list(threads.map(lambda side: side.restart(), self._in_order()))
-        except ClusterError as error:
-            return not_run(error)
+        with ThreadPoolExecutor(len(self._sides)) as threads:
+            restarts = {side: threads.submit(side.restart) for side in self._in_order()}
+        for side in self._sides:
+            try:
+                restarts[side].result()
+            except ClusterError as error:
+                return dataclasses.replace(not_run(error), own_failed=side is self._sides[0])
         return self.measure(budget, label, fresh=True)
 
     def _in_order(self) -> list[Side]:

@@ -85,6 +85,8 @@ class MeasuredSession:
     """Rounds on the reference cluster, each paired with the round at the same index; None without a reference."""
     problems: tuple[Problem, ...] = ()
     """Reasons why the session is INVALID, those of the own rounds first; empty if it is valid."""
+    own_failed: bool = False
+    """True if the own brokers or applications did not restart, so that there are no rounds."""
 
     def __getitem__(self, name: str) -> MetricValues:
         """Return the values of a metric; raises as `values_of`."""
@@ -114,9 +116,11 @@ class MeasuredSession:
 
     @property
     def other_failed(self) -> Problem | None:
-        """The failure of the reference, or of a restart; None if there is none, or the own brokers lost records."""
+        """The failure of the reference; None if there is none, or the own brokers failed or lost records."""
         theirs = self.problems[sum(len(one.problems) for one in self.rounds) :]
-        return None if self.lost_records else next((each for each in theirs if each.kind not in MACHINE_MADE), None)
+        if self.own_failed or self.lost_records:
+            return None
+        return next((each for each in theirs if each.kind not in MACHINE_MADE), None)
 
     @property
     def warnings(self) -> tuple[str, ...]:

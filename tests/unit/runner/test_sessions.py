@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.case_run import SessionPolicy, SessionRunner, run_case
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import MeasuredSession, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, Workers
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT
@@ -302,6 +303,40 @@ def test_brokers_that_break_off_beside_a_suspect_leave_it_to_fresh_sessions() ->
     assert [session.reference for session in ran.sessions] == [None] * 3
     assert reasons == [None, "a session beside them failed: the reference, round 1: broker 1 has ended"]
     assert ran.judgement == PASSED
+
+
+class Ending(Scripted):
+    """A side whose brokers do not come up again."""
+
+    def restart(self) -> None:
+        super().restart()
+        raise ClusterError("broker 1 exited with status 1")
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_brokers_under_test_that_do_not_restart_fail_the_test(*, own: bool) -> None:
+    """Another session could go well, and their failure would be that of brokers that nobody asked for."""
+    unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
+
+    def judge(sessions: Sequence[MeasuredSession]) -> Judgement:
+        return PASSED if len(sessions) > 2 or problems_of(sessions) else unsettled
+
+    first, beside, theirs = Scripted("A", []), (Ending if own else Scripted)("A", []), Ending("B", [])
+    first.meets = threading.Barrier(1)
+    beside.meets = theirs.meets = threading.Barrier(2)
+    policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
+    reasons: list[str | None] = []
+
+    def confirming(failed: str | None) -> SessionRunner | None:
+        reasons.append(failed)
+        return runner_of(beside, theirs) if failed is None else None
+
+    ran = run_case(runner_of(first), time_budget_of(ROUNDS), policy, confirming)
+    problems = [str(problem) for problem in problems_of(ran.sessions)]
+    if own:
+        assert (problems, reasons) == (["session 2: broker 1 exited with status 1"], [None])
+    else:
+        assert (problems, reasons) == ([], [None, "a session beside them failed: broker 1 exited with status 1"])
 
 
 @pytest.mark.parametrize("gap_s", [0.0, 90.0])

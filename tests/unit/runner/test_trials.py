@@ -80,9 +80,10 @@ def test_only_a_failure_of_the_other_side_leaves_a_suspect_to_fresh_sessions(
     assert dataclasses.replace(SOUND, rounds=(ours,), reference=(theirs,), problems=problems).other_failed == found
 
 
-def test_a_restart_that_failed_is_tried_again_without_the_other_side() -> None:
-    """If it was that of the own brokers, it fails again, and the test with it."""
+def test_a_session_that_did_not_start_is_tried_again_without_the_other_side() -> None:
+    """If the own brokers are the reason, it fails again, and the test with it; a failed restart of theirs is known."""
     assert session(SLOW, FAILED).other_failed == FAILED
+    assert dataclasses.replace(session(SLOW, FAILED), own_failed=True).other_failed is None
 
 
 def test_the_first_session_always_counts() -> None:
