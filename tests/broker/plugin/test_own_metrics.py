@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.support.project import INI, Project
 
 TEST = """
@@ -95,25 +93,6 @@ def test_a_threshold_that_no_test_judged_fails_a_strict_run(project: Project, on
     run = project.run_steadily(on_broker, "--kafka-strict")
     assert (run.status == 0, f"ERROR: {UNJUDGED}" in run.out) == (False, True), run.out
     assert run.report["errors"] == [UNJUDGED]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("-k", "not unit"),
-        ("test_perf.py",),
-        ("test_perf.py::test_other",),
-        ("-p", "cacheprovider", "--lf"),
-        ("--ignore=x",),
-    ],
-)
-def test_a_part_of_the_tests_says_nothing_about_thresholds_of_all(
-    project: Project, on_broker: str, arguments: tuple[str, ...]
-) -> None:
-    """The test that records the metric may be among the others."""
-    project.write("pytest.ini", f"{INI}{MISSPELT}").test(TWO)
-    run = project.run(on_broker, *arguments)
-    assert (run.status, "no test judged" in run.out) == (0, False), run.out
 
 
 def test_a_test_that_was_skipped_may_be_the_one_that_judges(project: Project, on_broker: str) -> None:
