@@ -136,6 +136,19 @@ class Payload:
             yield self.values[position % len(self.values)]
 
 
+def mean_value_size(scenario: Scenario) -> float:
+    """Return the mean size of a value in bytes; reads the file if the payload consists of samples.
+
+    Raises:
+        LoadError: the file of samples is unusable.
+
+    """
+    if not isinstance(scenario.payload, Samples):
+        return scenario.mean_record_size
+    samples = _samples(Path(scenario.payload.path or scenario.payload.file), scenario.payload.delimiter.encode())
+    return sum(map(len, samples)) / len(samples)
+
+
 class Stamp:
     """Writes one producer's tags and keys into batches."""
 

@@ -17,6 +17,7 @@ from pytest_kafkaperf.core.units import parse_time
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.plugin.options import OPTIONS, REPORTS, shown
 from pytest_kafkaperf.reports.html import check_installed
+from pytest_kafkaperf.runner.permission import MaxRate, parse_max_rate
 from pytest_kafkaperf.runner.revision import Revision, parse_revision
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import parse_declared
@@ -98,6 +99,8 @@ def read_settings(
         metrics_urls=_urls(_listed(values, "metrics-url")),
         connect_timeout_s=_seconds(values, "connect-timeout", minimum=1),
         allow_unlimited="allow-unlimited" in values,
+        max_rate=_max_rate(values.get("max-rate", OPTIONS["max-rate"].default)),
+        writable_topics=tuple(_listed(values, "writable-topics")),
         topic_prefix=_prefix(values.get("topic-prefix", OPTIONS["topic-prefix"].default)),
         log_dirs=_folders(_listed(values, "log-dirs"), root),
         baselines=path("baselines") or root / OPTIONS["baselines"].default,
@@ -213,6 +216,13 @@ def _prefix(text: str) -> str:
             "0-9, '.', '_' and '-', not beginning with '__'; for example team-a.perf-"
         )
     return text
+
+
+def _max_rate(text: str) -> MaxRate:
+    try:
+        return parse_max_rate(text)
+    except UnitError as error:
+        raise UsageError(f"{shown('max-rate', text)}: {error}") from None
 
 
 def _properties(text: str | None) -> dict[str, str]:

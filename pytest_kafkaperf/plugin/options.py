@@ -108,8 +108,15 @@ OPTIONS = {
         place="command line",
     ),
     "no-confirm": Option("", "judge tests after one session; do not run suspects again", "off", "bool", "command line"),
-    "allow-unlimited": Option(
-        "", "allow load without a limit (no rate, capacity searches) on external clusters", "off", "bool"
+    "allow-unlimited": Option("", "allow load of any rate, and without a rate, on external clusters", "off", "bool"),
+    "max-rate": Option(
+        "RATE[,RATE]",
+        "highest rate on external clusters, in records and in bytes, for example '200k records/s, 100 MB/s'",
+        "50k records/s, 50 MB/s",
+        place="ini",
+    ),
+    "writable-topics": Option(
+        "TOPIC", "existing topics of external clusters that tests may write to", "none", "linelist", "ini"
     ),
     "low-noise": Option(
         "", "start brokers for comparisons: logs in memory, and the JVM's quick compiler only", "off", "bool"

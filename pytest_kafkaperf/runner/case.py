@@ -73,13 +73,6 @@ class Case:
     """True if the test only shows that the scenario runs: no threshold is judged, and no baseline is written."""
 
     @property
-    def unlimited(self) -> str | None:
-        """The reason why the load has no limit but the cluster itself; None if it keeps to a declared rate."""
-        if self.plan is not None:
-            return "kafka_perf.capacity() raises the rate until the cluster is saturated"
-        return "a test without a rate saturates the cluster" if self.scenario.rate is None else None
-
-    @property
     def forbids_losses(self) -> bool:
         """True if `lost == 0` is implied: no threshold is on `lost`, and no application may drop records on purpose."""
         return self.scenario.output_topic is None and all(limit.metric.name != "lost" for limit in self.thresholds)

@@ -254,7 +254,13 @@ class SessionRunner:
         reason = undecidable(side.scenario, usable_cores())
         if reason is not None:
             return dataclasses.replace(self.allocation, reason=reason)
-        probe = Side(probe_load(side.scenario), side.cluster, on_progress=self._on_progress, prefix=side.prefix)
+        probe = Side(
+            probe_load(side.scenario),
+            side.cluster,
+            on_progress=self._on_progress,
+            prefix=side.prefix,
+            permission=side.permission,
+        )
         with running([probe], WorkerAllocation(producing=1, consuming=1), label=label) as workers:
             measured = probe.measure(workers)
         return decided(side.scenario, measured.shares, usable_cores())

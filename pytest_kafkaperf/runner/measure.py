@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.clusters.provision import provision
@@ -12,6 +12,7 @@ from pytest_kafkaperf.clusters.target import External, parse_target
 from pytest_kafkaperf.core.errors import KafkaPerfError
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.runner.case_run import SessionRunner
+from pytest_kafkaperf.runner.permission import parse_max_rate, permission_on
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.rounds import Side, resolve_scenario
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -24,7 +25,13 @@ _WARM_UP_S = 5.0
 
 
 def measure(
-    scenario: Scenario | Mapping[str, Any], cluster: object = "auto", *, workers: str | None = None
+    scenario: Scenario | Mapping[str, Any],
+    cluster: object = "auto",
+    *,
+    workers: str | None = None,
+    allow_unlimited: bool = False,
+    max_rate: str | None = None,
+    writable_topics: Sequence[str] = (),
 ) -> MeasuredSession:
     """Measure the rounds of a scenario as a test does: `measure({"rate": "5k/s"}, "localhost:9092")`.
 
@@ -35,6 +42,9 @@ def measure(
         cluster: a value of `--kafka-cluster`, or what a `kafka_cluster` fixture may return. Brokers that are started
             here are warmed up before the rounds, and stopped at the end.
         workers: a value of `--kafka-workers`; None: as many worker processes as a short load shows to be needed.
+        allow_unlimited: allow load without a limit on an external cluster.
+        max_rate: a value of `kafka_max_rate`, the highest rate on an external cluster; None: its default.
+        writable_topics: existing topics of an external cluster that the scenario may write to.
 
     Raises:
         KafkaPerfError: the scenario or the cluster is invalid, the cluster failed, or the measurement is not
@@ -43,15 +53,30 @@ def measure(
     """
     given = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario)
     allocation = WorkerAllocation() if workers is None else parse_workers(workers)
+    limit = None if max_rate is None else parse_max_rate(max_rate)
     with _provided(cluster) as running:
-        side = Side(resolve_scenario(given, running), running)
+        permission = permission_on(
+            running,
+            named=_named(cluster),
+            unlimited=allow_unlimited,
+            max_rate=limit,
+            topics=writable_topics,
+            of_script=True,
+        )
+        permission.check(given)
+        side = Side(resolve_scenario(given, running), running, permission=permission)
         session = SessionRunner([side], warm_up_s=_WARM_UP_S, allocation=allocation).measure()
     if session.problems:
         raise KafkaPerfError("; ".join(map(str, session.problems)))
     return session
 
 
+def _named(cluster: object) -> list[External]:
+    target = parse_target(cluster) if isinstance(cluster, str) else None
+    return [target] if isinstance(target, External) else []
+
+
 def _provided(cluster: object) -> AbstractContextManager[Cluster]:
-    if isinstance(cluster, str) and not isinstance(target := parse_target(cluster), External):
-        return provision(ClusterSpec(), target=target)
+    if isinstance(cluster, str) and not _named(cluster):
+        return provision(ClusterSpec(), target=parse_target(cluster))
     return contextlib.nullcontext(as_cluster(cluster))

@@ -29,6 +29,7 @@ from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.controller import READY_TIMEOUT_S, OpenBackend, Progress, WorkerPool
 from pytest_kafkaperf.load.messages import Assignment, LoadReport
 from pytest_kafkaperf.load.processes import Processes
+from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
 from pytest_kafkaperf.runner.actions import Action, ActionTimer
 from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
@@ -36,6 +37,7 @@ from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, settled_ends, verified
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.observers import BrokerObserver, GroupObserver, ProgressObserver, TopicObserver, observing
+from pytest_kafkaperf.runner.permission import Permission, permission_on
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.warmup import backlog_load, warm_up_load, workload_key
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
@@ -72,11 +74,14 @@ class Side:
         on_progress: OnProgress = lambda *_: None,
         prefix: str = PREFIX,
         applications: Sequence[Application] = (),
+        permission: Permission | None = None,
     ) -> None:
         """`actions` run in every round; with a `plan`, each round is a search for the capacity.
 
-        Names of topics, groups and transactional ids begin with `prefix`.
+        Names of topics, groups and transactional ids begin with `prefix`. Without a `permission`, the load has that of
+        a cluster for which no setting allows more.
         """
+        self.permission = permission or permission_on(cluster)
         self.prefix = prefix
         self.cluster = cluster
         self.scenario = scenario
@@ -111,7 +116,8 @@ class Side:
         self._read_partitions = preflight.read_partitions(self.scenario)
         loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
         loads += sides  # for all slices of a warm-up: one that reaches a time limit is the last
-        self._run = run_name(_latest_end(self.scenario, loads), secrets.token_bytes(SUFFIX_BYTES), self.prefix)
+        slowest = self.scenario if self._plan is None else self.scenario.model_copy(update={"rate": self._plan.low})
+        self._run = run_name(_latest_end(slowest, loads), secrets.token_bytes(SUFFIX_BYTES), self.prefix)
         self._label, self._loads, self._checked, self.rounds, self.broken = label, 0, set(), [], False
         ended = False
         try:
@@ -218,7 +224,7 @@ class Side:
                     before = settled_ends(self._admin, context.topic, before, written)
                 counters = workers.pool.counters(groups=scenario.consumer_groups)
                 assignments = context.assignments(workers.shares, counters)
-                report = workers.pool.run(assignments, counters, check=self.cluster.check, progress=follow)
+                report = self._run_load(workers, scenario, assignments, counters, follow)
                 for observer in observers:
                     observer.settle(report)
             for observer in observers:
@@ -263,16 +269,35 @@ class Side:
         scenario = context.scenario
         for application in () if scenario.topic is None else self._applications:
             application.end()
-        counters, load = workers.pool.counters(groups=scenario.consumer_groups), backlog_load(scenario)
+        load = backlog_load(scenario, paced=self.permission.is_limited)
+        counters = workers.pool.counters(groups=scenario.consumer_groups)
         assignments = [
             dataclasses.replace(one, scenario=load, consumers=(), read_partitions=0)
             for one in context.assignments(workers.shares, counters)
         ]
-        report = workers.pool.run(assignments, counters, check=self.cluster.check, progress=progress)
+        report = self._run_load(workers, load, assignments, counters, progress)
         if report.problems or (failed := sum(part.failed + part.missing for part in report.produced)):
             reason = report.problems[0] if report.problems else f"{failed} records failed"
             raise ClusterError(f"the backlog of {scenario.backlog} records could not be written: {reason}")
         return report.expected_growth()
+
+    def _run_load(
+        self,
+        workers: Workers,
+        scenario: Scenario,
+        assignments: Sequence[Assignment],
+        counters: SharedCounters,
+        progress: Callable[[Progress], None],
+    ) -> LoadReport:
+        """Run a load; every load starts here.
+
+        Raises:
+            ClusterError: the cluster was lost.
+            UsageError: the load may not run on this cluster.
+
+        """
+        self.permission.check(scenario)
+        return workers.pool.run(assignments, counters, check=self.cluster.check, progress=progress)
 
     def _delete_groups(self, *, hasty: bool) -> None:
         """Delete the consumer groups of all loads; a failure is a warning of the last round."""
@@ -345,7 +370,7 @@ def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
     if scenario.group:
         load_s += group_drain_s(longest_s(scenario))
     if scenario.backlog:
-        load_s += READY_TIMEOUT_S + RECORDS_TIMEOUT_S
+        load_s += READY_TIMEOUT_S + max(RECORDS_TIMEOUT_S, longest_s(backlog_load(scenario, paced=True)))
     bound_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
     return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=loads * bound_s)
 

@@ -124,12 +124,12 @@ class Session:
         Raises:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
             ClusterError: the reference did not start.
-            UsageError: the target of the reference cannot provide it, an action cannot be done to it, or the load has
-                no limit and the settings do not allow that.
+            UsageError: the target of the reference cannot provide it, an action cannot be done to it, or the settings
+                do not allow the load.
 
         """
         began_s = time.monotonic()
-        self.clusters.refuse_unlimited(case, cluster)
+        self.clusters.permission(case, cluster).check(case.scenario, case.plan)
         key = self.environment_key(cluster.provider)
         if not actions:
             case = as_run(case)
@@ -282,7 +282,12 @@ class Session:
 
         """
         side = functools.partial(
-            Side, case.scenario, plan=case.plan, on_progress=on_progress, prefix=self.settings.topic_prefix
+            Side,
+            case.scenario,
+            plan=case.plan,
+            on_progress=on_progress,
+            prefix=self.settings.topic_prefix,
+            permission=self.clusters.permission(case, cluster),
         )
         applications = self.clusters.applications_on(cluster)
         sides = [side(cluster, actions=actions, applications=applications)]

@@ -10,9 +10,10 @@ from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.clusters.target import External, Target, is_loopback
+from pytest_kafkaperf.clusters.target import External, Target
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.permission import Permission, permission_on
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.settings import Settings
 
@@ -103,28 +104,17 @@ class SessionClusters:
         for wanted in [each for each in self._running if each.role == _REBUILT]:
             self._running.pop(wanted)[1].close()
 
-    def refuse_unlimited(self, case: Case, cluster: Cluster) -> None:
-        """Refuse a load without a limit on a cluster that others may use, unless the settings allow it.
-
-        Raises:
-            UsageError: a cluster is named by an option, or is returned by the user's fixture and not on this machine.
-
-        """
-        if case.unlimited is None or self._settings.allow_unlimited:
-            return
-        reference = self._settings.reference
-        targets = (self._settings.cluster, reference if case.reference else None)
-        named = [each.servers for each in targets if isinstance(each, External)]
-        # A fixture may have started its own broker here, or put a proxy in front of the session's.
-        given = tuple(cluster.bootstrap_servers.split(",")) if cluster.fleet is None else ()
-        if given and not all(map(is_loopback, given)):
-            named.insert(0, given)
-        if named:
-            raise UsageError(
-                f"{case.unlimited}, and this session did not start the cluster at {','.join(named[0])}, which others "
-                "may use; declare a rate, for example kafka_scenario(rate='5k records/s'), or allow it: "
-                "--kafka-allow-unlimited, or kafka_allow_unlimited = true in the ini file"
-            )
+    def permission(self, case: Case, cluster: Cluster) -> Permission:
+        """Return what the loads of a test may do, on its own cluster and on the reference."""
+        settings = self._settings
+        targets = (settings.cluster, settings.reference if case.reference else None)
+        return permission_on(
+            cluster,
+            named=[each for each in targets if isinstance(each, External)],
+            unlimited=settings.allow_unlimited,
+            max_rate=settings.max_rate,
+            topics=settings.writable_topics,
+        )
 
     def sweep(self, cluster: Cluster | None) -> None:
         """Remove what crashed runs left on a cluster that others run; once in a session, before its first load."""

@@ -10,6 +10,7 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Ta
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.core.text import discreet
 from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.permission import MaxRate
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.scenarios.threshold import Threshold
 
@@ -44,6 +45,10 @@ class Settings:
     """Maximum wait until an external cluster is ready, in seconds."""
     allow_unlimited: bool
     """True if tests without a rate may load clusters that the session did not start."""
+    max_rate: MaxRate
+    """The highest rate on such clusters."""
+    writable_topics: tuple[str, ...]
+    """The existing topics of such clusters that tests may write to."""
     topic_prefix: str
     """Prefix of the topics, groups and transactional ids of the run."""
     log_dirs: tuple[Path, ...]

@@ -59,8 +59,9 @@ def probe_load(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update=update)
 
 
-def backlog_load(scenario: Scenario) -> Scenario:
-    """Return the load that writes the scenario's backlog."""
-    update = {"records": scenario.backlog, "duration": None, "rate": None, "warmup": 0.0, "backlog": 0}
+def backlog_load(scenario: Scenario, *, paced: bool) -> Scenario:
+    """Return the load that writes the scenario's backlog: at full speed, or `paced` by the scenario's highest rate."""
+    rate = peak_rate(scenario.rate) if paced and scenario.rate is not None else None
+    update = {"records": scenario.backlog, "duration": None, "rate": rate, "warmup": 0.0, "backlog": 0}
     update["abort_ratio"] = 0.0  # all of the backlog is there to be read
     return scenario.model_copy(update=update)

@@ -45,8 +45,9 @@ class Scenario(MarkerFields):
     rate: RecordRate | None = None
     """Records/s over all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
     backlog: Annotated[fields.Records, Field(ge=0, le=10**12)] = 0
-    """Number of records that the plugin writes before the load, at full speed and outside of its figures. Consumers of
-    a new topic begin to read when the window opens, and applications of `kafka_app` are started then."""
+    """Number of records that the plugin writes before the load, outside of its figures: at full speed, or on an
+    external cluster at the highest `rate` of the load. Consumers of a new topic begin to read when the window opens,
+    and applications of `kafka_app` are started then."""
     key: fields.Key | None = None
     """Distribution of record keys; None: no keys."""
     headers: fields.Headers = Field(default_factory=dict)

@@ -203,28 +203,24 @@ def test_one(kafka_perf):
     ids=["fixture", "fixture, in part on this machine", "option"],
 )
 @pytest.mark.parametrize(
-    ("load", "reason"),
+    ("load", "key"),
     [
-        (("", "()"), "a test without a rate saturates the cluster"),
-        (("rate=1000", "(rate=None)"), "a test without a rate saturates the cluster"),
-        (
-            ("rate=1000", ".capacity('errors == 0')"),
-            "kafka_perf.capacity() raises the rate until the cluster is saturated",
-        ),
+        (("", "()"), "--kafka-allow-unlimited, or kafka_allow_unlimited = true"),
+        (("rate=1000", "(rate=None)"), "--kafka-allow-unlimited, or kafka_allow_unlimited = true"),
+        (("rate=1000", "(rate='1G/s')"), "kafka_max_rate = 1G records/s, 100000 MB/s"),
+        (("rate=1000", ".capacity('errors == 0')"), "kafka_max_rate = 2M records/s, 200 MB/s"),
+        (("rate=1000, topic='orders'", "()"), "kafka_writable_topics = orders"),
     ],
 )
-def test_a_load_without_a_limit_on_a_named_cluster_needs_an_opt_in(
-    run_pytest: RunPytest, servers: str, option: str, load: tuple[str, str], reason: str
+def test_a_load_that_may_harm_others_on_a_named_cluster_needs_consent(
+    run_pytest: RunPytest, servers: str, option: str, load: tuple[str, str], key: str
 ) -> None:
-    """It can saturate production; the error comes before any connection."""
+    """It can saturate production, or break its consumers; the error comes before any connection."""
     body = UNLIMITED.format(servers=servers, fields=load[0], call=load[1])
     status, out = run_pytest(body, f"--kafka-cluster={option}", "-o", "kafka_allow_unlimited=false")
     assert status == pytest.ExitCode.TESTS_FAILED
-    assert (
-        f"{reason}, and this session did not start the cluster at {servers}, which others may use; declare a rate, for "
-        "example kafka_scenario(rate='5k records/s'), or allow it: --kafka-allow-unlimited, or kafka_allow_unlimited = "
-        "true in the ini file"
-    ) in out
+    assert f"the cluster at {servers} may be used by others: " in out
+    assert f"or allow it: {key} in the ini file" in out
 
 
 @pytest.mark.parametrize(
@@ -234,8 +230,19 @@ def test_a_load_without_a_limit_on_a_named_cluster_needs_an_opt_in(
         ("localhost:1,[::1]:1", "", ()),
         ("broker1.invalid:9092", "rate=1000", ()),
         ("broker1.invalid:9092", "", ("--kafka-allow-unlimited",)),
+        ("broker1.invalid:9092", "rate='60k/s'", ("-o", "kafka_max_rate=60k records/s")),
+        ("broker1.invalid:9092", "rate=1, topic='a'", ("-o", "kafka_writable_topics=b, a")),
+        ("127.0.0.1:1", "topic='a'", ()),
     ],
-    ids=["fixture on this machine", "names of this machine", "a rate", "the opt-in"],
+    ids=[
+        "fixture here",
+        "names of this machine",
+        "a rate",
+        "consent",
+        "consent to a rate",
+        "consent to a topic",
+        "topic here",
+    ],
 )
 def test_any_other_load_starts_without_an_opt_in(
     run_pytest: RunPytest, servers: str, fields: str, arguments: tuple[str, ...]
@@ -245,4 +252,4 @@ def test_any_other_load_starts_without_an_opt_in(
     status, out = run_pytest(body, *arguments, "-o", "kafka_allow_unlimited=false")
     assert status == NOT_JUDGED  # nothing listens there
     assert "INVALID" in out
-    assert "this session did not start the cluster" not in out
+    assert "may be used by others" not in out

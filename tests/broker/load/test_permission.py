@@ -1,0 +1,58 @@
+"""Every load on a cluster that others may use keeps to what its settings allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.permission import MaxRate, Permission
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds import Side, Workers, running
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.rounds import faults
+from tests.support.topic_log import Log
+
+SHARED = Permission(servers="broker1:9092", max_rate=MaxRate(records_per_s=500))
+
+
+def measured(
+    cluster: Cluster, permission: Permission, load: Callable[[Side, Workers], Round], **fields: object
+) -> Round:
+    """Run one load of a side with this permission."""
+    side = Side(Scenario.of({"rounds": 1, "warmup": 0, **fields}), cluster, permission=permission)
+    with running([side], WorkerAllocation(producing=1, consuming=1)) as workers:
+        return load(side, workers)
+
+
+@pytest.mark.parametrize("permission", [SHARED, Permission(servers=None)], ids=["shared", "own"])
+def test_a_backlog_on_a_shared_cluster_is_written_at_the_rate_of_the_load(
+    broker: Cluster, log: Log, permission: Permission
+) -> None:
+    """At full speed it would take all of the brokers' capacity, whatever the rate of the test is."""
+    fields = {"rate": "500 records/s", "records": 100, "backlog": 1000, "consumers": 1, "partitions": 1}
+    one = measured(broker, permission, Side.measure, **fields)
+    assert (faults(one), one.metrics["lost"]) == ([], 0)
+    written = sorted(record.timestamp_ms for record in log.records)[:1000]
+    took_s = (written[-1] - written[0]) / 1000
+    assert (took_s > 1.9) is (permission is SHARED)
+
+
+@pytest.mark.parametrize(
+    ("load", "fields"),
+    [
+        (Side.measure, {"rate": "501 records/s"}),
+        (Side.measure, {}),
+        (lambda side, workers: side.warm_up_slice(workers, duration_s=0.1), {"rate": "1 record/s"}),
+    ],
+    ids=["rate", "no rate", "warm-up"],
+)
+def test_no_load_starts_that_is_not_allowed(
+    broker: Cluster, load: Callable[[Side, Workers], Round], fields: dict[str, object]
+) -> None:
+    """Also one that some later code derives from the load of the test, as the warm-up is."""
+    with pytest.raises(UsageError, match="may be used by others"):
+        measured(broker, SHARED, load, duration="200 ms", **fields)
