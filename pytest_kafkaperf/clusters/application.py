@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 STOP_TIMEOUT_S = 10
 """Time for an orderly end after SIGTERM; after that the process group is killed."""
 _POLL_S = 0.05
+_SESSION_TIMEOUT_S = 60
+"""Time for Kafka to remove a member that did not leave its group: `session.timeout.ms`, which is 45 s by default."""
+_SESSION_POLL_S = 0.5
 
 
 def _words(command: Any, info: ValidationInfo) -> tuple[str, ...]:
@@ -94,6 +97,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.side = side
         self.events: list[tuple[int, str]] = []
         """Stops and starts by the test, each with its time on the monotonic clock, in ns."""
+        self.created: list[str] = []
+        """The topics that were created for it, while it is open."""
         self.closing = contextlib.ExitStack()
         """Closed with the application."""
         self._recipe = recipe
@@ -151,14 +156,13 @@ class Application(contextlib.AbstractContextManager["Application"]):
         """
         admin = Admin(self.cluster.bootstrap_servers, self.cluster.access)
         with contextlib.ExitStack() as stack:
-            own: list[str] = []
-            stack.callback(_delete, admin, own)
+            stack.callback(self._delete_topics, admin)
             for topic, partitions in self._recipe.topics.items():
                 try:
                     # Ctrl-C waits: only what was certainly created is deleted afterwards.
                     with contextlib.suppress(TopicExistsError), without_interrupt():
                         admin.create_topic(topic, Scenario(partitions=partitions))
-                        own.append(topic)
+                        self.created.append(topic)
                 except TopicRefusedError:
                     if admin.is_gone(topic):
                         raise
@@ -240,11 +244,36 @@ class Application(contextlib.AbstractContextManager["Application"]):
             raise
 
     def end(self) -> None:
-        """End the process, and remove it from its consumer group if it did not leave, which would wait for it."""
+        """End the process, and return when its consumer group no longer waits for it."""
         self._process.stop()
-        if self._members:
+        members, self._members = self._members, set()
+        if members:
             with contextlib.suppress(ClusterError):  # Kafka removes them later
-                group_members(self.cluster, self._sign, without=self._members)
+                self._forget(members)
+
+    def _forget(self, members: set[str]) -> None:
+        """Remove members that have not left the group, or wait until Kafka has done so.
+
+        Another application may have joined the group while this one started. Its member looks like one of ours, so only
+        members on the plugin's own brokers are removed.
+        """
+        if self.cluster.fleet is not None:
+            group_members(self.cluster, self._sign, without=members)
+            return
+        deadline = time.monotonic() + _SESSION_TIMEOUT_S
+        state, left = group_members(self.cluster, self._sign)
+        # While the group rebalances, its members have no partitions.
+        while (left & members or "Rebalance" in state) and time.monotonic() < deadline:
+            time.sleep(_SESSION_POLL_S)
+            state, left = group_members(self.cluster, self._sign)
+
+    def _delete_topics(self, admin: Admin) -> None:
+        while self.created:
+            topic = self.created.pop()
+            try:
+                admin.delete_topic(topic, timeout_s=LOOK_TIMEOUT_S)
+            except ClusterError as error:
+                warn(f"topic {topic} of an application was left behind: {error}")
 
     def _filled(self, text: str) -> str:
         return text.replace("{bootstrap_servers}", self.cluster.bootstrap_servers).replace("{side}", self.side)
@@ -311,14 +340,6 @@ def _environment(cluster: Cluster, side: str, folder: Path, inherited: Mapping[s
     # The user's variables may be of another cluster.
     given = {name: text for name, text in inherited.items() if name not in own}
     return given | {name: text for name, text in own.items() if text is not None}
-
-
-def _delete(admin: Admin, topics: Sequence[str]) -> None:
-    for topic in topics:
-        try:
-            admin.delete_topic(topic, timeout_s=LOOK_TIMEOUT_S)
-        except ClusterError as error:
-            warn(f"topic {topic} of an application was left behind: {error}")
 
 
 def _name_of(image: str | None, command: Sequence[str]) -> str:

@@ -287,16 +287,23 @@ class Session:
             plan=case.plan,
             on_progress=on_progress,
             prefix=self.settings.topic_prefix,
-            permission=self.clusters.permission(case, cluster),
         )
         applications = self.clusters.applications_on(cluster)
-        sides = [side(cluster, actions=actions, applications=applications)]
+        permission = self.clusters.permission(case, cluster)
+        sides = [side(cluster, actions=actions, applications=applications, permission=permission)]
         if isinstance(reference, PeerTest):
-            sides.append(side(reference.cluster, actions=reference.actions, applications=reference.applications))
+            other = side(
+                reference.cluster,
+                actions=reference.actions,
+                applications=reference.applications,
+                permission=permission,
+            )
+            sides.append(other)
         elif reference is not None:
             twins = [self.clusters.twin(each, reference) for each in applications]
             pairs = [(cluster, reference), *zip(applications, twins, strict=True)]
-            sides.append(side(reference, actions=moved(actions, pairs), applications=twins))
+            permission = self.clusters.permission(case, cluster, reference)
+            sides.append(side(reference, actions=moved(actions, pairs), applications=twins, permission=permission))
         return sides
 
     def _baseline(self, case: Case, key: str) -> BaselineRounds:

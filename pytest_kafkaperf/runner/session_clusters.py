@@ -104,16 +104,20 @@ class SessionClusters:
         for wanted in [each for each in self._running if each.role == _REBUILT]:
             self._running.pop(wanted)[1].close()
 
-    def permission(self, case: Case, cluster: Cluster) -> Permission:
-        """Return what the loads of a test may do, on its own cluster and on the reference."""
+    def permission(self, case: Case, cluster: Cluster, reference: Cluster | None = None) -> Permission:
+        """Return the permission for the loads of a test on its own cluster, or on the reference if that is given.
+
+        Both sides have the same limits, and each may write to the topics that were created there for applications.
+        """
         settings = self._settings
+        created = [topic for each in self.applications_on(reference or cluster) for topic in each.created]
         targets = (settings.cluster, settings.reference if case.reference else None)
         return permission_on(
             cluster,
             named=[each for each in targets if isinstance(each, External)],
             unlimited=settings.allow_unlimited,
             max_rate=settings.max_rate,
-            topics=settings.writable_topics,
+            topics=(*settings.writable_topics, *created),
         )
 
     def sweep(self, cluster: Cluster | None) -> None:

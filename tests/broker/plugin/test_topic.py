@@ -30,7 +30,7 @@ def invoices(broker: Cluster) -> Iterator[str]:
 @pytest.mark.usefixtures("invoices")
 def test_partitions_of_the_topic_stand_in_the_report_and_in_the_baseline(project: Project, on_broker: str) -> None:
     """When somebody adds partitions, the figures are those of another workload."""
-    run = project.test(SCENARIO).run(on_broker, "--kafka-update-baselines")
+    run = project.test(SCENARIO).run(on_broker, "-o", "kafka_writable_topics=invoices", "--kafka-update-baselines")
 
     (test,) = run.report["tests"]
     (baseline,) = run.baselines.values()
@@ -40,7 +40,7 @@ def test_partitions_of_the_topic_stand_in_the_report_and_in_the_baseline(project
 
 def test_a_topic_that_is_not_there_makes_the_run_invalid(project: Project, on_broker: str) -> None:
     """And says what to do; no topic is created."""
-    run = project.test(SCENARIO).run(on_broker)
+    run = project.test(SCENARIO).run(on_broker, "-o", "kafka_writable_topics=invoices")
 
     assert (run.status, run.verdicts) == (NOT_JUDGED, {"test_invoices": "INVALID"}), run.out
     assert "topic 'invoices' does not exist" in run.out
