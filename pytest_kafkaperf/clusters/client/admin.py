@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import secrets
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,16 @@ from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.client.connection import ask_for_topics, call, close, connected
 from pytest_kafkaperf.clusters.client.requests import TRANSIENT, CreateTopic, ask_coordinator, remove_members
-from pytest_kafkaperf.clusters.client.run_names import PREFIX, prefix_of, retention, stale_groups, stale_topics
+from pytest_kafkaperf.clusters.client.run_names import (
+    PREFIX,
+    SUFFIX_BYTES,
+    prefix_of,
+    retention,
+    round_name,
+    run_name,
+    stale_groups,
+    stale_topics,
+)
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -112,17 +122,18 @@ class Admin:
         work = self._abort_transactions(transactional_ids, transaction_timeout_ms(scenario))
         self._call(work, "abort open transactions", timeout_s)
 
-    def sweep(self, prefix: str = PREFIX) -> list[str]:
+    def sweep(self, prefix: str = PREFIX, *, now: datetime.datetime | None = None) -> list[str]:
         """Remove topics and groups of runs that should have ended more than a day ago; returns their names.
 
         Only names in exactly the format of a run with this prefix are removed; see `run_names`. Those that this client
-        must not see or remove stay.
+        must not see or remove stay. `now` is the time of this machine; None: its clock. A run must have ended by the
+        clock of a broker as well, because this machine's may be fast.
 
         Raises:
             ClusterError: the cluster did not respond in time.
 
         """
-        now = datetime.datetime.now(datetime.UTC)
+        now = now or datetime.datetime.now(datetime.UTC)
         return self._call(self._sweep(now, prefix), "look for what crashed runs left behind", SWEEP_TIMEOUT_S)
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
@@ -238,6 +249,9 @@ class Admin:
         async with connected(self._servers, self._access) as client:
             topics = stale_topics(await visible_topics(client), now, prefix)
             groups = stale_groups(await visible_groups(client), now, prefix)
+            if topics or groups:
+                now = await self._broker_time(now, prefix)
+                topics, groups = stale_topics(topics, now, prefix), stale_groups(groups, now, prefix)
             answers = await _try_to_delete(client, groups) if groups else {}
         removed = [group for group, error in answers.items() if error is None]
         if topics:
@@ -245,6 +259,20 @@ class Admin:
                 response = await admin.delete_topics(topics, timeout_ms=SWEEP_TIMEOUT_S * 1000)
             removed += [topic for topic, code in response.topic_error_codes if not code]
         return removed
+
+    async def _broker_time(self, now: datetime.datetime, prefix: str) -> datetime.datetime:
+        """Return the time of a broker's clock: that at which it appends a record to a new topic (KIP-32)."""
+        end = now + datetime.timedelta(seconds=SWEEP_TIMEOUT_S)
+        topic = round_name(run_name(end, secrets.token_bytes(SUFFIX_BYTES), prefix), 1)
+        config = {"message.timestamp.type": "LogAppendTime"}
+        try:
+            await self._create_topic(topic, Scenario(partitions=1, topic_config=config))
+            async with _started(aiokafka.AIOKafkaProducer(bootstrap_servers=self._servers, **self._config)) as producer:
+                appended = await producer.send_and_wait(topic, b"", partition=0)
+        finally:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                await self._delete_topic(topic)
+        return datetime.datetime.fromtimestamp(appended.timestamp / 1000, datetime.UTC)
 
     async def _end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         consumer = aiokafka.AIOKafkaConsumer(

@@ -57,6 +57,17 @@ def test_what_crashed_runs_left_goes_in_a_sweep(foreign: Cluster, young: str) ->
     assert Admin(foreign.bootstrap_servers, foreign.access).sweep() == []
 
 
+def test_a_machine_whose_clock_is_fast_sweeps_nothing_of_today(foreign: Cluster, young: str) -> None:
+    """By that clock, runs that are going on ended long ago; the brokers know better."""
+    make_topic(foreign, LONG_AGO, partitions=1)
+    now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=3)
+    removed = Admin(foreign.bootstrap_servers, foreign.access).sweep(now=now)
+
+    assert removed == [LONG_AGO]
+    assert topics(foreign) == {f"{young}-3", *THEIRS}
+    assert groups(foreign) >= {f"{young}-1-0"}
+
+
 def test_whoever_looks_for_a_topic_does_not_create_it(foreign: Cluster) -> None:
     """Otherwise a topic that its owner deletes while it is measured would come back, empty."""
     before = topics(foreign)
