@@ -134,6 +134,7 @@ class ChildProcess:
                     f"{self._name} (pid {process.pid}) did not end within {_KILL_TIMEOUT_S} s after SIGKILL: the "
                     "operating system still holds it, for example because a disk does not respond"
                 ) from None
+            supervisor.forget(process.pid)
 
     def failure(self) -> str | None:
         """Return how the process ended by itself, and the last lines of its log; None if it runs or was stopped."""
@@ -145,6 +146,7 @@ class ChildProcess:
                 os.truncate(self._log, 0)
         if process.returncode is None and process.poll() is not None:
             _signal(process.pid, signal.SIGKILL)  # the children of one that has crashed
+            supervisor.forget(process.pid)
         if process.returncode is None or self._stopped:
             return None
         return f"{self._name} (pid {process.pid}) {_cause(process.returncode)}; {log_excerpt(self.log_tail())}"

@@ -27,6 +27,9 @@ from pytest_kafkaperf.core.signals import interrupt_blocked
 
 _START = "import sys; sys.path += sys.argv[1:]; from pytest_kafkaperf.core.supervisor import main; main()"
 
+_SERVER = "kafka.Kafka"
+"""The class that a broker's command line runs."""
+
 _KILL_TIMEOUT_S = 10
 
 _END_TIMEOUT_S = 5
@@ -40,6 +43,11 @@ def kill_later(pid: int) -> None:
     _tell(pid)
 
 
+def forget(pid: int) -> None:
+    """Leave alone a child process that has ended with its group: another process may get its id."""
+    _tell([pid])
+
+
 def remove_later(path: str | Path) -> None:
     """Clear a folder or delete a file, which need not exist yet, after the end of this process."""
     _tell(str(Path(path).absolute()))
@@ -50,7 +58,7 @@ def clear(*folders: Path) -> None:
 
     The lock file of a folder that cannot be removed stays, so that the next session tries again.
     """
-    kill([process for process in all_processes("cmdline", "cwd") if _runs_from(folders, **process.info)])
+    kill([process for process in all_processes("exe", "cmdline", "cwd") if _runs_from(folders, **process.info)])
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
@@ -73,15 +81,18 @@ def family(pid: int) -> list[psutil.Process]:
 
 def main() -> None:
     """Note processes and folders until the pipe closes, then kill and clear those that are left."""
-    processes: set[psutil.Process] = set()
+    noted: dict[int, psutil.Process] = {}
     folders: set[Path] = set()
     for line in sys.stdin:
-        target = json.loads(line)
-        if isinstance(target, str):
-            folders.add(Path(target))
-        else:
-            with contextlib.suppress(psutil.Error):
-                processes.add(psutil.Process(target))
+        match json.loads(line):
+            case str(path):
+                folders.add(Path(path))
+            case int(pid):
+                with contextlib.suppress(psutil.Error):
+                    noted[pid] = psutil.Process(pid)
+            case [int(pid)]:
+                noted.pop(pid, None)
+    processes = noted.values()
     descendants = [each for one in processes for each in (family(one.pid) if one.is_running() else [])]
     for one in processes:  # a process id that another process has by now leads nothing of ours
         if one.is_running() or not psutil.pid_exists(one.pid):
@@ -91,7 +102,8 @@ def main() -> None:
     clear(*folders)
 
 
-def _tell(target: int | str) -> None:
+def _tell(target: int | str | list[int]) -> None:
+    """Send a process id, a path, or the id of a process to forget, in a list."""
     with contextlib.suppress(OSError):  # somebody killed the supervisor: the next session cleans up
         _pipe(os.getpid()).write(json.dumps(target).encode() + b"\n")
 
@@ -124,13 +136,19 @@ def _end(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> None:
         process.wait(_END_TIMEOUT_S)
 
 
-def _runs_from(folders: Collection[Path], cmdline: list[str] | None, cwd: str | None) -> bool:
-    """Return True for a broker: its command line ends with a properties file in its run folder.
+def _runs_from(folders: Collection[Path], exe: str | None, cmdline: list[str] | None, cwd: str | None) -> bool:
+    """Return True for a broker: Java runs Kafka's server with a properties file in the run folder.
 
-    For a moment after its start the kernel shows no command line; then its working directory tells.
+    Others may read that file, or pass it to another of Kafka's tools. For a moment after its start the kernel shows no
+    command line; then the working directory tells.
     """
-    place = (cmdline or [""])[-1] or f"{cwd}{os.sep}.properties"
-    return place.endswith(".properties") and any(place.startswith(f"{folder}{os.sep}") for folder in folders)
+    if Path(exe or "").name != "java":
+        return False
+    *_, program, place = ["", "", *(cmdline or [])]
+    if not any(cmdline or []):
+        program, place = _SERVER, f"{cwd}{os.sep}.properties"
+    is_inside = any(place.startswith(f"{folder}{os.sep}") for folder in folders)
+    return program == _SERVER and place.endswith(".properties") and is_inside
 
 
 def kill(processes: Collection[psutil.Process]) -> None:

@@ -130,6 +130,8 @@ def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float)
         if process.is_alive():
             process.kill()
             process.join(_GIVE_UP_S)
+        if process.pid is not None and not process.is_alive():
+            supervisor.forget(process.pid)
 
 
 def _processes(executor: concurrent.futures.ProcessPoolExecutor) -> list[multiprocessing.process.BaseProcess]:

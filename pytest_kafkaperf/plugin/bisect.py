@@ -146,6 +146,7 @@ def _compared(
     ) as ran:
         supervisor.kill_later(ran.pid)
         printed, _ = ran.communicate()
+        supervisor.forget(ran.pid)
     tests = json.loads(report.read_text(encoding="utf-8"))["tests"] if report.exists() else []
     if not tests:
         errors = [line for line in printed.splitlines() if line.startswith(("E ", "ERROR"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import psutil
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 TIMEOUT_S = 20
 """From the end of a session to the end of all that it has started; on a busy machine, a JVM takes seconds."""
@@ -21,6 +23,13 @@ def becomes(condition: Callable[[], bool], *, timeout_s: float = TIMEOUT_S) -> b
     while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(0.01)
     return met
+
+
+def as_broker(properties: Path, *, program: str = "kafka.Kafka") -> list[str]:
+    """Return the command of a process that waits, and that looks like one of Kafka's programs in Java."""
+    java = properties.with_name("java")
+    shutil.copy(shutil.which("tail") or "tail", java)
+    return [str(java), "-q", "-f", "/dev/null", program, str(properties)]
 
 
 def ended(pid: int) -> bool:

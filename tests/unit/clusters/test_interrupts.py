@@ -16,6 +16,7 @@ from pytest_kafkaperf.core import signals
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.signals import without_interrupt
 from tests.support.ground import SETTLE_TIMEOUT_S
+from tests.support.orphans import as_broker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,8 +28,9 @@ def test_a_broker_that_its_session_does_not_know_of_goes_with_the_run_folder(tmp
     with run_folder(tmp_path / "runs") as folder:
         home = folder / "broker-1"
         home.mkdir()
-        wait = [sys.executable, "-c", "import sys; sys.stdin.read()", str(home / PROPERTIES)]
-        unknown = subprocess.Popen(wait if shown else [""], executable=sys.executable, stdin=subprocess.PIPE, cwd=home)
+        command = as_broker(home / PROPERTIES)
+        words = command if shown else [""]
+        unknown = subprocess.Popen(words, executable=command[0], stdin=subprocess.PIPE, cwd=home)
     with unknown:
         assert unknown.wait(SETTLE_TIMEOUT_S) == -signal.SIGKILL
     assert [each.name for each in (tmp_path / "runs").iterdir() if each.name != ".lock"] == []

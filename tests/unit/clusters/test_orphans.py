@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import os
 import shutil
 import signal
@@ -14,10 +16,14 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from pytest_kafkaperf.clusters.child_process import ChildProcess
+from pytest_kafkaperf.core import supervisor
+from pytest_kafkaperf.load.processes import Processes
 from tests.support.orphans import becomes, ended, with_word
+from tests.support.project import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="local brokers need POSIX")
@@ -27,12 +33,13 @@ START_TIMEOUT_S = 30
 _SESSION = """
 import os, pathlib, subprocess, sys, time
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
+from pytest_kafkaperf.core import supervisor
+from tests.support.orphans import as_broker
 
 def broker(folder):
     home = folder / "broker-1"
     home.mkdir()
-    wait = [sys.executable, "-c", "import time; time.sleep(60)", str(home / PROPERTIES)]
-    return subprocess.Popen(wait, cwd=home, start_new_session=True)
+    return subprocess.Popen(as_broker(home / PROPERTIES), cwd=home, start_new_session=True)
 
 with run_folder(pathlib.Path(sys.argv[1])) as folder:
     left = broker(folder)
@@ -49,7 +56,7 @@ with run_folder(pathlib.Path(sys.argv[1])) as folder:
 def session(runs: Path, more: str = "") -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
     """A session, and its broker."""
     command = [sys.executable, "-c", _SESSION.format(more=more), str(runs)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         broker = psutil.Process(int(process.stdout.readline()))
         try:
@@ -107,7 +114,7 @@ def test_a_process_that_the_session_forked_does_not_keep_its_broker_alive(tmp_pa
         try:
             process.kill()
             assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
-            assert service.is_running()
+            assert not ended(service.pid)
         finally:
             service.kill()
 
@@ -116,11 +123,11 @@ def test_a_process_that_the_session_forked_does_not_keep_its_broker_alive(tmp_pa
 def test_a_signal_to_all_does_not_reach_the_one_who_cleans_up(tmp_path: Path, by: signal.Signals) -> None:
     """A terminal sends Ctrl-C to its process group; `pkill -f pytest` sends SIGTERM to whatever has the name."""
     with session(tmp_path) as (process, broker):
-        supervisor = child(process, "supervisor")
-        supervisor.send_signal(by)
+        cleaner = child(process, "supervisor")
+        cleaner.send_signal(by)
         process.kill()
         assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
-        assert becomes(lambda: ended(supervisor.pid))
+        assert becomes(lambda: ended(cleaner.pid))
 
 
 def test_descendants_in_groups_of_their_own_go_too(tmp_path: Path) -> None:
@@ -128,7 +135,7 @@ def test_descendants_in_groups_of_their_own_go_too(tmp_path: Path) -> None:
     leads = "import time, subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], "
     leads += "start_new_session=True); time.sleep(60)"
     more = f"application = subprocess.Popen([sys.executable, '-c', {leads!r}], start_new_session=True)\n"
-    more += "    from pytest_kafkaperf.core import supervisor; supervisor.kill_later(application.pid)"
+    more += "    supervisor.kill_later(application.pid)"
     with session(tmp_path, more) as (process, _):
         application = child(process, "subprocess.Popen")
         assert becomes(lambda: application.children() != [])
@@ -147,12 +154,71 @@ def test_a_session_that_ends_in_order_leaves_no_process(tmp_path: Path) -> None:
         assert left(tmp_path) == []
 
 
-def test_others_who_look_at_the_folder_live_on(tmp_path: Path) -> None:
-    """A user may follow the broker's log; only brokers are ours to end."""
-    look = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)', str(folder / 'broker.log')])"
-    with session(tmp_path, look) as (process, broker):
-        reader = child(process, "broker.log")
+READS = "[sys.executable, '-c', 'import time; time.sleep(30)', {before!r}, str(folder / {file!r})]"
+TOOL = "as_broker(folder / 'client.properties', program='kafka.admin.TopicCommand')"
+
+
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        (READS.format(before="", file="broker.log"), "broker.log"),
+        (READS.format(before="", file="own.properties"), "own.properties"),
+        (READS.format(before="kafka.Kafka", file="own.properties"), "own.properties"),
+        (TOOL, "client.properties"),
+    ],
+    ids=["log", "properties", "a search in properties", "another of Kafka's tools"],
+)
+def test_others_who_look_at_the_folder_live_on(tmp_path: Path, command: str, word: str) -> None:
+    """A user may follow the broker's log, read its properties or pass them to a tool; only brokers are ours to end."""
+    with session(tmp_path, f"subprocess.Popen({command})") as (process, broker):
+        reader = child(process, word)
         process.kill()
         assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
-        assert reader.is_running()
+        assert not ended(reader.pid)
         reader.kill()
+
+
+@pytest.mark.parametrize("forget", [False, True])
+def test_a_process_that_was_forgotten_lives_on(tmp_path: Path, forget: bool) -> None:  # noqa: FBT001 - a parameter
+    """Its id may be that of somebody else's process by then."""
+    more = "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)'], start_new_session=True)\n"
+    more += "    supervisor.kill_later(other.pid)\n"
+    more += "    supervisor.forget(other.pid)" if forget else ""
+    with session(tmp_path, more) as (process, broker):
+        other = child(process, "time.sleep(30)")
+        process.kill()
+        assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
+        if forget:
+            assert not ended(other.pid)
+            other.kill()
+        assert becomes(lambda: ended(other.pid))
+
+
+def told(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[object]]:
+    """Return what the supervisor of this process is told from now on."""
+    pipe = io.BytesIO()
+    monkeypatch.setattr(supervisor, "_pipe", lambda _: pipe)
+    return lambda: [json.loads(line) for line in pipe.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("end", [ChildProcess.stop, lambda one: one.wait(START_TIMEOUT_S)], ids=["stopped", "ended"])
+def test_a_child_that_has_ended_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[[ChildProcess], None]
+) -> None:
+    """In a run of hours, brokers and applications start often, and ids are used again."""
+    messages = told(monkeypatch)
+    one = ChildProcess("child", tmp_path / "log", stop_timeout_s=START_TIMEOUT_S)
+    one.launch([sys.executable, "-c", ""], folder=tmp_path)
+    pid = one.pid
+    end(one)
+    assert messages() == [pid, [pid]]
+
+
+def test_workers_that_have_ended_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test starts its own."""
+    messages = told(monkeypatch)
+    with Processes(1) as workers:
+        (future,) = workers._submit(abs, [-1])  # noqa: SLF001 - any work starts them
+        assert future.result(START_TIMEOUT_S) == 1
+    (pid, forgotten) = messages()
+    assert forgotten == [pid]
