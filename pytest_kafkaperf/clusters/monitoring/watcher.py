@@ -20,6 +20,7 @@ from pytest_kafkaperf.clusters.client.connection import BoundedLoop, ask_for_top
 from pytest_kafkaperf.clusters.client.preflight import gone
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, ProcessProbe
+from pytest_kafkaperf.clusters.monitoring.readings import APPLICATION
 from pytest_kafkaperf.clusters.monitoring.samples import Sample
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -34,7 +35,7 @@ EXIT_TIMEOUT_S = 1.0
 """Time that the end of a watch waits for readings in progress."""
 
 Key = str | int
-"""A broker's number, or the name of an application."""
+"""A broker's number, the address of an exporter, or the name of an application, which begins with `APPLICATION`."""
 
 
 @dataclass(slots=True)
@@ -123,9 +124,9 @@ class BrokerWatcher:
     def unread(self, *, gaps: bool = True) -> list[str]:
         """Describe, for the user, what could not be read and why; `gaps` includes probes that failed only sometimes."""
         with self._lock:
-            problems = [(broker, kind, log.problem(gaps=gaps)) for (broker, kind), log in self._logs.items()]
+            problems = [(key, kind, log.problem(gaps=gaps)) for (key, kind), log in self._logs.items()]
         return sorted(
-            f"broker {broker} could not be read ({kind}){problem}" for broker, kind, problem in problems if problem
+            f"{_named(key)} could not be read ({kind}){problem}" for key, kind, problem in problems if problem
         )
 
     def _run(self) -> None:
@@ -171,6 +172,13 @@ class BrokerWatcher:
             log.ended += 1
             if figures:
                 log.add(Sample(at_ns=at_ns, figures=figures))
+
+
+def _named(key: Key) -> str:
+    """Return the name of a probed program, for users."""
+    if isinstance(key, int):
+        return f"broker {key}"
+    return key if key.startswith(APPLICATION) else f"exporter {key}"
 
 
 _ANSWER_TIMEOUT_S = 2

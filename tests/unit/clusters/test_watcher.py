@@ -180,14 +180,25 @@ def test_probes_can_be_replaced_while_the_watcher_runs() -> None:
 def test_readings_that_fail_now_and_then_are_counted() -> None:
     """What is known of a broker is then known of other instants alone; where a test stops brokers, that is no news."""
     probe = Flickering()
-    with BrokerWatcher(lambda: {"one": [probe]}, interval_s=0.02) as watcher:
-        wait_for(lambda: len(watcher.samples().get("one", [])) >= 3)
+    with BrokerWatcher(lambda: {1: [probe]}, interval_s=0.02) as watcher:
+        wait_for(lambda: len(watcher.samples().get(1, [])) >= 3)
 
     (told,) = watcher.unread()
-    found = re.fullmatch(r"broker one could not be read \(Flickering\), (\d+) of (\d+) times: busy", told)
+    found = re.fullmatch(r"broker 1 could not be read \(Flickering\), (\d+) of (\d+) times: busy", told)
     assert found, told
-    assert int(found[1]) + len(watcher.samples()["one"]) == int(found[2])
+    assert int(found[1]) + len(watcher.samples()[1]) == int(found[2])
     assert watcher.unread(gaps=False) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "named"),
+    [(2, "broker 2"), ("application orders", "application orders"), ("k1:9404", "exporter k1:9404")],
+)
+def test_what_could_not_be_read_has_its_own_name(key: str | int, named: str) -> None:
+    """Who looks for a broken broker must not be sent to one that is fine."""
+    with BrokerWatcher(lambda: {key: [Failing()]}, interval_s=0.02) as watcher:
+        wait_for(lambda: bool(watcher.unread()))
+    assert watcher.unread() == [f"{named} could not be read (Failing): nobody there"]
 
 
 def test_a_cluster_that_cannot_tell_its_probes_keeps_those_it_had() -> None:
