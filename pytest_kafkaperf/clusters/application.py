@@ -108,8 +108,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._options: Any = {"stop_timeout_s": STOP_TIMEOUT_S, "redact": cluster.access.redact}
         self._process: ChildProcess | ContainerProcess = ChildProcess(f"application {self}", self._log, **self._options)
         self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
-        self._stopping = threading.Lock()
-        """Held while it ends, which may take 10 s, so that no second instance runs beside it."""
+        self._changing = threading.Lock()
+        """Held while a process starts, and while it ends, which may take 10 s: there is never a second instance."""
         self._others: set[str] = set()
         """Ids of members that its consumer group had before its start."""
         self._members: set[str] = set()
@@ -187,16 +187,16 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     def start(self) -> None:
         """Start the process and wait until it is ready; raises as `launch` does."""
-        with self._stopping:
-            if self.pid is not None:
-                raise UsageError(f"application {self} is already running; stop it first: stop()")
-            self._record("started")
-        self.launch()
+        with self._changing:
+            begun_ns = time.monotonic_ns()
+            pid = self._spawn()
+            self._record("started", begun_ns)
+        self._await_ready(pid)
         self._record("ready")
 
     def stop(self, *, kill: bool = False) -> None:
         """End the process and its children, in order if they end within 10 s, or at once; nothing if it is stopped."""
-        with self._stopping:
+        with self._changing:
             if self.pid is not None:
                 begun_ns = time.monotonic_ns()
                 self._process.stop(kill=kill)
@@ -219,29 +219,12 @@ class Application(contextlib.AbstractContextManager["Application"]):
         Raises:
             ApplicationError: it ended, or was not ready in time.
             ClusterError: its consumer group could not be read, or it was closed.
-            UsageError: it cannot be started.
+            UsageError: it cannot be started, or is running.
 
         """
-        if self._kind == "group":
-            _, self._others = group_members(self.cluster, self._sign)
-        elif self._kind == "port" and _accepts(self._sign):
-            raise ApplicationError(f"application {self} cannot be started: {self._taken_port()}")
-        self._log.unlink(missing_ok=True)
-        command = [*map(self._filled, self._recipe.command)]
-        own = {name: self._filled(text) for name, text in self._recipe.env.items()}
-        inherited: Mapping[str, str] = {}
-        if self._recipe.image is None:
-            inherited = {**os.environ, "PATH": path_from(sys.executable)}
-            command[0] = sys.executable if command[0] == "python" else command[0]
-        try:
-            environment = {**_environment(self.cluster, self.side, self._folder, inherited), **own}
-            self._process.launch(command, folder=self._recipe.cwd, env=environment)
-            self._await_ready()
-        except OSError as error:
-            raise UsageError(f"application {self} cannot be started: {error}") from None
-        except BaseException:
-            self._process.stop()
-            raise
+        with self._changing:
+            pid = self._spawn()
+        self._await_ready(pid)
 
     def end(self) -> None:
         """End the process, and return when its consumer group no longer waits for it."""
@@ -275,6 +258,28 @@ class Application(contextlib.AbstractContextManager["Application"]):
             except ClusterError as error:
                 warn(f"topic {topic} of an application was left behind: {error}")
 
+    def _spawn(self) -> int | None:
+        """Start the process and return its id; raises as `launch` does."""
+        if self.pid is not None:
+            raise UsageError(f"application {self} is already running; stop it first: stop()")
+        if self._kind == "group":
+            _, self._others = group_members(self.cluster, self._sign)
+        elif self._kind == "port" and _accepts(self._sign):
+            raise ApplicationError(f"application {self} cannot be started: {self._taken_port()}")
+        self._log.unlink(missing_ok=True)
+        command = [*map(self._filled, self._recipe.command)]
+        own = {name: self._filled(text) for name, text in self._recipe.env.items()}
+        inherited: Mapping[str, str] = {}
+        if self._recipe.image is None:
+            inherited = {**os.environ, "PATH": path_from(sys.executable)}
+            command[0] = sys.executable if command[0] == "python" else command[0]
+        try:
+            environment = {**_environment(self.cluster, self.side, self._folder, inherited), **own}
+            self._process.launch(command, folder=self._recipe.cwd, env=environment)
+        except OSError as error:
+            raise UsageError(f"application {self} cannot be started: {error}") from None
+        return self.pid
+
     def _filled(self, text: str) -> str:
         return text.replace("{bootstrap_servers}", self.cluster.bootstrap_servers).replace("{side}", self.side)
 
@@ -288,11 +293,21 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def _record(self, text: str, at_ns: int | None = None) -> None:
         self.events.append((at_ns or time.monotonic_ns(), f"{self} {text}"))
 
-    def _await_ready(self) -> None:
+    def _await_ready(self, pid: int | None) -> None:
+        """Wait until the process with that id is ready; stop it if it is not."""
+        try:
+            self._poll_ready(pid)
+        except BaseException:
+            with self._changing:
+                if self.pid == pid:  # otherwise another action has stopped it, and may have started the next one
+                    self._process.stop()
+            raise
+
+    def _poll_ready(self, pid: int | None) -> None:
         deadline = time.monotonic() + self._recipe.timeout
         while (missing := self._missing()) is not None:
             self.check()
-            if self.pid is None:
+            if self.pid != pid:
                 raise ClusterError(f"application {self} was stopped before it was ready")
             if time.monotonic() > deadline:
                 within = format_quantity(self._recipe.timeout, Unit.SECONDS)

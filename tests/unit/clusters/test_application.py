@@ -24,7 +24,7 @@ from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError
 from tests.support.client_files import KEY, MADE
-from tests.support.orphans import becomes, ended
+from tests.support.orphans import becomes, ended, with_word
 from tests.support.rounds import within
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups need POSIX")
@@ -229,6 +229,33 @@ def test_it_starts_again_only_when_it_has_ended(run: Launch, monkeypatch: pytest
         f"{application} started",
         f"{application} ready",
     ]
+
+
+@pytest.mark.parametrize("action", ["start", "restart"])
+def test_actions_at_the_same_time_leave_one_instance(run: Launch, action: str) -> None:
+    """A second instance would share the load, and nobody would end it."""
+    application = run(f"'instance'; {WAIT}")
+    application.stop()
+    together = threading.Barrier(8)
+    refused: list[str] = []
+
+    def act() -> None:
+        together.wait()
+        try:
+            getattr(application, action)()
+        except (ClusterError, UsageError) as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=act) for _ in range(together.parties)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    instances = [each.pid for each in with_word(psutil.Process().children(), "'instance'") if not ended(each.pid)]
+    assert instances == [application.pid]
+    if action == "start":
+        running = f"application {application} is already running; stop it first: stop()"
+        assert refused == [running] * (together.parties - 1)
 
 
 def test_one_that_prints_without_end_does_not_fill_the_disk(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
