@@ -20,7 +20,7 @@ LEGAL_PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{1,180}")
 _RETAINED = datetime.timedelta(hours=1)
 """Time after the latest end of a run for which brokers keep the records of its topics."""
 KEPT = datetime.timedelta(days=1)
-"""Time after the latest end of a run before its topics and groups are removed. Both times are of clients' clocks: one
+"""Time after the latest end of a run before its topics and groups are removed. The end is by the clock of a client: one
 that is set to local time instead of UTC is up to 14 hours fast."""
 SUFFIX_BYTES = 6
 """Number of random bytes in a name, written as hexadecimal digits."""

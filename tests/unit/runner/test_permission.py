@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.clusters.target import parse_servers
 from pytest_kafkaperf.core.errors import UnitError, UsageError
+from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.runner.capacity import SearchPlan
+from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.measure import measure
 from pytest_kafkaperf.runner.permission import MaxRate, Permission, parse_max_rate, permission_on
 from pytest_kafkaperf.runner.rounds import Side
+from pytest_kafkaperf.runner.session_clusters import SessionClusters
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 ELSEWHERE = Cluster(bootstrap_servers="broker1:9092")
@@ -128,6 +132,25 @@ def test_a_side_without_a_permission_has_the_strictest_one() -> None:
     """Who forgets it must not open a door."""
     assert Side(Scenario(), ELSEWHERE).permission == permission_on(ELSEWHERE)
     assert permission_on(ELSEWHERE).is_limited
+
+
+@pytest.mark.parametrize(
+    ("reference", "topics"),
+    [(None, ("perf", "orders")), (ELSEWHERE, ("perf",))],
+    ids=["own cluster", "reference"],
+)
+def test_a_topic_needs_no_consent_where_the_plugin_has_created_it(
+    reference: Cluster | None, topics: tuple[str, ...]
+) -> None:
+    """On the other side, a topic of that name may exist, and have consumers."""
+    given = {"cluster": "127.0.0.1:1", "reference": "broker1:9092", "writable-topics": "perf"}
+    settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
+    case = read_case("a.py::test", [], {}, settings, folder=Path())
+    clusters = SessionClusters(settings)
+    application = Application(Recipe.of({"command": ["serve"], "ready": "port:1"}), HERE)
+    application.created = ["orders"]
+    clusters._applications.append(application)  # noqa: SLF001 - as if it ran
+    assert clusters.permission(case, HERE, reference).topics == topics
 
 
 @pytest.mark.parametrize(
