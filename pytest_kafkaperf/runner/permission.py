@@ -13,7 +13,6 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.clusters.target import External, is_loopback
 from pytest_kafkaperf.core.errors import UnitError, UsageError
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse
-from pytest_kafkaperf.load.payload import mean_value_size
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.records import size_of_headers
@@ -66,6 +65,8 @@ class Permission:
         """
         if self.servers is None:
             return
+        from pytest_kafkaperf.load.payload import mean_value_size  # noqa: PLC0415 - NumPy takes 0.1 s
+
         value_bytes = mean_value_size(scenario) if scenario.producers else 0.0
         problems = [
             f"the cluster at {self.servers} may be used by others: {problem}"
