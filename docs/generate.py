@@ -90,6 +90,7 @@ CONDITIONS = {
     "consume": "with `consumers`",
     "e2e": "with `consumers`, `consume='live'`",
     "lag": "with `consumers`, `consume='live'`",
+    "unsent": "with a `rate`",
     "lost": "unless `acks=0`",
     "duplicated": "unless `acks=0`",
     "reordered": "unless `acks=0`",

@@ -141,6 +141,11 @@ _METRICS = (
         _lower_or_zero("error_ratio", Unit.RATIO, "`errors` of the window, divided by the number of all its records"),
         over_rounds="mean",
     ),
+    _fault_count(
+        "unsent",
+        "records of a rate that the cluster had not taken a second after the window; in a round with a broker event, "
+        "those that it never took",
+    ),
     _fault_count("lost", "acknowledged records that are missing in the log; absent with acks=0"),
     _fault_count(
         "duplicated",

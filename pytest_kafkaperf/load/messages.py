@@ -45,6 +45,8 @@ class Produced:
     """Indexes of the unknown records, up to a limit."""
     missing: int = 0
     """Records due in the window that were never sent."""
+    overdue: int = 0
+    """Records of a rate for which the in-flight limit had no room until `TAIL_NS` after the window."""
     late: int = 0
     """Records that the generator sent more than `LATE_NS` later than possible."""
     behind: int = 0

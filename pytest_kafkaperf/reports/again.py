@@ -59,9 +59,8 @@ def _remedy(result: Result) -> tuple[str, ...]:
         return (label, f"--kafka-reference={ref},tests=head") if takes_tests else ("add it there, then",)
     if lacks_baseline(result) and result.rounds:
         return "make one", "--kafka-update-baselines"
-    is_cut = result.partial or not result.rounds
-    if is_cut or not _has_undecided_change(result):  # such as an absolute threshold on a metric that a round lacks
-        return ("give it more time", "--kafka-time-budget=1h") if is_cut else ("run it again",)
+    if result.partial or not result.rounds:
+        return "give it more time", "--kafka-time-budget=1h"
     started, noisy = result.cluster.provider != "external", "low noise" not in result.cluster.fingerprint
     if result.reference is not None:
         calmer = ("reduce the noise", "--kafka-low-noise")

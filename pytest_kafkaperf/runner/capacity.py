@@ -70,6 +70,8 @@ class SearchPlan:
     """Lower end of the searched range, in records per second."""
     high: float
     """Upper end of the searched range, in records per second."""
+    implied: tuple[Threshold, ...] = ()
+    """Further thresholds that each rate has to hold: those of every test, such as `errors == 0`."""
 
     def __str__(self) -> str:
         """Return the thresholds; the range is left out because it does not change the result."""
@@ -271,7 +273,7 @@ def _outcome_of(one: Round, plan: SearchPlan, scenario: Scenario) -> tuple[StepO
 
 def _broken(metrics: Mapping[str, float], plan: SearchPlan) -> list[str]:
     found = []
-    for limit in plan.limits:
+    for limit in (*plan.limits, *plan.implied):
         value = metrics.get(limit.metric.name)
         if value is None:
             found.append(f"{limit.metric.name} was not measured")

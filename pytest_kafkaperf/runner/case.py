@@ -42,6 +42,8 @@ _SHORT_WARMUP_S = 0.3
 """Longest load before such a round."""
 _OPTION = {"ini": "kafka_{}", "command line": "--kafka-{}"}
 """Form in which users write a field of the scenario there."""
+_IMPLIED = {"lost": ("lost",), "errors": ("errors", "error_ratio"), "unsent": ("unsent",)}
+"""Metrics that must be 0 in every test that measures them, and the metrics on which a threshold replaces that rule."""
 _RECORDS_BEYOND = 50
 """Records beyond a quantile that make its noise small against other noise."""
 
@@ -73,9 +75,18 @@ class Case:
     """True if the test only shows that the scenario runs: no threshold is judged, and no baseline is written."""
 
     @property
-    def forbids_losses(self) -> bool:
-        """True if `lost == 0` is implied: no threshold is on `lost`, and no application may drop records on purpose."""
-        return self.scenario.output_topic is None and all(limit.metric.name != "lost" for limit in self.thresholds)
+    def implied(self) -> tuple[Threshold, ...]:
+        """The thresholds that apply without being declared, unless the test has its own on such a metric."""
+        if self.is_smoke_test:
+            return ()  # its thresholds have them
+        limits = self.thresholds if self.plan is None else (*self.thresholds, *self.plan.limits)
+        declared = {limit.metric.name for limit in limits}
+        measured = {*self.scenario.metrics(), *(("unsent",) if self.plan is not None else ())}
+        return tuple(
+            replace(parse_threshold(f"{name} == 0"), implied=True)
+            for name, replaced_by in _IMPLIED.items()
+            if name in measured and declared.isdisjoint(replaced_by)
+        )
 
     def with_overrides(
         self, overrides: Mapping[str, Any], *, where: str = "kafka_scenario: ", names: Mapping[str, str] = OWN_NAMES
@@ -136,7 +147,8 @@ class Case:
             raise ScenarioError(f"kafka_perf.capacity: {error}") from None
         searched = case.scenario.model_copy(update={"rate": None})
         sources = {name: source for name, source in case.sources.items() if name != "rate"}
-        return replace(case, plan=plan, scenario=searched, sources=sources)
+        case = replace(case, plan=plan, scenario=searched, sources=sources)
+        return replace(case, plan=replace(plan, implied=case.implied))
 
     def with_recorded(self, names: Collection[str]) -> Case:
         """Return the case of a test that records these metrics, whose units are known by now.
@@ -169,10 +181,17 @@ class Case:
         return replace(self, scenario=scenario.model_copy(update=kept), sources={**self.sources, **changed})
 
     def as_smoke_test(self) -> Case:
-        """Return the same scenario for one round, without thresholds and reference; a search runs its lowest rate."""
+        """Return the same scenario for one round, without reference; a search runs its lowest rate.
+
+        Of the thresholds, only those on lost and failed records remain: whether a record arrives is not a question of
+        performance.
+        """
         lowest = {} if self.plan is None else {"rate": self.plan.low}
         scenario = self.scenario.model_copy(update={"rounds": 1, **lowest})
-        return replace(self, scenario=scenario, thresholds=(), reference=None, plan=None, is_smoke_test=True)
+        limits = (*self.thresholds, *(() if self.plan is None else self.plan.limits), *self.implied)
+        kept = [limit for limit in limits if limit.metric.name in (*_IMPLIED["lost"], *_IMPLIED["errors"])]
+        thresholds = tuple(replace(limit, implied=True) for limit in kept)
+        return replace(self, scenario=scenario, thresholds=thresholds, reference=None, plan=None, is_smoke_test=True)
 
 
 def read_case(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import math
 from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import format_percent
+from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
@@ -26,7 +27,7 @@ from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import Confirmation
 from pytest_kafkaperf.verdict.regression import ALPHA, is_clear
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
-from pytest_kafkaperf.verdict.verdict import judge, worst
+from pytest_kafkaperf.verdict.verdict import judge
 
 _STALE = (
     "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
@@ -34,10 +35,12 @@ _STALE = (
 )
 _NOISY = 0.05
 """Noise between sessions, on the log scale, from which on a comparison takes more than the fewest sessions."""
-_LOST = (
-    "Kafka acknowledged these records, and they are not in the log; this threshold is implied, and a threshold of your "
-    "own on `lost` replaces it"
-)
+_IMPLIED = {
+    "lost": "Kafka acknowledged these records, and they are not in the log",
+    "errors": "these records could not be sent, after all retries",
+    "unsent": "the cluster did not take the declared rate",
+}
+"""Meaning of an implied threshold that is not met, by its metric."""
 _CLEAR = (
     "there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and the noise, and "
     "no other program was seen to use much of this machine"
@@ -48,9 +51,18 @@ class CaseJudge:
     """Judges the sessions of a test by its thresholds, its baseline and the options."""
 
     def __init__(
-        self, case: Case, baseline: BaselineRounds, settings: Settings, *, alone: str | None = "no load has run"
+        self,
+        case: Case,
+        baseline: BaselineRounds,
+        settings: Settings,
+        *,
+        alone: str | None = "no load has run",
+        actions: Sequence[Action] = (),
     ) -> None:
-        """`alone` is the reason why the baseline's brokers cannot confirm a suspect; None if they can."""
+        """`alone` is the reason why the baseline's brokers cannot confirm a suspect; None if they can.
+
+        `actions` run in every round, and may explain why an implied threshold is not met.
+        """
         self.baseline = baseline
         self.alone = alone
         self.rebuilt: Rebuilt | None = None
@@ -59,6 +71,7 @@ class CaseJudge:
         """Way in which suspects were confirmed, with the reason; None if there were none."""
         self.case = case
         self._settings = settings
+        self._actions = [str(one) for one in actions if one.metric is None]
 
     @property
     def is_compared(self) -> bool:
@@ -69,16 +82,24 @@ class CaseJudge:
         """Judge the thresholds: of the first session, or of the further sessions that confirm a suspect.
 
         The verdict is INVALID if a threshold is below the uncertainty of the clocks, or below the commit interval of a
-        group. It is VIOLATED if acknowledged records were lost, unless a threshold on `lost` says otherwise. `final`:
-        there is no time for another session.
+        group. `final`: there is no time for another session.
         """
         judgement = self._judge_thresholds(sessions, final=final)
         rounds = [one for session in sessions for one in session.all_rounds]
-        values = [check.limit_value for check in judgement.checks]
-        if uncertain := resolution_problems(self.case.thresholds, values, rounds):
+        declared = [threshold for threshold in self.case.thresholds if not threshold.implied]
+        values = [check.limit_value for check in judgement.checks if not check.implied]
+        if uncertain := resolution_problems(declared, values, rounds):
             problems = (*judgement.problems, *uncertain)
             judgement = dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
-        return self._with_losses(judgement, sessions)
+        return dataclasses.replace(judgement, checks=tuple(map(self._explained, judgement.checks)))
+
+    def _explained(self, check: Check) -> Check:
+        """Return a check with the meaning of an implied threshold that is not met, and with what replaces it."""
+        if not check.implied or check.outcome is not Verdict.VIOLATED:
+            return check
+        actions = f", in rounds with {listed(self._actions)}" if self._actions else ""
+        replaced = f"this threshold is implied, and a threshold of your own on `{check.metric}` replaces it"
+        return dataclasses.replace(check, reason=f"{_IMPLIED[check.metric]}{actions}; {replaced}")
 
     def suffices(self, rounds: Sequence[Round]) -> bool:
         """Return True if the first session can end after these rounds, because the others could not fail the test.
@@ -170,24 +191,6 @@ class CaseJudge:
                 found[name] = one
         return found, notes
 
-    def _with_losses(self, judgement: Judgement, sessions: Sequence[MeasuredSession]) -> Judgement:
-        """Add the implied threshold `lost == 0` if it is not met in any session."""
-        lost = [one.metrics.get("lost", 0.0) for session in judged(sessions) for one in session.rounds]
-        if not any(lost) or not self.case.forbids_losses:
-            return judgement
-        check = Check(
-            expression="lost == 0",
-            metric="lost",
-            observed=math.fsum(lost),
-            limit_value=0.0,
-            outcome=Verdict.VIOLATED,
-            reason=_LOST,
-            implied=True,
-            spread=(min(lost), max(lost)),
-        )
-        verdict = worst([judgement.verdict, check.outcome])
-        return dataclasses.replace(judgement, verdict=verdict, checks=(*judgement.checks, check), unsettled=False)
-
     def _judge_thresholds(self, sessions: Sequence[MeasuredSession], *, final: bool) -> Judgement:
         update = self._settings.update
         evaluate = functools.partial(self._judged, sessions, final=final)
@@ -207,7 +210,7 @@ class CaseJudge:
 
     def _judged(self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, final: bool) -> Judgement:
         return judge(
-            thresholds=self.case.thresholds,
+            thresholds=(*self.case.thresholds, *self.case.implied),
             sessions=[session.measured for session in judged(sessions)],
             baseline=self.baseline,
             confirm=self._settings.confirm,

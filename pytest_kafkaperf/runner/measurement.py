@@ -36,8 +36,11 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     integrity = _integrity(report)
     errors = sum(part.failed + part.aborted_by_failure for part in produced)
     metrics: dict[str, float] = {"errors": float(errors), **integrity}
+    start_ns = report.start_ns or 0
+    found = [] if report.start_ns is None else _events(report, start_ns)
     if due := sum(part.sent + part.missing for part in produced):
         metrics["error_ratio"] = sum(part.failed_in_window + part.aborted_by_failure for part in produced) / due
+        metrics["unsent"] = float(sum(part.missing + (0 if found else part.overdue) for part in produced))
     if report.start_ns is not None:
         metrics |= _produce_metrics(report, scenario)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
@@ -54,8 +57,6 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         bounds += tuple(bounded_latencies("e2e.latency", integrity["lost"] / acknowledged))
     warnings = [*load_warnings(report, scenario, integrity, silent_s), *groups.warnings]
     series = _series(report, scenario)
-    start_ns = report.start_ns or 0
-    found = [] if report.start_ns is None else _events(report, start_ns)
     all_events = found if report.start_ns is None else sorted([*found, *_done(report.application_events, start_ns)])
     warnings += [text for _, text in all_events]
     warnings += report.unread

@@ -148,7 +148,7 @@ class Session:
         alone = obstacle(
             case, cluster, baseline, has_actions=bool(actions), has_app=bool(self.clusters.applications_on(cluster))
         )
-        judge = CaseJudge(case, baseline, self.settings, alone=alone)
+        judge = CaseJudge(case, baseline, self.settings, alone=alone, actions=actions)
         reference = self.clusters.reference(case) if twin is None else twin.cluster
         for each in (cluster, reference):
             self.clusters.sweep(each)

@@ -57,6 +57,9 @@ def load_problems(report: LoadReport, scenario: Scenario, integrity: Mapping[str
         problems += _reading_problems(report, scenario, lost=int(integrity.get("lost", 0)))
     elif any(part.acknowledged for part in report.produced) and not any(part.received for part in report.consumed):
         problems.append(_no_output(report, scenario))
+    if not problems and scenario.producers and scenario.acks != 0 and "lost" not in integrity:
+        reason = report.audit if isinstance(report.audit, str) else "the log of the topic was not read"
+        problems.append(Problem(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"))
     return problems
 
 
@@ -225,10 +228,8 @@ def _application_warnings(integrity: Mapping[str, float], output_topic: str, sil
 
 
 def _integrity_warnings(report: LoadReport) -> list[str]:
-    if not isinstance(report.audit, str):
+    if not isinstance(report.audit, str) or report.log_growth is None:  # without the latter, the round has a problem
         return []
-    if report.log_growth is None:
-        return [f"{report.audit}: lost, duplicated and reordered records are unknown"]
     known = "lost and duplicated records are known from counts only, and may cancel each other out"
     return [f"{report.audit}: {known}; reordered records are known from their acknowledgements"]
 

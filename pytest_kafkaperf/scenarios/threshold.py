@@ -72,6 +72,8 @@ class Threshold:
     metric: Metric
     operator: Operator
     limit: Limit
+    implied: bool = False
+    """True if the test did not declare it: the plugin adds it, for example `lost == 0` (see `runner.case`)."""
 
     @property
     def relative(self) -> Relative | None:

@@ -28,7 +28,7 @@ class Verdict(StrEnum):
     VIOLATED = "VIOLATED"
     """An absolute threshold is not met."""
     INVALID = "INVALID"
-    """The measurement is not trustworthy."""
+    """The measurement is not trustworthy, or an absolute threshold has no value in some round."""
 
     @property
     def fails(self) -> bool:
@@ -95,7 +95,7 @@ class Check:
     spread: tuple[float, float] | None = None
     """Minimum and maximum of the rounds that `observed` summarizes."""
     implied: bool = False
-    """True if no threshold was declared: `lost == 0`, which is added if Kafka lost acknowledged records."""
+    """True if the test did not declare the threshold, such as `lost == 0`; it is here only if it is not met."""
     sessions: tuple[Look, ...] = ()
     """The evidence after each session beside a reference; empty against a baseline."""
 

@@ -93,6 +93,14 @@ def judge(
             else _beside(one, sessions, baseline, rebuilt, gated=number, final=final)
             for one in found
         ]
+    found = [one for one in found if one.check.outcome.fails or not one.threshold.implied]
+    return _concluded(found, problems, at_least, paired=paired)
+
+
+def _concluded(
+    found: Sequence[_Result], problems: Sequence[Problem], at_least: Sequence[str], *, paired: bool
+) -> Judgement:
+    """Return the judgement on a test by the results of its thresholds and the problems of its rounds."""
     violated = [one for one in found if one.check.outcome is Verdict.VIOLATED]
     over = {one.check.metric for one in violated if one.threshold.operator in _UPPER}
     facts = {problem.metric: problem.text.partition(";")[0] for problem in problems if problem.metric in over}
@@ -100,12 +108,13 @@ def judge(
         dataclasses.replace(one, reason=f"{one.reason}; {facts[one.metric]}") if one.metric in facts else one
         for one in (result.check for result in found)
     )
-    doubtful = [one.check for one in found if one.check.outcome.fails != (one.threshold.operator in _UPPER)]
-    bounded = [check for check in doubtful if check.metric in at_least]
-    fails = any(check.outcome.fails for check in checks if check not in bounded)  # whatever the true values are
-    doubts = [] if fails else map(_bounded, bounded)
+    bounded = [one.check for one in found if one.check.metric in at_least and _is_doubtful(one)]
+    missing = [check for check in checks if check.outcome is Verdict.INVALID]
+    outcomes = [check.outcome for check in checks if check not in missing]
+    fails = any(check.outcome.fails for check in checks if check not in (*bounded, *missing))  # whatever the others are
+    doubts = [] if fails else [*map(_bounded, bounded), *(() if problems else map(_missing, missing))]
     problems = (*(problem for problem in problems if problem.metric not in over), *doubts)
-    verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
+    verdict = Verdict.INVALID if problems else worst(outcomes)
     verdict = Verdict.MEASURED if verdict in UNGATED or not (checks or problems) else verdict
     # Sessions with a reference go on after a violated absolute threshold: more rounds may show that a median meets it.
     last = [one for one in found if not paired or one.check.is_relative or one.threshold.metric.over_rounds == "sum"]
@@ -122,6 +131,16 @@ def judge(
 
 _UPPER: tuple[Operator, ...] = ("<", "<=")
 """Operators of limits that a metric must not exceed."""
+
+
+def _is_doubtful(result: _Result) -> bool:
+    """Return True if the outcome may change if the true value is larger than the one that is known."""
+    outcome = result.check.outcome
+    return outcome is not Verdict.INVALID and outcome.fails != (result.threshold.operator in _UPPER)
+
+
+def _missing(check: Check) -> Problem:
+    return Problem(ProblemKind.VALUE_MISSING, f"threshold {check.expression!r} cannot be judged: {check.reason}")
 
 
 def _bounded(check: Check) -> Problem:
@@ -141,7 +160,10 @@ class _Result:
 
 
 def _worst(results: Sequence[_Result]) -> _Result:
-    return max(results, key=lambda one: list(Verdict).index(one.check.outcome))
+    """Return the result that takes precedence; a session without a value does not hide another one that fails."""
+    known = [one for one in results if one.check.outcome is not Verdict.INVALID]
+    certain = [one for one in known if one.check.outcome.fails]
+    return max(certain or results, key=lambda one: list(Verdict).index(one.check.outcome))
 
 
 def worst(outcomes: Sequence[Verdict]) -> Verdict:
@@ -309,6 +331,7 @@ def _result(
         detectable=detectable,
         outcome=finding.outcome,
         reason=finding.reason,
+        implied=threshold.implied,
     )
     return _Result(threshold=threshold, check=check, unsettled=finding.unsettled)
 
@@ -351,26 +374,38 @@ def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
     holding = [outcome for outcome in outcomes if outcome in (Verdict.PASSED, Verdict.IMPROVED)]
     if holding:
         return worst(holding)
-    undecided = [outcome for outcome in outcomes if outcome in UNGATED or outcome is Verdict.INCONCLUSIVE]
+    open_outcomes = (Verdict.INCONCLUSIVE, Verdict.INVALID)
+    undecided = [outcome for outcome in outcomes if outcome in UNGATED or outcome in open_outcomes]
     # If both fail, the outcome is REGRESSED, because the absolute part alone would not have failed the test.
     return worst(undecided) if undecided else Verdict.REGRESSED
 
 
 def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, rounds: Rounds) -> Finding:
+    """Return the finding on an absolute limit: INVALID without a value in some round, unless that changes nothing.
+
+    Without any round, nothing was measured because there was no time.
+    """
     problem = flaw_of(subject, rounds)
-    values = [one[subject.name] for one in rounds if subject.name in one]
-    if problem and not (values and subject.over_rounds == "sum" and _is_exceeded(values, operator, limit.value)):
+    if problem and not rounds:
         return Finding(outcome=Verdict.INCONCLUSIVE, reason=problem)
+    found = [one.get(subject.name, math.nan) for one in rounds]
+    values = [value for value in found if 0 <= value < math.inf]
+    if problem and not _is_violated_anyway(values, len(found) - len(values), subject, operator, limit.value):
+        return Finding(outcome=Verdict.INVALID, reason=problem)
     least, most = (format_quantity(value, subject.unit) for value in (min(values), max(values)))
     spread = f"each {least}" if least == most else f"from {least} to {most}"
     reason = f"{subject.over_rounds} of {counted(len(values), 'round')}, {spread}"
-    met = holds(subject.aggregate(values), operator, limit.value)
+    met = not problem and holds(subject.aggregate(values), operator, limit.value)
+    reason = f"{reason}; {problem}, which cannot change the outcome" if problem else reason
     return Finding(outcome=Verdict.PASSED if met else Verdict.VIOLATED, reason=reason)
 
 
-def _is_exceeded(values: Sequence[float], operator: Operator, limit: float) -> bool:
-    """Return True if the sum violates the limit, whatever the values of the rounds without a value are."""
-    if operator not in ("<=", "<", "==") or not all(0 <= value < math.inf for value in values):
-        return False
-    total = math.fsum(values)
-    return total >= limit if operator == "<" else total > limit
+def _is_violated_anyway(
+    values: Sequence[float], missing: int, subject: Metric, operator: Operator, limit: float
+) -> bool:
+    """Return True if the rounds' value violates the limit, whatever the missing values are."""
+    least = subject.aggregate([*values, *[0.0] * missing])
+    most = subject.aggregate([*values, *[math.inf] * missing])
+    if operator == "==":
+        return bool(values) and not least <= limit <= most
+    return bool(values) and not holds(least if operator in _UPPER else most, operator, limit)

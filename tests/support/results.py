@@ -49,6 +49,8 @@ _FIGURES = {
     "errors": 0.0,
     "lost": 0.0,
 }
+NO_FAULTS = {"errors": 0.0, "unsent": 0.0, "lost": 0.0}
+"""The metrics of every round that has to be 0, unless the test says otherwise."""
 CREATED = "2026-08-15T09:41:00+00:00"
 LIMITS = (
     "produce.throughput >= baseline - 10%",

@@ -16,6 +16,8 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 LATE_NS = 100_000_000
 """A record sent this much later than possible is a failure of the generator, not latency of Kafka."""
+TAIL_NS = 1_000_000_000
+"""Time after the window in which the cluster may still take records: a short pause at the end is not an overload."""
 _AWAKE_NS = 10_000_000
 """Delay of a timer that is no lack of speed: the last batch of a window may close just before its end."""
 
@@ -106,6 +108,10 @@ class Ledger:
         self._last: dict[int, tuple[int, int]] = {}
         """Offset and first index of the batch that was acknowledged last, by partition."""
         self._unfolded: list[tuple[Batch, int]] = []
+        self.end_ns: int | None = None
+        """End of the window; None if a number of records ends it."""
+        self._failed: list[tuple[Batch, int]] = []
+        """Failed batches with records of the window, each with the time of its failure."""
         self._closed = False
 
     @property
@@ -160,26 +166,28 @@ class Ledger:
                 continue
             self.report.aborted += batch.measured
             if failed:
+                self._wait_in_vain(batch, ended_ns)
                 self.report.aborted_by_failure += batch.measured
                 self.report.failures["aborted with a batch that failed"] += batch.measured
 
-    def fail(self, batch: Batch, error: BaseException) -> None:
+    def fail(self, batch: Batch, error: BaseException, failed_ns: int) -> None:
         """Count a batch as permanently failed."""
         if self._closed:
             return
         self._settle(batch)
         self.must_abort = self._transactional
-        self._lose(batch, type(error).__name__, known=isinstance(error, _REFUSALS))
+        self._lose(batch, type(error).__name__, failed_ns, known=isinstance(error, _REFUSALS))
 
-    def close(self) -> None:
+    def close(self, now_ns: int) -> None:
         """End the round: batches still in flight have failed with an unknown outcome."""
         self.fold()
         self._closed = True
         for batch in list(self._in_flight.values()):
             self._settle(batch)
-            self._lose(batch, "no answer", known=False)
+            self._lose(batch, "no answer", now_ns, known=False)
         for batch, _ in self._open:
-            self._lose(batch, "transaction not ended", known=True)
+            self._lose(batch, "transaction not ended", now_ns, known=True)
+        self._fold_failed(now_ns if self.end_ns is None else self.end_ns)
 
     def _locate(self, batch: Batch, partition: int, offset: int) -> None:
         self.report.acknowledged_by_partition[partition] += batch.records
@@ -206,8 +214,9 @@ class Ledger:
         del self._in_flight[id(batch)]
         self.settled += batch.records
 
-    def _lose(self, batch: Batch, reason: str, *, known: bool) -> None:
+    def _lose(self, batch: Batch, reason: str, failed_ns: int, *, known: bool) -> None:
         report, count = self.report, batch.records
+        self._wait_in_vain(batch, failed_ns)
         report.failed += count
         report.failed_in_window += batch.measured
         report.failures[reason] += count
@@ -215,6 +224,26 @@ class Ledger:
             report.unknown += count
             if report.unknown <= MAX_NAMED:
                 report.unknown_indexes.append(batch.indexes)
+
+    def _wait_in_vain(self, batch: Batch, failed_ns: int) -> None:
+        """Have the failed records of the window count in the latency (see `_fold_failed`)."""
+        if batch.measured:
+            kept = batch if batch.dues_ns is not None else batch._replace(indexes=batch.indexes[:0])  # takes memory
+            self._failed.append((kept, failed_ns))
+        if self.end_ns is not None and len(self._failed) >= _FOLD_BATCHES:
+            self._fold_failed(self.end_ns)
+
+    def _fold_failed(self, end_ns: int) -> None:
+        """Record failed records as if they had waited until the end of the window, or longer if they failed later.
+
+        With the time until the failure, a fast refusal would look better than a slow acknowledgement.
+        """
+        rows, self._failed = self._failed, []
+        if not rows:
+            return
+        ends = np.array([max(failed_ns, end_ns) for _, failed_ns in rows], dtype=np.int64)
+        dues = np.concatenate([batch.measured_dues_ns for batch, _ in rows])
+        self.report.latency.record(np.repeat(ends, [batch.measured for batch, _ in rows]) - dues)
 
     def count_delayed(self, batch: Batch, allowed_ns: int, end_ns: int) -> None:
         """Count records that only the generator delayed.
@@ -225,6 +254,8 @@ class Ledger:
         if late_ns > LATE_NS:
             dues = batch.measured_dues_ns
             self.report.late += int(np.searchsorted(dues, batch.sent_ns - LATE_NS))  # those due later are not late
+        if max(batch.closing_ns or 0, allowed_ns) > end_ns + TAIL_NS:
+            self.report.overdue += batch.measured
         if batch.sent_ns > end_ns:
             self.report.sent_late += batch.measured
             if late_ns > _AWAKE_NS and batch.sent_ns - late_ns <= end_ns:

@@ -91,6 +91,7 @@ class Producer(ABC):
         """
         self.ledger.series = series
         schedule = self._schedule(window)
+        self.ledger.end_ns = schedule.due_ns(window.stop(schedule)) if schedule else window.end_ns
         await timer.until(window.warm_from_ns)
         sending = self._open_loop(window, timer, schedule) if schedule else self._closed_loop(window)
         await first_of(sending, self._enough.wait())
@@ -141,7 +142,7 @@ class Producer(ABC):
         if error is None:
             self.ledger.acknowledge(batch, now, location)
         else:
-            self.ledger.fail(batch, error)
+            self.ledger.fail(batch, error, now)
         self._give_back(batch, now)
         self._wake()
 
@@ -173,7 +174,7 @@ class Producer(ABC):
                 await self._all_settled()
                 if self._transactions is not None and not self._abandoned:
                     await self._transactions.end()
-        self.ledger.close()
+        self.ledger.close(now_ns())
 
 
 async def first_of(*awaitables: Awaitable[object]) -> None:

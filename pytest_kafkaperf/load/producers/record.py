@@ -107,7 +107,7 @@ class RecordProducer(Producer):
             if not isinstance(error, KafkaTimeoutError | MessageSizeTooLargeError):
                 raise self._refused(error) from None
             self.ledger.enter(batch)
-            self.ledger.fail(batch, error)
+            self.ledger.fail(batch, error, now_ns())
             return batch
         self._enter(batch)
         future.add_done_callback(lambda ended: self._sent(batch, ended))

@@ -50,6 +50,7 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         "app.recovery.throughput",
         "errors",
         "error_ratio",
+        "unsent",
         "lost",
         "duplicated",
         "reordered",
@@ -82,14 +83,16 @@ def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
 def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     """A median would let two rounds with losses pass; zero has no logarithm."""
     special = {name: one.over_rounds for name, one in CATALOGUE.items() if one.over_rounds != "median"}
-    assert special == dict.fromkeys(("errors", "lost", "duplicated", "reordered"), "sum") | {"error_ratio": "mean"}
+    assert special == dict.fromkeys(("errors", "unsent", "lost", "duplicated", "reordered"), "sum") | {
+        "error_ratio": "mean"
+    }
     zero = {name for name, one in CATALOGUE.items() if one.can_be_zero}
     told_by_brokers = {
         f"broker.{name}" for name in (*_OUTSIDE, *_INSIDE) if name not in ("cost", "cpu", "cpu.max", "memory")
     }
     assert (
         zero
-        == {"lag.max", "lag.end", "errors", "error_ratio", "lost", "duplicated", "reordered", "recovery"}
+        == {"lag.max", "lag.end", "errors", "error_ratio", "unsent", "lost", "duplicated", "reordered", "recovery"}
         | {"app.lag.max", "app.lag.end", "app.lag.slope", "app.drain", "app.start", "app.recovery", "catchup"}
         | told_by_brokers
     )

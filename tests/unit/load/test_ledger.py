@@ -71,12 +71,12 @@ class Kept:
         self.offsets[partition] = following + batch.records
         self.ledger.acknowledge(batch, ack_ns, (partition, following if offset is None else offset))
 
-    def fail(self, batch: Batch, error: Exception) -> None:
+    def fail(self, batch: Batch, error: Exception, failed_ns: int = 20 * MS) -> None:
         self.ledger.enter(batch)
-        self.ledger.fail(batch, error)
+        self.ledger.fail(batch, error, failed_ns)
 
-    def closed(self) -> Produced:
-        self.ledger.close()
+    def closed(self, now_ns: int = NS_PER_S) -> Produced:
+        self.ledger.close(now_ns)
         return self.ledger.report
 
     def _see(self, count: int) -> None:
@@ -251,7 +251,7 @@ def test_failed_records_are_counted_by_their_error(error: Exception, unknown: in
 
     assert (report.failed, report.unknown, report.failures) == (3, unknown, {type(error).__name__: 3})
     assert [indexes.tolist() for indexes in report.unknown_indexes] == ([[7, 8, 9]] if unknown else [])
-    assert (report.acknowledged, report.latency.total, kept.visible) == (0, 0, 0)
+    assert (report.acknowledged, report.latency.total, kept.visible) == (0, 3, 0)
 
 
 def test_the_names_that_are_kept_for_an_audit_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,6 +265,45 @@ def test_the_names_that_are_kept_for_an_audit_are_bounded(monkeypatch: pytest.Mo
     assert (report.unknown, [indexes.tolist() for indexes in report.unknown_indexes]) == (12, [[0, 1, 2]])
 
 
+@pytest.mark.parametrize(
+    ("end_ns", "failed_ns", "waited_ns"),
+    [
+        (100 * MS, 11 * MS, 90 * MS),  # refused at once
+        (100 * MS, 150 * MS, 140 * MS),  # it failed after the window
+        (None, 11 * MS, 290 * MS),  # a number of records ends the window
+    ],
+)
+@pytest.mark.parametrize("is_paced", [True, False])
+def test_a_failed_record_waits_until_the_end_of_the_window(
+    end_ns: int | None, failed_ns: int, waited_ns: int, *, is_paced: bool
+) -> None:
+    """Left out, or with the time until its refusal, half of a load that fails would improve the quantiles."""
+    kept = Kept()
+    kept.ledger.end_ns = end_ns
+    kept.acknowledge(paced(10 * MS, sent_ns=10 * MS) if is_paced else unpaced(1, sent_ns=10 * MS), 12 * MS)
+    warm_up = paced(1 * MS, sent_ns=1 * MS, measured=0) if is_paced else unpaced(1, sent_ns=1 * MS, measured=0)
+    kept.fail(warm_up, kafka_errors.InvalidTopicError(), 2 * MS)
+    for _ in range(100):  # more than are recorded together
+        batch = paced(10 * MS, 10 * MS, sent_ns=10 * MS) if is_paced else unpaced(2, sent_ns=10 * MS)
+        kept.fail(batch, kafka_errors.InvalidTopicError(), failed_ns)
+    latency = kept.closed(300 * MS).latency
+
+    assert (latency.total, latency.max_ns, latency.sum_ns) == (201, waited_ns, 2 * MS + 200 * waited_ns)
+    assert latency.quantile_s(0.5) == pytest.approx(waited_ns / NS_PER_S, rel=1e-3)
+
+
+def test_records_of_a_transaction_that_another_one_has_spoilt_wait_in_vain_too() -> None:
+    """They were acknowledged and never committed."""
+    kept = Kept({"transaction_size": 100})
+    kept.ledger.end_ns = 100 * MS
+    kept.acknowledge(paced(10 * MS, sent_ns=10 * MS), 12 * MS)
+    kept.fail(paced(20 * MS, sent_ns=20 * MS, first=1), kafka_errors.RequestTimedOutError(), 30 * MS)
+    kept.ledger.end_transaction(40 * MS, committed=False)
+    latency = kept.closed().latency
+
+    assert (latency.total, latency.sum_ns) == (2, 90 * MS + 80 * MS)
+
+
 def test_what_is_on_its_way_at_the_end_has_no_answer_and_later_ones_change_nothing() -> None:
     """A report is complete when it is given; clients are still closing then."""
     kept = Kept()
@@ -273,7 +312,7 @@ def test_what_is_on_its_way_at_the_end_has_no_answer_and_later_ones_change_nothi
     kept.ledger.enter(on_its_way)
     report = kept.closed()
     kept.ledger.acknowledge(on_its_way, 10, (0, 1))
-    kept.ledger.fail(on_its_way, kafka_errors.RequestTimedOutError())
+    kept.ledger.fail(on_its_way, kafka_errors.RequestTimedOutError(), 10)
 
     assert (report.failed, report.unknown, report.failures) == (2, 2, {"no answer": 2})
     assert [indexes.tolist() for indexes in report.unknown_indexes] == [[1, 2]]
@@ -464,3 +503,21 @@ def test_a_late_batch_is_the_generators_fault_only_if_there_was_room(
 
     report = ledger.report
     assert (report.late, report.behind, report.sent_late) == (late, behind, sent_late)
+
+
+@pytest.mark.parametrize(
+    ("room_ns", "overdue"),
+    [
+        (999 * MS, 0),  # the generator's doing
+        (1999 * MS, 0),  # a pause at the end of the window
+        (2000 * MS + 1, 2),
+    ],
+)
+def test_a_batch_is_overdue_if_there_was_no_room_for_it_until_a_second_after_the_window(
+    room_ns: int, overdue: int
+) -> None:
+    """A cluster that takes a fifth of the rate takes the records of a short window in the end."""
+    ledger = Kept().ledger
+    ledger.count_delayed(paced(90 * MS, 100 * MS, sent_ns=2500 * MS), room_ns, NS_PER_S)
+
+    assert ledger.report.overdue == overdue

@@ -417,7 +417,7 @@ def test_any_load_accounts_for_each_record(
     if scenario.rate is not None:
         schedule = schedule_of(scenario, simulation.number)
         assert sum(index >= 0 for index in simulation.indexes) == report.sent
-        waited = report.latency.total - report.acknowledged
+        waited = report.latency.total - report.acknowledged - report.failed_in_window - report.aborted_by_failure
         began_ns = START_NS - round(scenario.warmup * NS_PER_S)
         given_up_ns = max(simulation.give_up_ns or 0, began_ns)
         due = min(asked, max(0, schedule.first_after(given_up_ns))) if report.missing else asked

@@ -98,7 +98,7 @@ class Bench:
             if error is None:
                 self.ledger.acknowledge(one, 1, (0, self.ledger.sent))
             else:
-                self.ledger.fail(one, error)
+                self.ledger.fail(one, error, 0)
             left -= count
 
     async def _all_settled(self) -> None:
@@ -119,7 +119,7 @@ def test_each_transaction_has_its_size_and_the_last_has_the_rest(size: int, send
     records = sum(sends)
     count = -(-records // size)
     assert bench.client.told == ["begin", "commit"] * count
-    bench.ledger.close()
+    bench.ledger.close(0)
     assert (bench.ledger.report.acknowledged, bench.ledger.report.failed) == (records, 0)
     assert bench.ledger.report.markers_by_partition == ({0: count} if count else {})
 
@@ -155,7 +155,7 @@ def test_aborts_are_spread_evenly(abort_ratio: float, count: int) -> None:
     assert len(ends) == count
     for number in range(1, count + 1):
         assert number * abort_ratio - 1 - 1e-9 < ends[:number].count("abort") <= number * abort_ratio + 1e-9
-    bench.ledger.close()
+    bench.ledger.close(0)
     report = bench.ledger.report
     assert (report.acknowledged, report.aborted) == (ends.count("commit"), ends.count("abort"))
 
@@ -172,7 +172,7 @@ def test_a_failure_inside_leads_to_an_abort() -> None:
 
     asyncio.run(run())
     assert bench.client.told == ["begin", "abort", "begin", "commit"]
-    bench.ledger.close()
+    bench.ledger.close(0)
     report = bench.ledger.report
     assert (report.aborted, report.failed, report.acknowledged) == (4, 6, 10)
     assert report.aborted_by_failure == 4  # they are errors, too
@@ -185,7 +185,7 @@ def test_a_failure_that_comes_while_the_end_waits_leads_to_an_abort_too() -> Non
     on_its_way = batch(3)
 
     async def settled() -> None:
-        ledger.fail(on_its_way, RequestTimedOutError())
+        ledger.fail(on_its_way, RequestTimedOutError(), 0)
 
     async def run() -> list[str]:
         bench = Bench(size=10, ledger=ledger, settled=settled)

@@ -21,7 +21,7 @@ from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict
-from tests.support.results import bare_result
+from tests.support.results import NO_FAULTS, bare_result
 
 P99, RATE = "produce.latency.p99", "produce.throughput"
 LIMITS = [parse_threshold(f"{P99} <= baseline + 10%"), parse_threshold(f"{RATE} >= baseline - 10%")]
@@ -33,7 +33,7 @@ def rounds(p99: float = 1.0, rate: float = 1.0) -> list[Mapping[str, float]]:
 
 
 def session(p99: float = 1.0, rate: float = 1.0, *problems: Problem) -> MeasuredSession:
-    measured = tuple(Round(metrics=one) for one in rounds(p99, rate))
+    measured = tuple(Round(metrics={**one, **NO_FAULTS}) for one in rounds(p99, rate))
     return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=measured, problems=problems)
 
 

@@ -14,10 +14,14 @@ from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import change_of
+from tests.support.results import NO_FAULTS
 
 RATE = "produce.throughput"
 ROUNDS = tuple(tuple({RATE: level * own} for own in (0.98, 1.0, 1.01)) for level in (0.97, 1.0, 1.02))
-SESSIONS = [MeasuredSession(created="", rounds=tuple(Round(metrics=one) for one in rounds)) for rounds in ROUNDS]
+SESSIONS = [
+    MeasuredSession(created="", rounds=tuple(Round(metrics={**one, **NO_FAULTS}) for one in rounds))
+    for rounds in ROUNDS
+]
 
 
 def judge_of(threshold: str) -> CaseJudge:

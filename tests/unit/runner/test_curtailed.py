@@ -13,6 +13,7 @@ from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.judging import CaseJudge
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from tests.support.results import NO_FAULTS
 
 RATE, P99 = "produce.throughput", "produce.latency.p99"
 RELATIVE = f"{RATE} >= baseline - 10%"
@@ -34,7 +35,7 @@ def suffices(
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
     baseline = BaselineRounds(sessions=tuple(tuple({RATE: one} for one in SPREAD) for _ in range(sessions)))
     return CaseJudge(case, baseline, settings).suffices(
-        [Round(metrics={RATE: rate, P99: 0.01, **(metrics or {})}) for rate in rates]
+        [Round(metrics={RATE: rate, P99: 0.01, **NO_FAULTS, **(metrics or {})}) for rate in rates]
     )
 
 

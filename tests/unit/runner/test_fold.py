@@ -108,6 +108,7 @@ def test_one_producer_gives_exact_figures() -> None:
             **{f"produce.delay.{part}": 0.0 for part in ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")},
             "errors": 0.0,
             "error_ratio": 0.0,
+            "unsent": 0.0,
             "lost": 0.0,
             "duplicated": 0.0,
             "reordered": 0.0,
@@ -282,15 +283,39 @@ def test_a_generator_without_the_cores_for_the_rate_makes_the_round_invalid() ->
 def test_a_cluster_without_room_for_the_rate_is_a_valid_round() -> None:
     """That is what is measured: low throughput, high latency."""
     overdue = produced(sent=500, acknowledged=500, missing=500, sent_late=100)
-    done = fold(report(overdue, cpu_s=0.1, log_growth=None), PACED)
+    overdue = dataclasses.replace(overdue, acknowledged_by_partition=collections.Counter({0: 500}))
+    done = fold(report(overdue, cpu_s=0.1, log_growth={0: 500}), PACED)
 
     assert done.problems == ()
-    assert done.metrics["produce.throughput"] == 50
+    assert (done.metrics["produce.throughput"], done.metrics["unsent"]) == (50, 500)
     (warning,) = done.warnings
     assert warning == (
         "500 records due in the window were never sent: the cluster took the load too slowly; they count in the "
         "latency with the time that they waited"
     )
+
+
+@pytest.mark.parametrize(("has_event", "unsent"), [(False, 30), (True, 10)])
+def test_records_that_were_taken_long_after_the_window_count_as_unsent(*, has_event: bool, unsent: int) -> None:
+    """A cluster at a fifth of the rate takes a short window in the end; after a failover, it may catch up late."""
+    states = (
+        [(START_NS - 1, {0: (1, (1, 2), (1, 2))}), (START_NS + NS_PER_S, {0: (2, (2,), (1, 2))})] if has_event else []
+    )
+    late = produced(sent=990, missing=10, overdue=20)
+    done = fold(report(late, states=states), PACED)
+
+    assert done.problems == ()
+    assert done.metrics["unsent"] == unsent
+
+
+def test_losses_that_could_not_be_counted_make_the_round_invalid() -> None:
+    """Could not look is not all well; with acks=0 nobody can look."""
+    reason = "the plugin could not read the log of topic 'orders' back within 120 s"
+    done = fold(report(produced(), log_growth=None, audit=reason), PACED)
+    assert done.problems == (Problem(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"),)
+    assert done.warnings == ()
+    unacknowledged = Scenario.of({"rate": 100, "duration": "10 s", "acks": 0})
+    assert fold(report(produced(), log_growth=None), unacknowledged).problems == ()
 
 
 def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
@@ -312,7 +337,7 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
         Problem(ProblemKind.NOTHING_ACKNOWLEDGED, f"no record of the window was acknowledged: {reasons}"),
     )
     assert done.warnings == (f"7 records failed: {reasons}",)
-    assert done.metrics == {"errors": 7, "error_ratio": 1, "lost": 0, "duplicated": 0, "reordered": 0}
+    assert done.metrics == {"errors": 7, "error_ratio": 1, "unsent": 0, "lost": 0, "duplicated": 0, "reordered": 0}
 
 
 NO_OUTPUT = Problem(

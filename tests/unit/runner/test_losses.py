@@ -1,19 +1,23 @@
-"""A loss of acknowledged records is a failure of Kafka: an implied threshold fails the test and says so."""
+"""What no test has to declare: acknowledged records are kept, all records are sent, and none of them fails."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.judging import CaseJudge
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from tests.support.results import NO_FAULTS
 
 
 def case(*thresholds: str, **fields: Any) -> Case:
@@ -23,11 +27,14 @@ def case(*thresholds: str, **fields: Any) -> Case:
     return read_case("a.py::test", marks, {}, settings, folder=Path())
 
 
-def judged(tested: Case, *lost: float | None) -> Judgement:
+def judged(
+    tested: Case, *lost: float | None, actions: Sequence[Action] = (), metrics: Mapping[str, float] = NO_FAULTS
+) -> Judgement:
     """Judge one round for each number of lost records; None if it is not known."""
-    rounds = [Round(metrics={"errors": 0.0} if one is None else {"errors": 0.0, "lost": one}) for one in lost]
-    session = MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=tuple(rounds))
-    return CaseJudge(tested, BaselineRounds(), tested.settings).judge([session])
+    rest = {name: value for name, value in {**NO_FAULTS, **metrics}.items() if name != "lost"}
+    rounds = tuple(Round(metrics=rest if one is None else {**rest, "lost": one}) for one in lost)
+    session = MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=rounds)
+    return CaseJudge(tested, BaselineRounds(), tested.settings, actions=actions).judge([session])
 
 
 def test_lost_records_violate_an_implied_threshold() -> None:
@@ -45,10 +52,9 @@ def test_lost_records_violate_an_implied_threshold() -> None:
     )
 
 
-@pytest.mark.parametrize("lost", [0.0, None])
-def test_no_loss_needs_no_line(lost: float | None) -> None:
+def test_no_loss_needs_no_line() -> None:
     """The table shows what was declared."""
-    judgement = judged(case("errors == 0"), lost, lost)
+    judgement = judged(case("errors == 0"), 0, 0)
     assert judgement.verdict is Verdict.PASSED
     assert [check.expression for check in judgement.checks] == ["errors == 0"]
 
@@ -57,6 +63,7 @@ def test_a_declared_threshold_replaces_the_implied_one() -> None:
     """A test of an unclean failover may allow some losses."""
     judgement = judged(case("lost <= 5"), 2, 3)
     assert judgement.verdict is Verdict.PASSED
+    assert [check.expression for check in judgement.checks] == ["lost <= 5"]
     assert judged(case("lost <= 5"), 2, 4).verdict is Verdict.VIOLATED
 
 
@@ -69,7 +76,7 @@ def test_counts_hold_in_each_session(with_reference: bool) -> None:  # noqa: FBT
     def verdict(*sessions: tuple[float, float]) -> Verdict:
         measured = []
         for duplicated, lost in sessions:
-            rounds = (Round(metrics={"duplicated": duplicated, "lost": lost}),) * 2
+            rounds = (Round(metrics={**NO_FAULTS, "duplicated": duplicated, "lost": lost}),) * 2
             reference = rounds if with_reference else None
             measured.append(MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=rounds, reference=reference))
         return judge.judge(measured).verdict
@@ -82,9 +89,89 @@ def test_counts_hold_in_each_session(with_reference: bool) -> None:  # noqa: FBT
 def test_an_application_may_drop_records() -> None:
     """A filter drops records on purpose; its test says how many with a threshold on `lost`."""
     fields = {"output_topic": "out", "topic": "in", "consumers": 1, "rate": "100/s"}
-    assert judged(case("errors == 0", **fields), 7).verdict is Verdict.PASSED
+    assert judged(case("lost <= 7", **fields), 7).verdict is Verdict.PASSED
 
 
 def test_a_test_without_thresholds_fails_too() -> None:
     """It is measured, but Kafka lost data."""
     assert judged(case(), 1).verdict is Verdict.VIOLATED
+    assert judged(case(), 0).verdict is Verdict.MEASURED
+
+
+def test_losses_that_nobody_could_count_are_no_zero() -> None:
+    """`lost == 0` would hold in every round that could not be compared with the log."""
+    judgement = judged(case("errors == 0"), 0, None)
+    assert judgement.verdict is Verdict.INVALID
+    assert [problem.kind for problem in judgement.problems] == [ProblemKind.VALUE_MISSING]
+    assert judged(case("errors == 0", acks=0), None).verdict is Verdict.PASSED  # nobody can know
+    assert judged(case("errors == 0"), 3, None).verdict is Verdict.VIOLATED  # whatever the other round lost
+
+
+PACED: dict[str, Any] = {"rate": "100/s"}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "thresholds", "verdict"),
+    [
+        ({"errors": 50.0}, (), Verdict.VIOLATED),
+        ({"errors": 50.0}, ("produce.latency.p99 <= 1 s",), Verdict.VIOLATED),
+        ({"errors": 50.0}, ("errors <= 50",), Verdict.PASSED),
+        ({"errors": 50.0, "error_ratio": 0.5}, ("error_ratio <= 50%",), Verdict.PASSED),
+        ({"unsent": 50.0}, (), Verdict.VIOLATED),
+        ({"unsent": 50.0}, ("errors <= 50",), Verdict.VIOLATED),
+        ({"unsent": 50.0}, ("unsent <= 50",), Verdict.PASSED),
+    ],
+)
+def test_failed_and_unsent_records_violate_an_implied_threshold(
+    metrics: dict[str, float], thresholds: tuple[str, ...], verdict: Verdict
+) -> None:
+    """Half of the load fails, or is never sent, and the rest has a good p99."""
+    judgement = judged(case(*thresholds, **PACED), 0, metrics={"produce.latency.p99": 0.01, **metrics})
+    assert judgement.verdict is verdict
+    implied = [check.metric for check in judgement.checks if check.implied]
+    assert implied == ([next(iter(metrics))] if verdict is Verdict.VIOLATED else [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "implied"),
+    [
+        ({}, ["lost == 0", "errors == 0"]),
+        (PACED, ["lost == 0", "errors == 0", "unsent == 0"]),
+        ({"acks": 0}, ["errors == 0"]),
+        ({"producers": 0, "topic": "orders", "consumers": 1}, []),
+    ],
+)
+def test_each_load_has_the_rules_that_can_be_judged(fields: dict[str, Any], implied: list[str]) -> None:
+    """A rule on a metric that is not measured would make each such test INVALID."""
+    assert [threshold.expression for threshold in case(**fields).implied] == implied
+
+
+def test_a_search_holds_the_rules_at_each_rate() -> None:
+    """The capacity is no rate at which records fail; a limit of the search replaces a rule, too."""
+    fields: dict[str, Any] = {"low": "1k/s", "high": "1M/s", "hold": "2 s"}
+    found = case().with_search(["produce.latency.p99 <= 20 ms", "errors <= 5"], **fields)
+    assert found.plan is not None
+    assert [threshold.expression for threshold in found.plan.implied] == ["lost == 0", "unsent == 0"]
+    assert found.implied == found.plan.implied
+
+
+def test_a_smoke_test_keeps_the_rules_on_lost_and_failed_records() -> None:
+    """It shows that the scenario runs, so its records must arrive; how fast they do is not its question."""
+    smoke = case("produce.latency.p99 <= 1 s", "lost <= 5", **PACED).as_smoke_test()
+    assert [judged(smoke, lost).verdict for lost in (0, 5, 6)] == [
+        Verdict.MEASURED,
+        Verdict.MEASURED,
+        Verdict.VIOLATED,
+    ]
+    assert judged(smoke, 0, metrics={"errors": 1.0}).verdict is Verdict.VIOLATED
+    assert judged(smoke, 0, metrics={"unsent": 1.0}).verdict is Verdict.MEASURED
+
+
+def test_errors_name_the_action_that_may_have_caused_them() -> None:
+    """A failover of some seconds causes no errors, because clients retry for 30 s: an error is news."""
+    actions = [Action(1.0, print), Action(2.0, print, metric="app.rows")]
+    (check,) = judged(case(), 0, actions=actions, metrics={"errors": 3.0}).checks
+    assert check.reason == (
+        "these records could not be sent, after all retries, in rounds with kafka_perf.at('1 s'); this threshold is "
+        "implied, and a threshold of your own on `errors` replaces it"
+    )

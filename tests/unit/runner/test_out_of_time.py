@@ -15,6 +15,7 @@ from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from tests.support.results import NO_FAULTS
 
 RATE = "produce.throughput"
 SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
@@ -42,7 +43,7 @@ def judge_of(imported: str | None = None) -> CaseJudge:
 
 def session(level: float, busy: str | None = None, reference: float | None = None) -> MeasuredSession:
     ours, theirs = (
-        tuple(Round(metrics={RATE: each * factor}, busy_warning=busy) for factor in SPREAD)
+        tuple(Round(metrics={RATE: each * factor, **NO_FAULTS}, busy_warning=busy) for factor in SPREAD)
         for each in (level, reference or level)
     )
     return MeasuredSession(

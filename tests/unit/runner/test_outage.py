@@ -70,6 +70,7 @@ def report(offsets: GroupOffsets, *events: tuple[float, str], backlog: int = 0) 
     return LoadReport(
         workers=[WorkerReport(produced=[produced])],
         start_ns=START_NS,
+        log_growth={},
         groups={"billing": offsets},
         application_events=[(START_NS + round(at_s * NS_PER_S), f"service {text}") for at_s, text in events],
     )
@@ -180,7 +181,7 @@ def own(readings: GroupOffsets) -> LoadReport:
     consumed = Consumed(received=1, last_ns=START_NS + 1)
     produced = Produced(acknowledged=1, sent=1, first_due_ns=START_NS, last_ack_ns=START_NS + 1)
     workers = [WorkerReport(produced=[produced], consumed=[consumed])]
-    return LoadReport(workers=workers, start_ns=START_NS, catch_up=readings)
+    return LoadReport(workers=workers, start_ns=START_NS, log_growth={}, catch_up=readings)
 
 
 def test_consumers_catch_up_by_arithmetic() -> None:

@@ -54,7 +54,7 @@ def report(*rows: tuple[int, ...], last_ack_s: float = 10, **groups: GroupOffset
         last_ack_ns=START_NS + round(last_ack_s * NS_PER_S),
         places=array.array("q", [figure for row in places for figure in row]),
     )
-    return LoadReport(workers=[WorkerReport(produced=[produced])], start_ns=START_NS, groups=groups)
+    return LoadReport(workers=[WorkerReport(produced=[produced])], start_ns=START_NS, log_growth={}, groups=groups)
 
 
 def test_a_group_that_is_too_slow_is_known_by_arithmetic() -> None:

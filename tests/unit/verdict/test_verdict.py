@@ -145,7 +145,8 @@ def test_an_extreme_of_absolute_limits_is_one_limit() -> None:
 def test_a_value_that_cannot_be_never_decides(expression: str, value: float, flaw: str) -> None:
     """NaN compares as false: it would pass every `>` and fail every `<=`."""
     check = _judge(expression, [0.001, value], _TEN_MS)
-    assert (check.outcome, check.observed, check.change) == (Verdict.INCONCLUSIVE, None, None)
+    outcome = Verdict.INVALID if "25 ms" in expression else Verdict.INCONCLUSIVE
+    assert (check.outcome, check.observed, check.change) == (outcome, None, None)
     assert flaw in check.reason
 
 
@@ -158,9 +159,61 @@ def test_a_missing_value_never_decides() -> None:
         baseline=BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),)),
     )
     assert [(check.outcome, check.observed, check.baseline, check.reason) for check in judgement.checks] == [
-        (Verdict.INCONCLUSIVE, None, None, "lost is missing in round 2 of 2"),
+        (Verdict.INVALID, None, None, "lost is missing in round 2 of 2"),
         (Verdict.INCONCLUSIVE, None, approx(0.01), "produce.latency.p99 is missing in round 2 of 2"),
     ]
+    missing = "threshold 'lost == 0' cannot be judged: lost is missing in round 2 of 2"
+    assert (judgement.verdict, judgement.problems) == (
+        Verdict.INVALID,
+        (Problem(ProblemKind.VALUE_MISSING, missing),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "values", "verdict"),
+    [
+        (f"{_P99} <= 25 ms", [0.03, 0.03, 0.03, None, None], Verdict.VIOLATED),  # the median is 30 ms at best
+        (f"{_P99} <= 25 ms", [0.03, 0.03, 0.01, None, None], Verdict.INVALID),
+        (f"{_P99} <= 25 ms", [0.01, 0.01, 0.01, None, None], Verdict.INVALID),  # unknown is not green
+        (f"{_RATE} >= 5k records/s", [4000.0, 4000.0, None], Verdict.VIOLATED),
+        (f"{_RATE} >= 5k records/s", [4000.0, 6000.0, None], Verdict.INVALID),
+        (f"{_RATE} >= 5k records/s", [None], Verdict.INVALID),
+        ("error_ratio <= 1%", [0.04, 0.04, None], Verdict.VIOLATED),  # the mean is 2.7 % at least
+        ("error_ratio <= 1%", [0.01, 0.01, None], Verdict.INVALID),
+    ],
+)
+def test_a_round_without_a_value_makes_a_limit_invalid_unless_the_others_break_it(
+    limit: str, values: Sequence[float | None], verdict: Verdict
+) -> None:
+    """An SLA that nobody could check would pass otherwise."""
+    threshold = parse_threshold(limit)
+    rounds = [{} if value is None else {threshold.metric.name: value} for value in values]
+    judgement = judge(thresholds=[threshold], sessions=[Measured(rounds=rounds)], confirm=False, baseline=_NO_BASELINE)
+    assert (judgement.verdict, judgement.checks[0].outcome) == (verdict, verdict)
+    kinds = [problem.kind for problem in judgement.problems]
+    assert kinds == ([ProblemKind.VALUE_MISSING] if verdict is Verdict.INVALID else [])
+
+
+@pytest.mark.parametrize(("p99", "verdict"), [(0.03, Verdict.VIOLATED), (0.01, Verdict.INVALID)])
+def test_a_missing_value_hides_no_other_limit_that_is_not_met(p99: float, verdict: Verdict) -> None:
+    """A slow cluster is slow, whatever an exporter has left out."""
+    limits = [parse_threshold(f"{_P99} <= 25 ms"), parse_threshold("broker.isr_shrinks == 0")]
+    judgement = judge(
+        thresholds=limits, sessions=[Measured(rounds=[{_P99: p99}])], confirm=False, baseline=_NO_BASELINE
+    )
+    assert judgement.verdict is verdict
+
+
+def test_a_problem_explains_the_values_that_are_missing() -> None:
+    """One reason, not all its consequences."""
+    judgement = judge(
+        thresholds=[parse_threshold(f"{_P99} <= 25 ms")],
+        sessions=[Measured(rounds=[{}])],
+        confirm=False,
+        baseline=_NO_BASELINE,
+        problems=[BROKER_LOST],
+    )
+    assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, (BROKER_LOST,))
 
 
 def test_without_rounds_nothing_is_decided() -> None:
@@ -403,7 +456,7 @@ def _outcomes(*outcomes: Verdict) -> list[tuple[str, float]]:
     cases = {
         Verdict.PASSED: ("errors == 0", 0.0),
         Verdict.IMPROVED: (f"{_RATE} >= baseline", 20.0),
-        Verdict.INCONCLUSIVE: ("lost == 0", math.nan),
+        Verdict.INCONCLUSIVE: ("e2e.latency.p99 <= baseline", 1.0),
         Verdict.REGRESSED: (f"{_P99} <= baseline", 20.0),
         Verdict.VIOLATED: ("duplicated == 0", 1.0),
     }
@@ -474,14 +527,14 @@ def test_regressed_violated_and_invalid_fail() -> None:
         ("== 0", (0.0, 3.0), Verdict.VIOLATED),
         ("<= 2", (3.0,), Verdict.VIOLATED),
         ("< 3", (3.0,), Verdict.VIOLATED),
-        ("== 0", (0.0,), Verdict.INCONCLUSIVE),
-        ("== 3", (3.0,), Verdict.INCONCLUSIVE),
-        ("<= 3", (3.0,), Verdict.INCONCLUSIVE),
-        ("< 4", (3.0,), Verdict.INCONCLUSIVE),
-        (">= 2", (3.0,), Verdict.INCONCLUSIVE),
-        ("> 2", (3.0,), Verdict.INCONCLUSIVE),
-        ("== 0", (3.0, -1.0), Verdict.INCONCLUSIVE),
-        ("== 0", (3.0, math.inf), Verdict.INCONCLUSIVE),
+        ("== 0", (0.0,), Verdict.INVALID),
+        ("== 3", (3.0,), Verdict.INVALID),
+        ("<= 3", (3.0,), Verdict.INVALID),
+        ("< 4", (3.0,), Verdict.INVALID),
+        (">= 2", (3.0,), Verdict.INVALID),
+        ("> 2", (3.0,), Verdict.INVALID),
+        ("== 0", (3.0, -1.0), Verdict.VIOLATED),
+        ("== 0", (3.0, math.inf), Verdict.VIOLATED),
     ],
 )
 def test_a_sum_that_is_beyond_its_limit_is_broken_whatever_a_gap_would_add(

@@ -1,0 +1,101 @@
+"""Loads that a real broker refuses or does not take: they fail although no threshold was declared for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from tests.support.project import Project, Run
+from tests.support.strangers import drop_topic, make_topic
+
+SHRINKING = """
+import asyncio
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+
+async def limit_batches(servers, size):
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
+    await admin.start()
+    await admin.alter_configs(
+        [ConfigResource(ConfigResourceType.TOPIC, "shrinking", {{"max.message.bytes": str(size)}})]
+    )
+    await admin.close()
+
+
+@pytest.mark.kafka_scenario(topic="shrinking", rate=1000, record_size="2 KiB", duration="2 s", rounds=1, warmup=0)
+@pytest.mark.kafka_threshold({thresholds})
+def test_half(kafka_perf, kafka_cluster):
+    servers = kafka_cluster.bootstrap_servers
+    kafka_perf.at("1 s", lambda: asyncio.run(limit_batches(servers, 1000)))
+    kafka_perf()
+"""
+
+
+@pytest.fixture
+def shrinking(broker: Cluster) -> Iterator[None]:
+    make_topic(broker, "shrinking")
+    yield
+    drop_topic(broker, "shrinking")
+
+
+def check_of(run: Run, metric: str) -> dict[str, Any]:
+    (test,) = run.report["tests"]
+    (check,) = [each for each in test["checks"] if each["metric"] == metric]
+    return dict(check)
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_half_of_the_records_is_refused_and_the_test_fails(project: Project, on_broker: str) -> None:
+    """The other half has a good p99, which a fast refusal must not improve; the action is named."""
+    run = project.test(SHRINKING.format(thresholds='"produce.latency.p50 <= 10 s"')).run(on_broker)
+    assert run.verdicts == {"test_half": "VIOLATED"}, run.out
+    check = check_of(run, "errors")
+    assert (check["expression"], check["implied"], check["outcome"]) == ("errors == 0", True, "VIOLATED")
+    assert 500 < check["observed"] < 1500
+    assert "kafka_perf.at('1 s')" in check["reason"]
+    assert "a threshold of your own on `errors`" in check["reason"]
+    metrics = run.report["tests"][0]["metrics"]
+    assert metrics["produce.latency.p90"]["median"] >= 0.5  # refused in the second half of a window of 2 s
+    assert metrics["produce.latency.max"]["median"] == pytest.approx(1, abs=0.5)
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_a_threshold_on_failed_records_replaces_the_rule(project: Project, on_broker: str) -> None:
+    """A test of an outage may allow them."""
+    run = project.test(SHRINKING.format(thresholds='"error_ratio <= 90%"')).run(on_broker)
+    assert run.verdicts == {"test_half": "PASSED"}, run.out
+
+
+OVERLOAD = """
+@pytest.mark.kafka_scenario(rate="50k records/s", duration="2 s", rounds=1, warmup="2 s")
+@pytest.mark.kafka_threshold({thresholds})
+def test_overload(kafka_perf):
+    kafka_perf()
+"""
+
+
+def test_a_rate_that_the_cluster_does_not_take_fails(
+    project: Project, broker: Cluster, on_broker: str, quota: Callable[..., AbstractContextManager[None]]
+) -> None:
+    """50k records/s were declared; without a threshold on latency or throughput, 10k would pass."""
+    with quota(broker, producer_byte_rate=1_500_000):
+        run = project.test(OVERLOAD.format(thresholds='"lost == 0"')).run_steadily(on_broker)
+        assert run.verdicts == {"test_overload": "VIOLATED"}, run.out
+        check = check_of(run, "unsent")
+        assert (check["expression"], check["implied"], check["outcome"]) == ("unsent == 0", True, "VIOLATED")
+        assert 10_000 < check["observed"] <= 100_000
+        allowed = project.test(OVERLOAD.format(thresholds='"unsent <= 100k"')).run_steadily(on_broker)
+        assert allowed.verdicts == {"test_overload": "PASSED"}, allowed.out
+
+
+def test_a_rate_that_the_cluster_takes_leaves_nothing_unsent(project: Project, on_broker: str) -> None:
+    """A pause at the end of a window is no overload."""
+    run = project.test(OVERLOAD.format(thresholds='"lost == 0"').replace("50k", "2k")).run_steadily(on_broker)
+    assert run.verdicts == {"test_overload": "PASSED"}, run.out
+    assert [check["metric"] for check in run.report["tests"][0]["checks"]] == ["lost"]
