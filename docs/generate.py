@@ -99,6 +99,7 @@ CONDITIONS = {
     "app.recovery": "with a `group`, in rounds that stop its application, or with a `backlog`",
     "app.cpu": "with `kafka_app`",
     "app.memory": "with `kafka_app`",
+    "app.output_ratio": "with an `output_topic`",
     "app": "with a `group`",
     "capacity": "with `kafka_perf.capacity()`",
     "recovery": "in rounds with an event of a broker",

@@ -136,6 +136,14 @@ _METRICS = (
     _higher(
         "app.recovery.throughput", _RATE, "offsets per second that the group commits from its first commit until then"
     ),
+    replace(
+        _higher(
+            "app.output_ratio",
+            Unit.RATIO,
+            "acknowledged records that came out of `output_topic`, divided by all acknowledged records of the window",
+        ),
+        over_rounds="mean",
+    ),
     _fault_count("errors", "records that could not be sent, after all retries"),
     replace(
         _lower_or_zero("error_ratio", Unit.RATIO, "`errors` of the window, divided by the number of all its records"),

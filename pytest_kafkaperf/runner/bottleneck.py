@@ -24,6 +24,8 @@ _BEHIND = 0.9
 """Share of the input rate below which an application falls behind."""
 _ONE_CORE = (0.9, 1.1)
 """CPU use of an application that keeps one thread busy."""
+_NO_WAY = (*PROCESS_METRICS, "app.output_ratio")
+"""Metrics of applications that are about neither the time nor the rate of records."""
 _SMALL, _LARGE = 1 / 6, 1 / 2
 """Shares of the produce latency in the time through the application, or in the time that it takes for one record. An
 application that writes to Kafka again needs the produce latency twice, and the consumer's fetch."""
@@ -56,7 +58,7 @@ def bottleneck(result: Result) -> str | None:
     scenario = result.scenario
     if result.verdict not in (Verdict.REGRESSED, Verdict.VIOLATED):
         return None
-    failed = [each.metric for each in result.checks if each.outcome.fails and each.metric not in PROCESS_METRICS]
+    failed = [each.metric for each in result.checks if each.outcome.fails and each.metric not in _NO_WAY]
     for way, observed in ((OUTPUT, scenario.output_topic is not None), (GROUP, bool(scenario.group))):
         names = [name for name in failed if observed and name.startswith(way.families) and not metric(name).is_own]
         if not names:

@@ -42,7 +42,7 @@ _SHORT_WARMUP_S = 0.3
 """Longest load before such a round."""
 _OPTION = {"ini": "kafka_{}", "command line": "--kafka-{}"}
 """Form in which users write a field of the scenario there."""
-_IMPLIED = {"lost": ("lost",), "errors": ("errors", "error_ratio"), "unsent": ("unsent",)}
+_IMPLIED = {"lost": ("lost", "app.output_ratio"), "errors": ("errors", "error_ratio"), "unsent": ("unsent",)}
 """Metrics that must be 0 in every test that measures them, and the metrics on which a threshold replaces that rule."""
 _RECORDS_BEYOND = 50
 """Records beyond a quantile that make its noise small against other noise."""
@@ -87,6 +87,10 @@ class Case:
             for name, replaced_by in _IMPLIED.items()
             if name in measured and declared.isdisjoint(replaced_by)
         )
+
+    def replacing(self, name: str) -> list[str]:
+        """Return the metrics of this test on which a threshold replaces the implied one on a metric."""
+        return [other for other in _IMPLIED[name] if other == name or other in self.scenario.metrics()]
 
     def with_overrides(
         self, overrides: Mapping[str, Any], *, where: str = "kafka_scenario: ", names: Mapping[str, str] = OWN_NAMES
@@ -387,8 +391,10 @@ def _requirement(name: str, scenario: Scenario) -> str:
         case ["catchup" | "consume" | "e2e" | "lag" as family, *_]:
             live = "it needs consume='live'" if scenario.consumers else "it needs consumers=1 or more"
             return "it needs a backlog, and consumers=1 or more on a new topic" if family == "catchup" else live
-        case ["app" | "produce" as family, *_]:
-            return "it needs group, the consumer group of the application" if family == "app" else "it needs a rate"
+        case ["app" | "produce" | "unsent" as family, *part]:
+            needed = "group, the consumer group of the application" if family == "app" else "a rate"
+            needed = "output_topic, the topic to which the application writes" if part == ["output_ratio"] else needed
+            return f"it needs {needed}"
         case _:
             moved = "an application may move records to other partitions; leave out output_topic or the threshold"
             return moved if scenario.output_topic is not None else "it needs acks=1 or acks='all'"

@@ -41,6 +41,7 @@ _IMPLIED = {
     "unsent": "the cluster did not take the declared rate",
 }
 """Meaning of an implied threshold that is not met, by its metric."""
+_NO_OUTPUT = "these acknowledged records did not come out of the application's output topic in time"
 _CLEAR = (
     "there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and the noise, and "
     "no other program was seen to use much of this machine"
@@ -98,8 +99,11 @@ class CaseJudge:
         if not check.implied or check.outcome is not Verdict.VIOLATED:
             return check
         actions = f", in rounds with {listed(self._actions)}" if self._actions else ""
-        replaced = f"this threshold is implied, and a threshold of your own on `{check.metric}` replaces it"
-        return dataclasses.replace(check, reason=f"{_IMPLIED[check.metric]}{actions}; {replaced}")
+        others = " or ".join(f"`{name}`" for name in self.case.replacing(check.metric))
+        replaced = f"this threshold is implied, and a threshold of your own on {others} replaces it"
+        is_output = check.metric == "lost" and self.case.scenario.output_topic is not None
+        meaning = _NO_OUTPUT if is_output else _IMPLIED[check.metric]
+        return dataclasses.replace(check, reason=f"{meaning}{actions}; {replaced}")
 
     def suffices(self, rounds: Sequence[Round]) -> bool:
         """Return True if the first session can end after these rounds, because the others could not fail the test.

@@ -36,6 +36,8 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     integrity = _integrity(report)
     errors = sum(part.failed + part.aborted_by_failure for part in produced)
     metrics: dict[str, float] = {"errors": float(errors), **integrity}
+    if (acknowledged := sum(part.acknowledged for part in produced)) and "lost" in integrity:
+        metrics["app.output_ratio"] = 1 - integrity["lost"] / acknowledged
     start_ns = report.start_ns or 0
     found = [] if report.start_ns is None else _events(report, start_ns)
     if due := sum(part.sent + part.missing for part in produced):
@@ -53,7 +55,6 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     problems = load_problems(report, scenario, integrity) or [*groups.problems, *behind]
     silent_s, bounds = silence_s(report, scenario, integrity), groups.at_least
     if silent_s:  # the slowest records are those that have not come out
-        acknowledged = sum(part.acknowledged for part in produced)
         bounds += tuple(bounded_latencies("e2e.latency", integrity["lost"] / acknowledged))
     warnings = [*load_warnings(report, scenario, integrity, silent_s), *groups.warnings]
     series = _series(report, scenario)

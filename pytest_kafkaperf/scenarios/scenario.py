@@ -174,6 +174,7 @@ class Scenario(MarkerFields):
             return tuple(name for name in LOAD_METRICS if name.startswith(("consume.", "e2e.")))
         measured = {
             "produce.delay": self.rate is not None,
+            "app.output_ratio": self.output_topic is not None,
             "unsent": self.rate is not None,
             "consume": self.consumers > 0,
             "e2e": self.consumers > 0 and self.consume == "live",

@@ -33,8 +33,11 @@ def client_config() -> dict[str, Any]:
     return config
 
 
-async def serve(*, most: int, delay_ms: float, commit_ms: int) -> None:
-    """Move records, each after a delay, until the process is killed; with `most`, end after that many."""
+async def serve(*, most: int, delay_ms: float, commit_ms: int, every: int) -> None:
+    """Move records, each after a delay, until the process is killed; with `most`, end after that many.
+
+    It drops all but every n-th of them.
+    """
     consumer = AIOKafkaConsumer(
         SOURCE,
         group_id=GROUP,
@@ -47,9 +50,11 @@ async def serve(*, most: int, delay_ms: float, commit_ms: int) -> None:
     await producer.start()
     moved = 0
     async for record in consumer:
+        moved += 1
+        if moved % every:
+            continue
         await asyncio.sleep(delay_ms / 1000)
         await producer.send(TARGET, record.value, key=record.key, headers=[*record.headers])
-        moved += 1
         if moved == most:
             print("cannot go on:", moved, "records")  # noqa: T201 - the test looks for it
             os._exit(3)
@@ -58,6 +63,7 @@ async def serve(*, most: int, delay_ms: float, commit_ms: int) -> None:
 if __name__ == "__main__":
     options = argparse.ArgumentParser()
     options.add_argument("--most", type=int, default=0)
+    options.add_argument("--every", type=int, default=1)
     options.add_argument("--delay-ms", type=float, default=0)
     options.add_argument("--commit-ms", type=int, default=5000)  # aiokafka's own default
     with Path("starts").open("a", encoding="utf-8") as file:

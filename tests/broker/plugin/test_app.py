@@ -66,6 +66,27 @@ def test_a_service_runs_between_its_topics_and_leaves_nothing(
     assert not {service.SOURCE, service.TARGET} & {*topics(broker)}
 
 
+@pytest.mark.parametrize(
+    ("declared", "verdict"),
+    [
+        ('"e2e.latency.p50 <= 10 s"', "VIOLATED"),
+        ('"app.output_ratio >= 5%"', "PASSED"),
+        ('"app.output_ratio >= 15%"', "VIOLATED"),
+    ],
+)
+def test_a_service_that_drops_most_of_its_input_fails_unless_the_test_allows_it(
+    serviced: Project, on_broker: str, declared: str, verdict: str
+) -> None:
+    """It has less to do, so it looks faster."""
+    body = through("def test_moved(service, kafka_perf):\n    kafka_perf()", arguments=', "--every=10"')
+    run = serviced.test(body.replace('"lost == 0"', declared)).run(on_broker)
+    assert run.verdicts == {"test_moved": verdict}, run.out
+    (test,) = run.report["tests"]
+    assert test["metrics"]["app.output_ratio"]["median"] == pytest.approx(0.1, abs=0.01)
+    implied = [check["expression"] for check in test["checks"] if check["implied"]]
+    assert implied == (["lost == 0"] if "e2e" in declared else [])
+
+
 def test_a_secured_cluster_is_used_by_the_environment_alone(serviced: Project) -> None:
     """A login and the certificate of an authority that was made for this session."""
     marked = through(

@@ -48,6 +48,7 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         "app.start",
         "app.recovery",
         "app.recovery.throughput",
+        "app.output_ratio",
         "errors",
         "error_ratio",
         "unsent",
@@ -76,6 +77,7 @@ def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
         "app.recovery.throughput",
         "catchup.throughput",
         "capacity",
+        "app.output_ratio",
     }
     assert higher == rates | {"broker.handlers.idle"}
 
@@ -84,7 +86,8 @@ def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     """A median would let two rounds with losses pass; zero has no logarithm."""
     special = {name: one.over_rounds for name, one in CATALOGUE.items() if one.over_rounds != "median"}
     assert special == dict.fromkeys(("errors", "unsent", "lost", "duplicated", "reordered"), "sum") | {
-        "error_ratio": "mean"
+        "error_ratio": "mean",
+        "app.output_ratio": "mean",
     }
     zero = {name for name, one in CATALOGUE.items() if one.can_be_zero}
     told_by_brokers = {

@@ -364,6 +364,7 @@ def test_an_application_may_drop_records_but_not_all(acknowledged: int, received
     done = fold(report(*parts, audit=found, log_growth=None), scenario)
     assert list(done.problems) == problems
     assert done.metrics["lost"] == acknowledged - received
+    assert done.metrics.get("app.output_ratio") == (received / acknowledged if acknowledged else None)
     assert "reordered" not in done.metrics
 
 

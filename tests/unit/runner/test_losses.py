@@ -86,10 +86,23 @@ def test_counts_hold_in_each_session(with_reference: bool) -> None:  # noqa: FBT
     assert verdict((0, 0), (0, 1), (0, 0)) is Verdict.VIOLATED
 
 
-def test_an_application_may_drop_records() -> None:
-    """A filter drops records on purpose; its test says how many with a threshold on `lost`."""
-    fields = {"output_topic": "out", "topic": "in", "consumers": 1, "rate": "100/s"}
-    assert judged(case("lost <= 7", **fields), 7).verdict is Verdict.PASSED
+THROUGH: dict[str, Any] = {"output_topic": "out", "topic": "in", "consumers": 1, "rate": "100/s"}
+
+
+def test_an_application_that_drops_records_fails_unless_the_test_allows_it() -> None:
+    """One that drops 90 % of its input looks faster; a filter does so on purpose, and its test says how many."""
+    (check,) = judged(case("e2e.latency.p99 <= 1 s", **THROUGH), 90, metrics={"e2e.latency.p99": 0.1}).checks[1:]
+    assert (check.expression, check.outcome, check.implied, check.reason) == (
+        "lost == 0",
+        Verdict.VIOLATED,
+        True,
+        "these acknowledged records did not come out of the application's output topic in time; this threshold is "
+        "implied, and a threshold of your own on `lost` or `app.output_ratio` replaces it",
+    )
+    assert judged(case("lost <= 90", **THROUGH), 90).verdict is Verdict.PASSED
+    ratio = case("app.output_ratio >= 10%", **THROUGH)
+    assert judged(ratio, 90, metrics={"app.output_ratio": 0.1}).verdict is Verdict.PASSED
+    assert judged(ratio, 91, metrics={"app.output_ratio": 0.09}).verdict is Verdict.VIOLATED
 
 
 def test_a_test_without_thresholds_fails_too() -> None:
@@ -173,5 +186,5 @@ def test_errors_name_the_action_that_may_have_caused_them() -> None:
     (check,) = judged(case(), 0, actions=actions, metrics={"errors": 3.0}).checks
     assert check.reason == (
         "these records could not be sent, after all retries, in rounds with kafka_perf.at('1 s'); this threshold is "
-        "implied, and a threshold of your own on `errors` replaces it"
+        "implied, and a threshold of your own on `errors` or `error_ratio` replaces it"
     )

@@ -565,7 +565,7 @@ def test_merging_leaves_the_levels_as_they_are() -> None:
 def test_metrics_are_those_that_the_scenario_can_measure() -> None:
     """A limit on any other is refused at collection."""
     caught_up = [name for name in LOAD_METRICS if not name.startswith("app.")]
-    everything = [name for name in LOAD_METRICS if not name.startswith("catchup")]
+    everything = [name for name in LOAD_METRICS if not name.startswith(("catchup", "app.output_ratio"))]
     every = [name for name in everything if not name.startswith("app.")]
     few = [name for name in every if name.endswith("p99.99")]
     consuming = [name for name in every if name.split(".")[0] in ("consume", "e2e", "lag")]
@@ -581,6 +581,7 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
         "no acks": Scenario.of({"acks": 0, "rate": 2000}),
         "group": Scenario.of({"consumers": 1, "rate": 2000, "topic": "orders", "group": "billing"}),
         "catch-up": Scenario.of({"consumers": 1, "rate": 2000, "backlog": 1}),
+        "through": Scenario.of({"consumers": 1, "rate": 2000, "topic": "in", "output_topic": "out"}),
         "of a group": Scenario.of({"consumers": 1, "rate": 2000, "topic": "in", "group": "billing", "backlog": 1}),
     }
     assert {case: list(scenario.metrics()) for case, scenario in measured.items()} == {
@@ -593,6 +594,7 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
         "no acks": [name for name in every if name not in (*consuming, "lost", "duplicated", "reordered")],
         "group": everything,
         "catch-up": caught_up,
+        "through": [name for name in LOAD_METRICS if name in (*every, "app.output_ratio") and name != "reordered"],
         "of a group": everything,
     }
 
