@@ -325,7 +325,10 @@ def _reference_problems(measured: Sequence[Round]) -> Iterator[Problem]:
     yield from _problems(measured, "the reference, ")
     for number, one in enumerate(measured, 1):
         if lost := one.metrics.get("lost"):
-            text = f"records lost: {lost:.0f} records were acknowledged and are not in the log"
+            place = (
+                "did not come out of the output topic" if "app.output_ratio" in one.metrics else "are not in the log"
+            )
+            text = f"records lost: {lost:.0f} records were acknowledged and {place}"
             yield Problem(ProblemKind.RECORDS_LOST, text).within(f"the reference, round {number}")
 
 

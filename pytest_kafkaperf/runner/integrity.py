@@ -98,6 +98,9 @@ def _compare_output(report: LoadReport) -> LoadReport:
         return report  # a consumer that failed does not report what it received
     if report.unknown() > MAX_NAMED:
         return dataclasses.replace(report, audit=_too_many_unknown(report))
+    received, unmatched = (sum(getattr(part, name) for part in report.consumed) for name in ("received", "unmatched"))
+    if unmatched and not received:
+        return report  # records came out, but without their tag, so that nobody knows which
     found = outcome(report.consumed, _unknown(report), sum(part.acknowledged for part in report.produced))
     if (found.lost or found.duplicated) and any(part.reassigned for part in report.consumed):
         return dataclasses.replace(report, audit=_REASSIGNED)

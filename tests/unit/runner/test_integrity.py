@@ -16,7 +16,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load import clock
-from pytest_kafkaperf.load.messages import Audit, LoadReport, Produced, WorkerReport
+from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.runner import integrity
 from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -289,3 +289,22 @@ def test_too_many_records_are_not_looked_at(
 
     assert audited(pool, report(unknown=unknown), (end, 8)) == reason
     assert pool.task is None
+
+
+@pytest.mark.parametrize(
+    ("received", "unmatched", "audit"),
+    [
+        (0, 1500, None),  # they came out without their tag: nobody knows which
+        (0, 0, Audit(lost=60, duplicated=0, reordered=0)),  # nothing came out
+        (1, 1500, Audit(lost=60, duplicated=0, reordered=0)),  # the others may be of another program
+    ],
+)
+def test_where_no_record_carries_the_tag_nobody_knows_what_was_lost(
+    received: int, unmatched: int, audit: Audit | None
+) -> None:
+    """1500 records were reported as lost that were all in the output: a service had dropped their headers."""
+    load = report(acknowledged=60)
+    load.workers[0].consumed.append(Consumed(received=received, unmatched=unmatched))
+    scenario = Scenario.of({"topic": "shared", "output_topic": "out", "consumers": 1})
+    scenario = scenario.model_copy(update={"partitions": 2})
+    assert compared(Log([(0, 0), (30, 30)]), Auditor(), load, scenario).audit == audit
