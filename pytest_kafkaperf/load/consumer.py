@@ -212,6 +212,7 @@ class Consumer:
             created_ms = [ms for one in batches if one.source for ms in one.source.created_ms(one.offset, since_ms)]
             ages_ns = received_ns + ahead_ns - np.array(created_ms, dtype=np.int64) * 1_000_000
             report.latency.record(np.maximum(ages_ns, 0))
+            report.ahead_ns = max(report.ahead_ns, -int(ages_ns.min(initial=0)))
         if not self._reads_later:  # the age of a backlog is no latency
             report.latency.record(latencies_since(measured, received_ns))
             shown = measured if self._catches_up else dues

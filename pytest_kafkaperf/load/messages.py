@@ -89,6 +89,8 @@ class Consumed:
     """Records in an application's output, including the warm-up."""
     repeated: int = 0
     """Records in an application's output that had come before."""
+    ahead_ns: int = 0
+    """Longest time by which a record seems to have been created after it was received; only without producers."""
     unmatched: int = 0
     """Records in an application's output that match no record of the round, including those of other programs."""
     reassigned: bool = False

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.actions import Action
@@ -16,7 +17,7 @@ from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.validity import resolution_problems
+from pytest_kafkaperf.runner.validity import resolution_problems, skew_problems
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -218,13 +219,17 @@ class CaseJudge:
             sessions=[session.measured for session in judged(sessions)],
             baseline=self.baseline,
             confirm=self._settings.confirm,
-            problems=problems_of(sessions),
+            problems=(*problems_of(sessions), *self._skew_problems(sessions)),
             at_least=at_least(sessions),
             ungated=ungated,
             beside=self.alone is None,
             rebuilt=self.rebuilt,
             final=final,
         )
+
+    def _skew_problems(self, sessions: Sequence[MeasuredSession]) -> list[Problem]:
+        rounds = [one for session in judged(sessions) for one in session.all_rounds]
+        return skew_problems(self.case.thresholds, rounds)
 
 
 def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:

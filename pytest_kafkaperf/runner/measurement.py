@@ -90,6 +90,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         at_least=tuple(dict.fromkeys(bounds)),
         commit_interval_s=groups.commit_interval_s,
         e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
+        clock_skew_s=_clock_skew_s(consumed),
         window_s=None if report.start_ns is None else (start_ns / NS_PER_S, end_ns / NS_PER_S),
     )
 
@@ -124,7 +125,8 @@ def _broker_cost(readings: Readings, report: LoadReport, start_ns: int, end_ns: 
 def _consume_metrics(consumed: Sequence[Consumed], report: LoadReport, scenario: Scenario) -> dict[str, float]:
     received = sum(part.received for part in consumed)
     last_ns = max((part.last_ns for part in consumed if part.last_ns is not None), default=None)
-    metrics = _latency_metrics("e2e.latency", merged([part.latency for part in consumed]))
+    is_known = _clock_skew_s(consumed) is None
+    metrics = _latency_metrics("e2e.latency", merged([part.latency for part in consumed])) if is_known else {}
     metrics |= {"lag.max": float(report.lag_max), "lag.end": float(report.lag_end)}
     begin_ns = report.start_ns if scenario.consume == "live" else report.drain_ns
     if last_ns is not None and begin_ns is not None and last_ns > begin_ns:
@@ -248,6 +250,16 @@ def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:
         if (one and one.name) != (other and other.name)
     ]
     return max(apart) / NS_PER_S if apart else None
+
+
+_LEAST_SKEW_S = 0.001
+"""Timestamps of records are whole milliseconds."""
+
+
+def _clock_skew_s(consumed: Sequence[Consumed]) -> float | None:
+    """Return how far the clock of the records' producers is ahead of this machine's, at least; None if it is not."""
+    ahead_s = max((part.ahead_ns for part in consumed), default=0) / NS_PER_S
+    return ahead_s if ahead_s > _LEAST_SKEW_S else None
 
 
 _WORSE = 3.0

@@ -42,6 +42,9 @@ class Round:
     """The part of the load that each worker process ran."""
     e2e_uncertainty_s: float | None = None
     """Maximum error of end-to-end latency if records travel between machines; None if one clock timed all records."""
+    clock_skew_s: float | None = None
+    """Least difference between the clock of the program that created the records and this machine's, if records seem to
+    be received before they were created; then end-to-end latency is unknown. None if nothing shows a difference."""
     commit_interval_s: float | None = None
     """Commit interval of the slowest watched group, which times of the application include; None without one."""
     window_s: tuple[float, float] | None = None

@@ -259,6 +259,8 @@ def resolution_warnings(rounds: Sequence[Round]) -> list[str]:
     """Return the warnings that a metric includes what clocks or commits leave open."""
     clocks_s, commits_s = _resolutions(rounds)
     found = []
+    if (skew_s := _clock_skew_s(rounds)) is not None:
+        found.append(f"end-to-end latency is unknown, because {_skewed(skew_s)}")
     if clocks_s is not None:
         shown = format_quantity(clocks_s, Unit.SECONDS, digits=2)
         found.append(f"end-to-end latency was measured between machines whose clocks are known to ±{shown}")
@@ -305,6 +307,31 @@ def resolution_problems(
         text = f"threshold {threshold.expression!r}: the threshold is {format_quantity(limit, Unit.SECONDS)}, and the "
         problems.append(Problem(kind, text + reason))
     return problems
+
+
+def skew_problems(thresholds: Sequence[Threshold], rounds: Sequence[Round]) -> list[Problem]:
+    """Return a problem for each threshold on an end-to-end latency that is unknown because clocks differ."""
+    skew_s = _clock_skew_s(rounds)
+    if skew_s is None:
+        return []
+    remedy = "synchronize the clocks, for example by NTP, or remove the threshold"
+    return [
+        Problem(
+            ProblemKind.CLOCK_UNCERTAIN,
+            f"threshold {threshold.expression!r}: the latency is unknown, because {_skewed(skew_s)}; {remedy}",
+        )
+        for threshold in thresholds
+        if threshold.metric.name.startswith("e2e.latency")
+    ]
+
+
+def _skewed(skew_s: float) -> str:
+    shown = format_quantity(skew_s, Unit.SECONDS)
+    return f"records carry timestamps up to {shown} later than their reception, so the clocks differ by at least that"
+
+
+def _clock_skew_s(rounds: Sequence[Round]) -> float | None:
+    return max((one.clock_skew_s for one in rounds if one.clock_skew_s is not None), default=None)
 
 
 def _least(name: str, rounds: Sequence[Round]) -> float:

@@ -34,13 +34,14 @@ def topic(broker: Cluster) -> Iterator[str]:
     drop_topic(broker, TOPIC)
 
 
-def write(broker: Cluster, *values: bytes | None) -> None:
-    """As another application does."""
+def write(broker: Cluster, *values: bytes | None, ahead_s: int = 0) -> None:
+    """As another application does, whose clock may be ahead."""
+    stamp_ms = round((time.time() + ahead_s) * 1000)
 
     async def send() -> None:
         async with aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for number, value in enumerate(values):
-                await producer.send(TOPIC, value, key=b"12345678", partition=number % PARTITIONS)
+                await producer.send(TOPIC, value, key=b"12345678", partition=number % PARTITIONS, timestamp_ms=stamp_ms)
 
     on_a_loop(send())
 
@@ -87,6 +88,17 @@ def test_records_that_come_in_while_it_reads_are_timed(broker: Cluster, load: Lo
     latency = merged([part.latency for part in ran.consumed])
     assert 0 < latency.total < sum(at_s >= created[0] + 0.5 for at_s in created)  # a warm-up comes first
     assert 0 <= ran.metrics["e2e.latency.p50"] < 2
+
+
+@pytest.mark.usefixtures("topic")
+def test_records_of_a_clock_that_is_ahead_have_no_latency(broker: Cluster, load: Load) -> None:
+    """Their age would be 0, which meets every threshold."""
+    write(broker, *[b"x"] * 300, ahead_s=20)
+    ran = load(broker, **READ)
+    assert ran.faults == []
+    assert [name for name in ran.metrics if name.startswith("e2e.latency")] == []
+    assert ran.round.clock_skew_s is not None
+    assert 0 < ran.round.clock_skew_s <= 20
 
 
 @pytest.mark.usefixtures("topic")

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.histogram import Histogram
+from pytest_kafkaperf.load.messages import Consumed, LoadReport, WorkerReport
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.case import read_case
+from pytest_kafkaperf.runner.judging import CaseJudge
+from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import resolution_problems, resolution_warnings
+from pytest_kafkaperf.runner.validity import resolution_problems, resolution_warnings, skew_problems
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import limit_value, parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.outcome import Verdict
 
 
 def of(*seconds: float | None) -> list[Round]:
@@ -99,3 +113,46 @@ def test_a_limit_that_is_exceeded_beyond_doubt_is_judged(measured_s: float, *, i
     """A sink that falls behind commits rarely, too: that is no reason to hide that it is late."""
     one = Round(metrics={"app.delay.p50": measured_s}, commit_interval_s=1.0)
     assert bool(resolution_problems([parse_threshold("app.delay.p50 <= 500 ms")], [0.5], [one])) is is_open
+
+
+def test_clocks_that_differ_leave_no_latency_to_judge() -> None:
+    """Records that are 5 s younger than nothing would pass every threshold with 0 s."""
+    thresholds = [parse_threshold(text) for text in ("e2e.latency.p99 <= 10 s", "consume.throughput >= 1k records/s")]
+    skewed = [Round(metrics={}, clock_skew_s=4.9), Round(metrics={}, clock_skew_s=5.0), Round(metrics={})]
+    why = "because records carry timestamps up to 5 s later than their reception, so the clocks differ by at least that"
+    assert resolution_warnings(skewed) == [f"end-to-end latency is unknown, {why}"]
+    assert skew_problems(thresholds, skewed) == [
+        Problem(
+            ProblemKind.CLOCK_UNCERTAIN,
+            f"threshold 'e2e.latency.p99 <= 10 s': the latency is unknown, {why}; synchronize the clocks, for example "
+            "by NTP, or remove the threshold",
+        )
+    ]
+    assert skew_problems(thresholds, of(None)) == []
+
+
+@pytest.mark.parametrize(("ahead_ms", "is_known"), [(0, True), (1, True), (2, False)])
+def test_records_from_the_future_have_no_latency(ahead_ms: int, *, is_known: bool) -> None:
+    """Timestamps are whole milliseconds, so that one of them proves nothing."""
+    reading = Scenario.of({"producers": 0, "topic": "orders", "consumers": 1})
+    latency = Histogram()
+    latency.record(np.array([0, 3_000_000]))
+    part = Consumed(received=2, total=2, last_ns=2 * NS_PER_S, latency=latency, ahead_ns=ahead_ms * 1_000_000)
+    report = LoadReport(workers=[WorkerReport(consumed=[part])], start_ns=1, drain_ns=NS_PER_S)
+    one = fold(report, reading)
+    assert ("e2e.latency.p99" in one.metrics) is is_known
+    assert one.clock_skew_s == (None if is_known else ahead_ms / 1000)
+    assert one.metrics["consume.throughput"] == 2
+    assert one.problems == ()
+
+
+def test_a_test_with_a_latency_from_the_future_is_invalid() -> None:
+    """For this reason alone, and not also for the values that are missing."""
+    settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
+    marks = [pytest.mark.kafka_scenario(producers=0, topic="orders", consumers=1).mark]
+    marks.append(pytest.mark.kafka_threshold("e2e.latency.p99 <= 1 s").mark)
+    case = read_case("a.py::test", marks, {}, settings, folder=Path())
+    session = MeasuredSession(created="", rounds=(Round(metrics={}, clock_skew_s=5.0),))
+    judgement = CaseJudge(case, BaselineRounds(), settings).judge([session])
+    assert judgement.verdict is Verdict.INVALID
+    assert [problem.kind for problem in judgement.problems] == [ProblemKind.CLOCK_UNCERTAIN]
