@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import PROCESS_METRICS, metric
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import Unit, format_quantity, short_change
 from pytest_kafkaperf.runner.result import Result, judged
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -56,7 +57,8 @@ GROUP = Way(word="committed", throughput="app.throughput", latency="app.delay", 
 def bottleneck(result: Result) -> str | None:
     """Return a line that says where the time or the rate of a failed test went; None if the figures do not tell."""
     scenario = result.scenario
-    if result.verdict not in (Verdict.REGRESSED, Verdict.VIOLATED):
+    is_late = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in result.problems)
+    if not result.verdict.fails or not is_late:
         return None
     failed = [each.metric for each in result.checks if each.outcome.fails and each.metric not in _NO_WAY]
     for way, observed in ((OUTPUT, scenario.output_topic is not None), (GROUP, bool(scenario.group))):

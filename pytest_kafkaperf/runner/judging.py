@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.problems import Problem
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.actions import Action
@@ -43,6 +43,9 @@ _IMPLIED = {
 }
 """Meaning of an implied threshold that is not met, by its metric."""
 _NO_OUTPUT = "these acknowledged records did not come out of the application's output topic in time"
+_UNTRUSTED = "the run cannot be trusted for this: see the warnings"
+_AT_LEAST = "without all that the slow generator may explain (see the warnings)"
+_VIOLATED, _REGRESSED = Verdict.VIOLATED, Verdict.REGRESSED
 _CLEAR = (
     "there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and the noise, and "
     "no other program was seen to use much of this machine"
@@ -146,7 +149,7 @@ class CaseJudge:
         beside = any(session.reference is not None for session in sessions)
         slower = self.rebuilt is not None and self.rebuilt.slower_machine is not None
         doubtful = busy or beside or slower or self.baseline.imported or self.baseline.obstacle
-        if doubtful or not judgement.unsettled:
+        if doubtful or judgement.problems or not judgement.unsettled:
             return judgement
         thresholds, measured = self.case.thresholds, [session.measured for session in counted]
         alpha = ALPHA / max(1, count_gated(thresholds))
@@ -214,22 +217,60 @@ class CaseJudge:
         return judgement
 
     def _judged(self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, final: bool) -> Judgement:
-        return judge(
-            thresholds=(*self.case.thresholds, *self.case.implied),
-            sessions=[session.measured for session in judged(sessions)],
+        counted = judged(sessions)
+        problems = (*problems_of(sessions), *self._skew_problems(sessions))
+        thresholds = (*self.case.thresholds, *self.case.implied)
+        evaluate = functools.partial(
+            judge,
             baseline=self.baseline,
             confirm=self._settings.confirm,
-            problems=(*problems_of(sessions), *self._skew_problems(sessions)),
             at_least=at_least(sessions),
             ungated=ungated,
             beside=self.alone is None,
             rebuilt=self.rebuilt,
             final=final,
         )
+        measured = [session.measured for session in counted]
+        judgement = evaluate(thresholds=thresholds, sessions=measured, problems=problems)
+        if not judgement.problems:
+            return judgement
+        late_only = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in judgement.problems)
+        sure = [session.certain(latencies=late_only) for session in counted]
+        rounds = [one for session in sure for one in session.rounds]
+        known = [one for one in thresholds if all(one.metric.name in each for each in rounds)]
+        certain = evaluate(thresholds=known, sessions=sure)
+        if _fails(certain):
+            return _led(judgement, certain)
+        # Further sessions may confirm a suspect whose first session was too slow by far more than that explains.
+        goes_on = late_only and certain.unsettled and not any(session.problems for session in counted[1:])
+        return dataclasses.replace(judgement, unsettled=goes_on)
 
     def _skew_problems(self, sessions: Sequence[MeasuredSession]) -> list[Problem]:
         rounds = [one for session in judged(sessions) for one in session.all_rounds]
         return skew_problems(self.case.thresholds, rounds)
+
+
+def _fails(judgement: Judgement) -> bool:
+    return judgement.verdict in (Verdict.VIOLATED, Verdict.REGRESSED)
+
+
+def _led(judgement: Judgement, certain: Judgement) -> Judgement:
+    """Return an INVALID judgement led by what is certain nevertheless; its problems become warnings.
+
+    What fails only by the figures that cannot be trusted is INVALID.
+    """
+    failing = {check.expression: check for check in certain.checks if check.outcome in (_VIOLATED, _REGRESSED)}
+    checks = []
+    for check in judgement.checks:
+        sure = failing.get(check.expression)
+        if sure is None and check.outcome.fails:
+            check = dataclasses.replace(check, outcome=Verdict.INVALID, reason=_UNTRUSTED)  # noqa: PLW2901
+        elif sure is not None:
+            reason = sure.reason if sure.observed == check.observed else f"{sure.reason}, {_AT_LEAST}"
+            check = dataclasses.replace(check, outcome=sure.outcome, reason=reason, rerun=sure.rerun)  # noqa: PLW2901
+        checks.append(check)
+    warnings = (*judgement.warnings, *certain.warnings, *(problem.text for problem in judgement.problems))
+    return Judgement(verdict=certain.verdict, checks=tuple(checks), problems=(), warnings=warnings)
 
 
 def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:

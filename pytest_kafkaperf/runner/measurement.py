@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pytest_kafkaperf.clusters.monitoring.partitions import events
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
-from pytest_kafkaperf.core.problems import Problem
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram, merged
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, WorkerReport, WorkerShare
@@ -21,6 +21,8 @@ from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import (
     blamed_on,
     busy_warning,
+    late_records,
+    least_latencies,
     limited_by_generator,
     load_problems,
     load_warnings,
@@ -79,6 +81,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     return Round(
         metrics={name: metrics[name] for name in CATALOGUE if name in metrics and name in measured},
         problems=tuple(problems),
+        least=_least(report, problems),
         warnings=tuple(dict.fromkeys(warnings)),
         busy_warning=busy,
         series=series,
@@ -161,6 +164,16 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
         },
         f"{family}.max": histogram.max_s,
     }
+
+
+def _least(report: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
+    """Return lower bounds of the latencies if the generator was too slow, and nothing else was wrong."""
+    if not problems or any(problem.kind is not ProblemKind.GENERATOR_TOO_SLOW for problem in problems):
+        return {}
+    late = late_records(report)
+    groups = max(1, len(report.received()))
+    sent, received = (merged([part.latency for part in parts]) for parts in (report.produced, report.consumed))
+    return least_latencies("produce.latency", sent, late) | least_latencies("e2e.latency", received, groups * late)
 
 
 def _integrity(report: LoadReport) -> dict[str, float]:

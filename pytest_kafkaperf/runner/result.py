@@ -98,6 +98,18 @@ class MeasuredSession:
         other = None if self.reference is None else [one.metrics for one in self.reference]
         return Measured(rounds=[one.metrics for one in self.rounds], reference=other)
 
+    def certain(self, *, latencies: bool) -> Measured:
+        """The metrics of the own rounds that hold whatever the problems are: lost records, and with `latencies` those.
+
+        The latter are all metrics of rounds without a problem, and lower bounds of the others.
+        """
+        rounds = []
+        for one in self.rounds:
+            known = {name: value for name, value in one.metrics.items() if name == "lost"}
+            known |= one.least if latencies else {}
+            rounds.append(one.metrics if latencies and not one.problems else known)
+        return Measured(rounds=rounds, reference=self.measured.reference)
+
     @property
     def all_rounds(self) -> tuple[Round, ...]:
         """The rounds on both clusters."""

@@ -21,6 +21,8 @@ class Round:
     metrics: Mapping[str, float]
     problems: tuple[Problem, ...] = ()
     """Reasons why the round is INVALID; empty if it is valid."""
+    least: Mapping[str, float] = field(default_factory=dict)
+    """If the generator was too slow, what each latency was at least, whatever that explains (see `least_latencies`)."""
     warnings: tuple[str, ...] = ()
     busy_warning: str | None = None
     """The one of the warnings that says that other programs used this machine; None if they did not."""

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, QUANTILES
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, counted, format_quantity
+from pytest_kafkaperf.load.producers.accounting import LATE_NS
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.records import HEADER, name_of
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, TAG_BYTES, Scenario
@@ -16,6 +18,7 @@ from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.monitoring.readings import Readings
+    from pytest_kafkaperf.load.histogram import Histogram
     from pytest_kafkaperf.load.messages import LoadReport, Produced, WorkerReport
     from pytest_kafkaperf.runner.round import Round
 
@@ -25,6 +28,12 @@ _COMMITTED = ("app.delay", "app.drain", "app.start", "app.recovery")
 
 _ON_TIME_RATIO = 0.99
 """Share of the due records that the generator must send on time; with less, the round is INVALID."""
+
+_ALSO_DELAYED = 2
+"""Records that a generator which is held up delays in some way, for each one that is late."""
+
+_SLOWED = 2
+"""Factor by which brokers may be slower on a machine that is too busy for the generator."""
 
 _SATURATED_RATIO = 0.95
 """A worker that runs or waits for a core for this share of the time is the bottleneck."""
@@ -125,6 +134,28 @@ def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | N
         f"this machine was busy: other programs used {used:.1f} of its {cores} cores during a round, which may have "
         "changed the figures"
     )
+
+
+def late_records(report: LoadReport) -> int:
+    """Return the number of records that the generator may have delayed."""
+    produced = report.produced
+    late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
+    return max(late, sum(part.sent_late + part.missing for part in produced))
+
+
+def least_latencies(family: str, histogram: Histogram, late: int) -> dict[str, float]:
+    """Return lower bounds of a latency's quantiles (s) in a round in which a number of records was `late`.
+
+    A generator that is held up delays the late records by any time, others by up to `LATE_NS`, and the answers to some
+    others that were on their way. A machine that is that busy also slows the brokers. So the late records and as many
+    others count as if they had taken no time, and all others with half of their time, less `LATE_NS`.
+    """
+    found = {}
+    for part, quantile in {**QUANTILES, "max": 1.0}.items():
+        rest = quantile - _ALSO_DELAYED * late / max(1, histogram.total)
+        if rest > 0 and histogram.total >= FEWEST_RECORDS.get(part, 1):
+            found[f"{family}.{part}"] = max(0.0, (histogram.quantile_s(rest) - LATE_NS / NS_PER_S) / _SLOWED)
+    return found
 
 
 def _producing_problems(report: LoadReport, scenario: Scenario) -> list[Problem]:

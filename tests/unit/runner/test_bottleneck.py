@@ -10,11 +10,13 @@ import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.metrics import declare
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.runner.bottleneck import GROUP, OUTPUT, Way, bottleneck, deduced
 from pytest_kafkaperf.runner.result import MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.results import CREATED, result
 
 CALM = {
@@ -193,6 +195,17 @@ def test_beside_a_reference_its_rounds_count() -> None:
     cluster = Cluster(bootstrap_servers="127.0.0.1:1", provider="local")
     alike = dataclasses.replace(slow, sessions=(both,), reference=cluster)
     assert bottleneck(alike) == f"produce.latency.p50 2 ms; output 38/s of 200/s, lag 601{OF_APP}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_shown"), [(ProblemKind.GENERATOR_TOO_SLOW, True), (ProblemKind.APPLICATION_ENDED, False)]
+)
+def test_it_is_shown_although_the_generator_was_too_slow(kind: ProblemKind, *, is_shown: bool) -> None:
+    """Where the time went does not depend on a few late records."""
+    found = ran("e2e.latency.p50 <= 1 s", scenario=THROUGH, **BEHIND)
+    late = dataclasses.replace(found, verdict=Verdict.INVALID, problems=(Problem(kind, "late"),))
+    assert bottleneck(found) is not None
+    assert (bottleneck(late) == bottleneck(found)) is is_shown
 
 
 def test_the_failure_message_says_it() -> None:

@@ -1,0 +1,158 @@
+"""A generator that was too slow hides nothing that it cannot explain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.core.metrics import QUANTILES
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.histogram import Histogram
+from pytest_kafkaperf.load.producers.accounting import LATE_NS
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.case import read_case
+from pytest_kafkaperf.runner.judging import CaseJudge
+from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.validity import least_latencies
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from tests.support.results import NO_FAULTS
+
+P99, RATE = "produce.latency.p99", "produce.throughput"
+SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 115 of 1500 records were sent late")
+ENDED = Problem(ProblemKind.CLUSTER_ERROR, "broker 1 was ended by SIGKILL")
+SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
+BASELINE = BaselineRounds(sessions=(tuple({P99: 0.005 * one} for one in SPREAD),) * 5)
+
+
+def recorded(values_ns: np.ndarray[Any, np.dtype[np.int64]]) -> Histogram:
+    histogram = Histogram()
+    histogram.record(values_ns)
+    return histogram
+
+
+@given(
+    st.lists(st.integers(0, 2 * NS_PER_S), min_size=1, max_size=60),
+    st.integers(0, 20),
+    st.integers(0, 10 * NS_PER_S),
+    st.integers(0, LATE_NS),
+)
+def test_no_lateness_explains_more_than_is_taken_off(
+    true_ns: list[int], late: int, delay_ns: int, little_ns: int
+) -> None:
+    """Late records may seem to take any time, as many others too, and all others up to 100 ms more."""
+    times = np.array(true_ns, dtype=np.int64)
+    late = min(late, times.size // 3)
+    seen = times + little_ns
+    seen[: 2 * late] += delay_ns
+    least = least_latencies("produce.latency", recorded(seen), late)
+    for part, quantile in {**{name: one for name, one in QUANTILES.items() if name != "p99.99"}, "max": 1.0}.items():
+        bound = least.get(f"produce.latency.{part}", 0.0)
+        assert bound <= recorded(times).quantile_s(quantile) * 1.001
+
+
+def test_of_a_load_that_is_slow_throughout_most_remains() -> None:
+    """115 of 1500 records were sent late, and all took 79 times as long as usual."""
+    least = least_latencies("e2e.latency", recorded(np.full(1500, 395_000_000)), 115)
+    assert {name: round(value, 3) for name, value in least.items()} == {
+        f"e2e.latency.{part}": 0.147 for part in ("p50", "p90", "p95", "p99", "p99.9", "max")
+    }
+
+
+def session(
+    *problems: Problem, p99: float = 0.395, least: float | None = 0.147, reference: bool = False, **metrics: float
+) -> MeasuredSession:
+    bounds: Mapping[str, float] = {} if least is None else {P99: least}
+    rounds = tuple(
+        Round(metrics={**NO_FAULTS, RATE: 100.0, P99: p99 * one, **metrics}, problems=problems, least=bounds)
+        for one in SPREAD
+    )
+    beside = tuple(Round(metrics={P99: 0.005 * one}) for one in SPREAD) if reference else None
+    return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=rounds, reference=beside, problems=problems)
+
+
+def judge_of(*thresholds: str, baseline: BaselineRounds = BASELINE, confirm: bool = True) -> CaseJudge:
+    options = {} if confirm else {"no-confirm": True}
+    settings = read_settings(options, {}, invocation_folder=Path(), root=Path())
+    marks = [pytest.mark.kafka_threshold(each).mark for each in thresholds]
+    marks.append(pytest.mark.kafka_scenario(rate="100/s").mark)
+    return CaseJudge(read_case("a.py::test", marks, {}, settings, folder=Path()), baseline, settings)
+
+
+def judged(*thresholds: str, of: MeasuredSession) -> Judgement:
+    return judge_of(*thresholds).judge([of])
+
+
+def test_an_excess_that_lateness_cannot_explain_is_violated_and_the_doubt_is_a_warning() -> None:
+    """A service that takes 79 times as long must not pass for a busy machine."""
+    judgement = judged(f"{P99} <= 25 ms", f"{RATE} >= 200 records/s", of=session(SLOW))
+    assert (judgement.verdict, judgement.problems, judgement.warnings) == (Verdict.VIOLATED, (), (SLOW.text,))
+    sure, unsure = judgement.checks
+    assert sure.outcome is Verdict.VIOLATED
+    assert sure.observed == pytest.approx(0.395)
+    assert sure.reason == (
+        "median of 5 rounds, each 147 ms, without all that the slow generator may explain (see the warnings)"
+    )
+    assert (unsure.outcome, unsure.reason) == (
+        Verdict.INVALID,
+        "the run cannot be trusted for this: see the warnings",
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "least"),
+    [(f"{P99} <= 150 ms", 0.147), (f"{P99} <= 25 ms", 0.0), (f"{P99} <= 25 ms", None), (f"{RATE} >= 200/s", 0.147)],
+)
+def test_what_lateness_may_explain_stays_invalid(limit: str, least: float | None) -> None:
+    """A busy machine is no statement about Kafka."""
+    judgement = judged(limit, of=session(SLOW, least=least))
+    assert (judgement.verdict, judgement.problems, judgement.unsettled) == (Verdict.INVALID, (SLOW,), False)
+
+
+def test_another_problem_is_no_lateness() -> None:
+    """Of a cluster that is going down, the latencies say nothing; lost records are lost."""
+    assert judged(f"{P99} <= 25 ms", of=session(SLOW, ENDED)).verdict is Verdict.INVALID
+    for problem in (SLOW, ENDED):
+        judgement = judged(f"{P99} <= 1 s", of=session(problem, lost=3.0))
+        assert (judgement.verdict, judgement.warnings) == (Verdict.VIOLATED, (problem.text,))
+        assert [check.metric for check in judgement.checks if check.outcome is Verdict.VIOLATED] == ["lost"]
+
+
+def test_a_suspect_by_far_more_than_lateness_explains_is_confirmed() -> None:
+    """The first session alone never fails a test against the baseline; undecided, it stays INVALID."""
+    judge = judge_of(f"{P99} <= baseline + 20%")
+    first = session(SLOW)
+    judgement = judge.judge([first])
+    assert (judgement.verdict, judgement.problems, judgement.unsettled) == (Verdict.INVALID, (SLOW,), True)
+    slow, usual = session(p99=0.3), session(p99=0.005)
+    confirmed = judge.judge([first, slow, slow, slow])
+    assert (confirmed.verdict, confirmed.problems) == (Verdict.REGRESSED, ())
+    assert SLOW.text in confirmed.warnings
+    cleared = judge.judge([first, usual, usual, usual])
+    assert (cleared.verdict, cleared.unsettled) == (Verdict.INVALID, False)
+    assert judge.judge([first, session(SLOW), session(SLOW), session(SLOW)]).unsettled is False
+    assert judge.judge_clear([first]).verdict is Verdict.INVALID  # there is no time for more
+
+
+def test_without_confirmation_the_first_session_decides() -> None:
+    """By the lower bound alone."""
+    judge = judge_of(f"{P99} <= baseline + 20%", confirm=False)
+    assert judge.judge([session(SLOW)]).verdict is Verdict.REGRESSED
+    assert judge.judge([session(SLOW, least=0.005)]).verdict is Verdict.INVALID
+
+
+def test_a_suspect_that_is_worse_beside_the_baselines_brokers_regresses() -> None:
+    """They run at the same time, so what makes the machine busy affects both."""
+    judge = judge_of(f"{P99} <= baseline + 20%")
+    judge.alone, judge.rebuilt = None, Rebuilt()
+    sessions = [session(SLOW), *(session(p99=0.3, reference=True) for _ in range(6))]
+    assert judge.judge(sessions).verdict is Verdict.REGRESSED
