@@ -186,7 +186,7 @@ def github(project: Project) -> dict[str, Any]:
 
 GUARD = """
 @pytest.mark.kafka_scenario(rate="10k records/s", duration="600 ms", warmup="300 ms", partitions=2, rounds={rounds})
-@pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0")
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0", "unsent <= 1M")
 def test_{name}(kafka_perf):
     kafka_perf()
 """

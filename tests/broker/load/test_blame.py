@@ -50,6 +50,27 @@ def test_a_starved_generator_makes_the_round_invalid(broker: Cluster, load: Load
     assert 0.4 * expected - 20 <= sum(part.late for part in ran.produced) <= 1.5 * expected + 100
     assert sum(part.latency.total for part in ran.produced) == 2000
     assert ran.metrics["produce.latency.max"] >= 0.55
+    assert max(ran.round.least.values(), default=0.0) < 0.2  # nothing of the pause is said to be Kafka's
+
+
+def test_a_starved_generator_does_not_hide_a_cluster_that_is_much_too_slow(
+    broker: Cluster, load: Load, quota: Callable[..., AbstractContextManager[None]]
+) -> None:
+    """Of seconds of latency, a pause of half a second explains little."""
+    stalls: list[Stall] = []
+
+    def starve() -> None:
+        (worker,) = workers()
+        stalls.append(Stall((worker.pid,), 0.5))
+        stalls[0].begin()
+
+    with quota(broker, producer_byte_rate=100_000):
+        ran = load(broker, rate=1000, duration="3 s", warmup=0, record_size=500, on_progress=Once(starve, after_s=0.1))
+    stalls[0].join()
+    assert ran.metrics["produce.latency.p50"] > 1
+    if ran.round.problems:  # the pause may fall into one of the cluster's own
+        assert [problem.kind for problem in ran.round.problems] == [ProblemKind.GENERATOR_TOO_SLOW]
+        assert ran.round.least["produce.latency.p99"] > 0.4
 
 
 def test_a_cluster_slower_than_the_rate_is_a_valid_round_with_high_latency(
@@ -66,6 +87,7 @@ def test_a_cluster_slower_than_the_rate_is_a_valid_round_with_high_latency(
         assert ran.faults == []
         assert ran.metrics["produce.throughput"] < 700
         assert ran.metrics["produce.latency.max"] > 0.8
+        assert ran.metrics["unsent"] == sum(part.missing + part.overdue for part in ran.produced)
         assert sum(part.latency.total for part in ran.produced) == 800  # those never sent count, too
         assert sum(part.missing + part.acknowledged for part in ran.produced) == 800
         assert sum(max(part.late, part.behind) for part in ran.produced) < 200

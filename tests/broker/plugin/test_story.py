@@ -27,7 +27,7 @@ from tests.support.repeats import note_report
 
 GUARD = """
 @pytest.mark.kafka_scenario(rate="10k records/s", duration="600 ms", warmup="300 ms", partitions=2)
-@pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0", "lost == 0")
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0", "lost == 0", "unsent <= 1M")
 def test_guard(kafka_perf):
     kafka_perf()
 """
