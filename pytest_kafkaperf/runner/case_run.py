@@ -123,7 +123,8 @@ def run_case(
         sessions.append(session)
         policy.on_session(sessions)
     judge = policy.judge_clear if out_of_time and policy.judge_clear is not None else policy.judge
-    judgement = _decided(judge(sessions), budget.undecided(sessions[0]), problems_of(sessions))
+    judgement, undecided = judge(sessions), budget.undecided(sessions[0])
+    judgement = judgement if undecided is None else _inconclusive(judgement, undecided)
     cut, beside, enough = budget.cut(sessions[0]), None, None
     if len(sessions[0].rounds) < runner.rounds and policy.suffices(sessions[0].rounds):
         ran = f"{len(sessions[0].rounds)} of {runner.rounds}"
@@ -307,26 +308,16 @@ cold broker took three to four slices."""
 _FLAT_RATIO = 0.9
 
 
-def _decided(judgement: Judgement, undecided: str | None, problems: Sequence[Problem]) -> Judgement:
-    """Return the judgement, or one without a decision for the reason that too few rounds ran.
-
-    Sums that are too large only grow, so that they decide all the same. `problems` are those of the sessions, which the
-    judgement lacks if it has found something that is certain in spite of them.
-    """
-    if undecided is None:
-        return judgement
+def _inconclusive(judgement: Judgement, reason: str) -> Judgement:
+    """Return the judgement without a decision, because too few rounds ran; sums that are too large only grow."""
     checks = tuple(
         check
         if check.outcome is Verdict.VIOLATED and CATALOGUE[check.metric].over_rounds == "sum"
-        else dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=undecided)
+        else dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=reason)
         for check in judgement.checks
     )
-    outcomes = [check.outcome for check in checks]
-    if judgement.verdict is Verdict.VIOLATED and Verdict.VIOLATED in outcomes:
-        return dataclasses.replace(judgement, checks=checks, unsettled=False)
-    problems = judgement.problems or tuple(problems)
-    verdict = worst([Verdict.INVALID if problems else Verdict.INCONCLUSIVE, *outcomes])
-    return Judgement(verdict=verdict, checks=checks, problems=problems)
+    outcomes = [Verdict.INVALID if judgement.problems else Verdict.INCONCLUSIVE, *(check.outcome for check in checks)]
+    return Judgement(verdict=worst(outcomes), checks=checks, problems=judgement.problems)
 
 
 def _reference_problems(measured: Sequence[Round]) -> Iterator[Problem]:

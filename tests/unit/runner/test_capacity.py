@@ -25,6 +25,7 @@ from pytest_kafkaperf.runner.capacity import (
 )
 from pytest_kafkaperf.runner.result import MeasuredSession, at_least
 from pytest_kafkaperf.runner.round import Round, StepOutcome
+from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 
@@ -117,6 +118,23 @@ def test_a_loss_of_acknowledged_records_ends_a_search(output_topic: str | None) 
         assert (len(queue.asked), "capacity" in found.metrics) == (2, False)
     else:
         assert len(queue.asked) > 2
+
+
+@pytest.mark.parametrize(("implied", "capacity"), [((), 100_000), (("unsent == 0",), 50_000)])
+def test_the_capacity_is_no_rate_at_which_an_implied_threshold_is_not_met(
+    implied: tuple[str, ...], capacity: float
+) -> None:
+    """From 50k/s on the cluster leaves some records, and the search would end at a rate that fails the test."""
+    queue = Queue(100_000)
+
+    def measure(scenario: Scenario, step: str) -> Round:
+        one = queue(scenario, step)
+        unsent = 1.0 if peak_rate(scenario.rate or 0.0) > 50_000 else 0.0
+        return dataclasses.replace(one, metrics={**one.metrics, "unsent": unsent})
+
+    plan = dataclasses.replace(PLAN, implied=tuple(map(parse_threshold, implied)))
+    found = find_capacity(plan, Scenario(duration=f"{HOLD_S} s", warmup="2 s"), measure, [])
+    assert found.metrics["capacity"] == pytest.approx(capacity, rel=0.05)
 
 
 def test_steps_that_fail_by_chance_do_not_end_a_search_too_low() -> None:

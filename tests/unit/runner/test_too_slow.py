@@ -60,6 +60,13 @@ def test_no_lateness_explains_more_than_is_taken_off(
         assert bound <= recorded(times).quantile_s(quantile) * 1.001
 
 
+def test_records_on_their_way_while_the_generator_is_held_up_do_not_count_either() -> None:
+    """Their answers were there, and nobody looked: 50 records were late, and 100 seem slow."""
+    seen = np.array([1_000_000] * 900 + [10 * NS_PER_S] * 100)
+    assert least_latencies("produce.latency", recorded(seen), 50)["produce.latency.p99"] == 0
+    assert least_latencies("produce.latency", recorded(seen), 0)["produce.latency.p99"] > 1
+
+
 def test_of_a_load_that_is_slow_throughout_most_remains() -> None:
     """115 of 1500 records were sent late, and all took 79 times as long as usual."""
     least = least_latencies("e2e.latency", recorded(np.full(1500, 395_000_000)), 115)
