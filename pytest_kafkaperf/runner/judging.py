@@ -255,7 +255,7 @@ def _fails(judgement: Judgement) -> bool:
 
 
 def _led(judgement: Judgement, certain: Judgement) -> Judgement:
-    """Return an INVALID judgement led by what is certain nevertheless; its problems become warnings.
+    """Return an INVALID judgement led by what is certain nevertheless; its problems become doubts.
 
     What fails only by the figures that cannot be trusted is INVALID.
     """
@@ -269,8 +269,13 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
             reason = sure.reason if sure.observed == check.observed else f"{sure.reason}, {_AT_LEAST}"
             check = dataclasses.replace(check, outcome=sure.outcome, reason=reason, rerun=sure.rerun)  # noqa: PLW2901
         checks.append(check)
-    warnings = (*judgement.warnings, *certain.warnings, *(problem.text for problem in judgement.problems))
-    return Judgement(verdict=certain.verdict, checks=tuple(checks), problems=(), warnings=warnings)
+    return Judgement(
+        verdict=certain.verdict,
+        checks=tuple(checks),
+        problems=(),
+        warnings=certain.warnings,
+        doubts=tuple(problem.text for problem in judgement.problems),
+    )
 
 
 def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:

@@ -345,7 +345,7 @@ class Session:
             verdict=verdict,
             accepted=verdict is Verdict.REGRESSED and self.settings.accepts_regressed,
             checks=judgement.checks,
-            warnings=(*warnings_of(sessions), *judgement.warnings),
+            warnings=(*warnings_of(sessions), *judgement.warnings, *judgement.doubts),
             problems=judgement.problems,
             notes=(
                 *([] if judge.way is None or len(sessions) == 1 else [judge.way]),

@@ -117,3 +117,5 @@ class Judgement:
     """True if another fresh session must run, because it can change the verdict."""
     warnings: tuple[str, ...] = ()
     """Texts for the user that are no reason to fail."""
+    doubts: tuple[str, ...] = ()
+    """Problems of the run that do not explain why the test fails, so that the verdict is not INVALID."""
