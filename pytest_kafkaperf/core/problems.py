@@ -44,7 +44,7 @@ class ProblemKind(StrEnum):
     LOWER_BOUND = "lower_bound"
     """Only a lower bound of a metric is known, which does not decide its threshold."""
     VALUE_MISSING = "value_missing"
-    """A metric with an absolute threshold has no value in some round, and that round could change the verdict."""
+    """A metric with a threshold has no value in some round, and that round could change the verdict."""
     COMMIT_INTERVAL = "commit_interval"
     """A threshold on a time of a group is below the interval of its commits."""
     CLOCK_UNCERTAIN = "clock_uncertain"

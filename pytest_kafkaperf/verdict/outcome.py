@@ -28,7 +28,7 @@ class Verdict(StrEnum):
     VIOLATED = "VIOLATED"
     """An absolute threshold is not met."""
     INVALID = "INVALID"
-    """The measurement is not trustworthy, or an absolute threshold has no value in some round."""
+    """The measurement is not trustworthy, or a metric with a threshold has no value in some round."""
 
     @property
     def fails(self) -> bool:

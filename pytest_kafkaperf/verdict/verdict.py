@@ -211,8 +211,11 @@ def _evaluate(
     subject, comparison = threshold.metric, compare(threshold.metric, sessions, baseline)
     rounds, alpha = _rounds_of(sessions), ALPHA / max(1, gated)
     finding = _MET
+    flaw = flaw_of(subject, rounds) if rounds else None
     if ungated is not None:
         finding = _ungated(subject, rounds, ungated)
+    elif flaw is not None:  # not for want of a baseline
+        finding = Finding(outcome=Verdict.INVALID, reason=flaw)
     elif baseline.obstacle or isinstance(comparison, str):
         finding = Finding(outcome=Verdict.INCONCLUSIVE, reason=baseline.obstacle or str(comparison))
     elif threshold.relative is not None:

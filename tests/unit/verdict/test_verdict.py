@@ -145,8 +145,7 @@ def test_an_extreme_of_absolute_limits_is_one_limit() -> None:
 def test_a_value_that_cannot_be_never_decides(expression: str, value: float, flaw: str) -> None:
     """NaN compares as false: it would pass every `>` and fail every `<=`."""
     check = _judge(expression, [0.001, value], _TEN_MS)
-    outcome = Verdict.INVALID if "25 ms" in expression else Verdict.INCONCLUSIVE
-    assert (check.outcome, check.observed, check.change) == (outcome, None, None)
+    assert (check.outcome, check.observed, check.change) == (Verdict.INVALID, None, None)
     assert flaw in check.reason
 
 
@@ -160,13 +159,14 @@ def test_a_missing_value_never_decides() -> None:
     )
     assert [(check.outcome, check.observed, check.baseline, check.reason) for check in judgement.checks] == [
         (Verdict.INVALID, None, None, "lost is missing in round 2 of 2"),
-        (Verdict.INCONCLUSIVE, None, approx(0.01), "produce.latency.p99 is missing in round 2 of 2"),
+        (Verdict.INVALID, None, approx(0.01), "produce.latency.p99 is missing in round 2 of 2"),
     ]
-    missing = "threshold 'lost == 0' cannot be judged: lost is missing in round 2 of 2"
-    assert (judgement.verdict, judgement.problems) == (
-        Verdict.INVALID,
-        (Problem(ProblemKind.VALUE_MISSING, missing),),
-    )
+    told = [
+        "threshold 'lost == 0' cannot be judged: lost is missing in round 2 of 2",
+        "threshold 'produce.latency.p99 <= baseline' cannot be judged: produce.latency.p99 is missing in round 2 of 2",
+    ]
+    problems = tuple(Problem(ProblemKind.VALUE_MISSING, text) for text in told)
+    assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, problems)
 
 
 @pytest.mark.parametrize(

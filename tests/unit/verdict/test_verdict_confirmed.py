@@ -141,16 +141,17 @@ def test_a_shift_of_just_the_tolerance_is_within_it() -> None:
         assert (found.verdict, found.unsettled) == (Verdict.PASSED, False), value
 
 
-def test_a_fresh_session_that_cannot_be_compared_is_named_and_decides_nothing() -> None:
-    """The others must not be judged as if they were all."""
+def test_a_fresh_session_that_cannot_be_compared_makes_the_test_invalid() -> None:
+    """The others must not be judged as if they were all, and a suspect that nobody could confirm has not passed."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
         sessions=[Measured(rounds=rounds) for rounds in (session(1.3), session(1.3), [{}], session(1.3))],
         baseline=BASELINE,
         confirm=True,
     )
-    assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
-    assert judgement.checks[0].reason == f"{P99} is missing in round 1 of 1 (fresh session 2)"
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.INVALID, False)
+    assert [problem.kind for problem in judgement.problems] == [ProblemKind.VALUE_MISSING]
+    assert judgement.checks[0].reason.startswith(f"{P99} is missing in round ")
 
 
 def test_of_a_run_that_cannot_be_trusted_fresh_sessions_are_not_judged() -> None:
