@@ -19,6 +19,7 @@ from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.docker.client import look
 from pytest_kafkaperf.clusters.local import distribution
+from tests.support.sessions import copied
 from tests.support.strangers import group_names
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ class Ground:
     def make(cls, folder: Path, kafka: distribution.Distribution, servers: str) -> Ground:
         """A new one below a folder, with Kafka in its cache."""
         cache, temporary, shared = folder / "cache", folder / "tmp", folder / "shared"
-        (cache / "kafka").mkdir(parents=True)
-        (cache / "kafka" / kafka.version).symlink_to(kafka.storage.parent)
+        copied(kafka, cache)
         temporary.mkdir()
         shared.mkdir()
         return cls(cache, temporary, shared, servers)

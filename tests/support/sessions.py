@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,10 +84,20 @@ def cold_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def cache(kafka: distribution.Distribution, cold_cache: Path) -> Path:
     """A cache folder of the test's own with the default version in it, in force."""
-    versions = cold_cache / "kafka"
-    versions.mkdir(parents=True)
-    (versions / kafka.version).symlink_to(kafka.storage.parent)
+    copied(kafka, cold_cache)
     return cold_cache
+
+
+def copied(kafka: distribution.Distribution, cache: Path) -> Path:
+    """Copy a version into another cache, without its content where the disk is the same; gives its folder."""
+
+    def copy(source: str, target: str) -> None:
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
+
+    return shutil.copytree(kafka.folder, cache / "kafka" / kafka.version, copy_function=copy)
 
 
 @pytest.fixture

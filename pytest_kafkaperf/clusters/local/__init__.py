@@ -162,7 +162,7 @@ class Layout:
         folders = [logs / f"broker-{node.id}" for logs in self.logs] or [home / "data"]
         for data in folders:
             shutil.rmtree(data, ignore_errors=True)
-            shutil.copytree(self.kafka.storage, data)
+            self.kafka.copy_storage(data)
             meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node.id), "directory.id": new_uuid()}
             _write(data / "meta.properties", meta)
         keystore = home / _KEYSTORE

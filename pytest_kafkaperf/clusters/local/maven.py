@@ -1,4 +1,4 @@
-"""Downloads Kafka's jars with jgo and verifies them; the only module that uses jgo."""
+"""Downloads Kafka's jars with jgo and verifies them; only this module and `registry` use jgo."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _T = TypeVar("_T")
 
 _ATTEMPTS = 3
 """Attempts if the network responds and then fails."""
+TIMEOUT_S = 600
+"""Time limit for one download with all its attempts: Kafka is about 45 MB in 100 requests."""
 
 _VERSIONS = f"Name a released version by --kafka-cluster=local:VERSION; the default is {DEFAULT_VERSION}"
 
@@ -32,7 +34,8 @@ def fetch(version: str, *, scratch: Path, target: Path) -> list[Path]:
         target: the place in the cache where they are missing, for error texts.
 
     Raises:
-        ClusterError: jgo is not installed, there is no network, no such version, or a jar does not match its pin.
+        ClusterError: jgo is not installed, there is no network, no such version, the time limit is exceeded, or a jar
+            does not match its pin or the checksum of the repository.
 
     """
     return list(resolve(version, scratch=scratch, target=target, pins=pinned(coordinate(version))).values())
@@ -78,6 +81,8 @@ def _download(
         from jgo.config import GlobalSettings  # noqa: PLC0415 - an extra, needed only for downloads
         from jgo.constants import MAVEN_CENTRAL_URL  # noqa: PLC0415
         from jgo.maven import MavenContext  # noqa: PLC0415
+
+        from pytest_kafkaperf.clusters.local.registry import Registry  # noqa: PLC0415 - imports jgo
     except ImportError:
         raise ClusterError(
             f"downloading {what} for a local broker needs the package jgo; run: pip install 'pytest-kafkaperf[local]'"
@@ -85,9 +90,10 @@ def _download(
     # jgo's settings file may set a mirror: `[repositories]`, `central = ...`.
     repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
     shown = ", ".join(f"{name} ({discreet(url)})" for name, url in repositories.items())
+    registry = Registry(TIMEOUT_S)
     for attempt in range(1, _ATTEMPTS + 1):
         shutil.rmtree(scratch, ignore_errors=True)
-        context = MavenContext(repo_cache=scratch, local_repos=[], remote_repos=repositories)
+        context = MavenContext(resolver=registry, repo_cache=scratch, local_repos=[], remote_repos=repositories)
         try:
             return download(context)
         except requests.RequestException as error:
@@ -162,8 +168,24 @@ def pinned(coordinate: str) -> Mapping[str, str]:
 
     Empty if it is not pinned.
     """
-    pins: dict[str, dict[str, str]] = json.loads(FILE.read_text(encoding="utf-8"))
-    return pins.get(coordinate, {})
+    return _pins("jars").get(coordinate, {})
+
+
+def pinned_files(version: str) -> Mapping[str, str]:
+    """Return the sums of a Kafka version's files by their paths in the cache; empty if it is not pinned.
+
+    The jars are in the order of the classpath; the others are formatted files (`distribution.storage_files`).
+    """
+    storage = _pins("storage").get(version)
+    if storage is None:
+        return {}
+    jars = {f"jars/{file_name(name)}": expected for name, expected in pinned(coordinate(version)).items()}
+    return {**jars, **storage}
+
+
+def _pins(kind: str) -> dict[str, dict[str, str]]:
+    pins: dict[str, dict[str, dict[str, str]]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return pins[kind]
 
 
 def file_name(coordinate: str) -> str:
@@ -176,6 +198,10 @@ def sha256(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+PINNED = "pinned in pytest-kafkaperf"
+"""Origin of a SHA-256, for error texts."""
 
 
 def verify_sha256(path: Path, expected: str, *, problem: str, advice: str) -> None:
@@ -194,6 +220,5 @@ def verify_sha256(path: Path, expected: str, *, problem: str, advice: str) -> No
     found = sha256(path)
     if found != expected:
         raise ClusterError(
-            f"{path.name} {problem} and is not used: its SHA-256 is {found}, expected {expected} (pinned in "
-            f"pytest-kafkaperf). {advice}"
+            f"{path.name} {problem} and is not used: its SHA-256 is {found}, expected {expected} ({PINNED}). {advice}"
         )

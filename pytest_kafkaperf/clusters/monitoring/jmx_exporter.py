@@ -10,14 +10,14 @@ import zipfile
 from pathlib import Path
 
 from pytest_kafkaperf.clusters.local import maven
-from pytest_kafkaperf.clusters.local.distribution import fetching
+from pytest_kafkaperf.clusters.local.distribution import fetching, refuse_links
 from pytest_kafkaperf.clusters.local.maven import file_name, pinned, verify_sha256
 
 COORDINATE = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 """Maven's name of the newest version under this name; later versions have another name."""
 
-_OTHER_SESSION_TIMEOUT_S = 120
-"""Time to wait for another session that downloads the same file of less than a megabyte."""
+_OTHER_SESSION_TIMEOUT_S = maven.TIMEOUT_S + 60
+"""Time to wait for another session that downloads the same file."""
 
 _REQUESTS = ("Produce", "FetchConsumer")
 _TIMES = ("TotalTimeMs", "RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ResponseSendTimeMs")
@@ -60,6 +60,7 @@ def jar(cache: Path) -> Path:
 
     """
     path = cache / "agents" / file_name(COORDINATE)
+    refuse_links(path, cache=cache)
     if not _is_complete(path):
         with fetching(path, "the JMX exporter", cache=cache, timeout_s=_OTHER_SESSION_TIMEOUT_S):
             if not _is_complete(path):  # another session may have downloaded it

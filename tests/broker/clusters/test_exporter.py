@@ -95,7 +95,7 @@ def _broker(version: str, agent: Path, folder: Path) -> Iterator[tuple[subproces
         for each in free:
             each.bind(("127.0.0.1", 0))
         client, controller, metrics = (each.getsockname()[1] for each in free)
-    shutil.copytree(kafka.storage, folder / "data")
+    shutil.copytree(kafka.folder / "storage", folder / "data")
     (folder / "agent.yaml").write_text(jmx_exporter.configuration(), encoding="utf-8")
     (folder / "server.properties").write_text(
         "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"

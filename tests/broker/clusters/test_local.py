@@ -348,7 +348,7 @@ def test_another_version_is_run_where_one_is_named(
     kafka: distribution.Distribution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`--kafka-cluster=local:VERSION` picks the broker."""
-    monkeypatch.setenv(distribution.CACHE_VARIABLE, str(kafka.storage.parents[2]))  # the user's own
+    monkeypatch.setenv(distribution.CACHE_VARIABLE, str(kafka.folder.parents[1]))  # the user's own
 
     with provision(ClusterSpec(version="3.9.1"), target="local") as cluster:
         assert cluster.version == "3.9.1"

@@ -50,7 +50,7 @@ def test_a_jar_that_is_not_complete_makes_the_version_missing(
     kafka: distribution.Distribution, cold_cache: Path
 ) -> None:
     """A download or a copy that was interrupted must never be run."""
-    folder = shutil.copytree(kafka.storage.parent, cold_cache / "kafka" / kafka.version)
+    folder = shutil.copytree(kafka.folder, cold_cache / "kafka" / kafka.version)
     jar = folder / "jars" / kafka.classpath[0].name
     assert installed(cold_cache).classpath[0] == jar
 
@@ -66,7 +66,7 @@ def test_a_manifest_that_cannot_be_read_makes_the_version_missing(
     kafka: distribution.Distribution, cold_cache: Path
 ) -> None:
     """A full disk leaves half a file."""
-    folder = shutil.copytree(kafka.storage.parent, cold_cache / "kafka" / kafka.version)
+    folder = shutil.copytree(kafka.folder, cold_cache / "kafka" / kafka.version)
     (folder / "manifest.json").write_text('{"files"', encoding="utf-8")
 
     with pytest.raises(ClusterError, match="is not in the cache"):

@@ -17,15 +17,16 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.clusters.local import distribution, maven
-from pytest_kafkaperf.clusters.local.maven import FILE, file_name, pinned
+from pytest_kafkaperf.clusters.local.maven import FILE, file_name, pinned, pinned_files
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
-from tests.support.sessions import installed
+from tests.support.sessions import copied, installed
 
 OTHER_VERSION = "4.2.99"
 """Which nobody has pinned; the tests' own copy of the default goes by that name."""
 DEFAULT = maven.coordinate(DEFAULT_VERSION)
+SUPPORTED = Path(__file__).parents[3] / "docs" / "reference" / "supported.md"
 ANOTHER = b"another jar"
 POM = f"""<project><modelVersion>4.0.0</modelVersion><groupId>org.apache.kafka</groupId>
 <artifactId>kafka_2.13</artifactId><version>{OTHER_VERSION}</version></project>""".encode()
@@ -34,7 +35,7 @@ POM = f"""<project><modelVersion>4.0.0</modelVersion><groupId>org.apache.kafka</
 @pytest.fixture
 def copy(kafka: distribution.Distribution, cold_cache: Path) -> Callable[[str], Path]:
     """Copy the default version into a cache of the test's own, under any version; gives its folder."""
-    return lambda version: shutil.copytree(kafka.storage.parent, cold_cache / "kafka" / version)
+    return lambda version: shutil.copytree(kafka.folder, cold_cache / "kafka" / version)
 
 
 @dataclass(slots=True)
@@ -90,14 +91,28 @@ def change(path: Path) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def test_the_default_version_and_the_exporter_are_pinned() -> None:
-    """After a change of either, `python .ci/pins.py` makes the pins anew."""
+def test_each_supported_version_and_the_exporter_are_pinned() -> None:
+    """A version without pins is as trustworthy as the cache, which CI shares among branches."""
     pins = json.loads(FILE.read_text(encoding="ascii"))
-    assert set(pins) == {DEFAULT, jmx_exporter.COORDINATE}
-    assert list(pins[jmx_exporter.COORDINATE]) == [jmx_exporter.COORDINATE]
-    for jars_of_one in pins.values():
-        assert [name for name in jars_of_one if not re.fullmatch(r"[\w.-]+:[\w.-]+:[\w.-]+", name)] == []
-        assert [each for each in jars_of_one.values() if not re.fullmatch(r"[0-9a-f]{64}", each)] == []
+    versions = [name.rpartition(":")[2] for name in pins["jars"] if ":kafka_2.13:" in name]
+    assert set(pins["jars"]) == {*map(maven.coordinate, versions), jmx_exporter.COORDINATE}
+    assert list(pins["storage"]) == versions
+    tested = re.search(r"Tested: (.+) and that", SUPPORTED.read_text(encoding="utf-8"))
+    assert tested is not None
+    assert {DEFAULT_VERSION, *tested[1].split(", ")} <= set(versions)
+
+
+def test_pins_are_coordinates_with_sums() -> None:
+    """After a release, `python .ci/pins.py` makes the pins again."""
+    pins = json.loads(FILE.read_text(encoding="ascii"))
+    assert list(pins["jars"][jmx_exporter.COORDINATE]) == [jmx_exporter.COORDINATE]
+    for kind, name_of_one in (
+        ("jars", r"[\w.-]+:[\w.-]+:[\w.-]+"),
+        ("storage", r"storage/(__cluster_metadata-0/)?[\w-]+\.checkpoint"),
+    ):
+        for sums in pins[kind].values():
+            assert [name for name in sums if not re.fullmatch(name_of_one, name)] == []
+            assert [each for each in sums.values() if not re.fullmatch(r"[0-9a-f]{64}", each)] == []
 
 
 def test_what_runs_is_what_is_pinned_in_its_order(kafka: distribution.Distribution) -> None:
@@ -125,20 +140,142 @@ def test_a_jar_that_was_changed_is_refused(copy: Callable[[str], Path], cold_cac
     )
 
 
+def with_manifest(folder: Path, *names: str) -> None:
+    """Write a manifest of these files, first on the class path, as somebody would who can write to the cache."""
+    path = folder / "manifest.json"
+    before = json.loads(path.read_text(encoding="utf-8"))["files"]
+    files = [*names, *(name for name in before if not name.endswith(".properties"))]
+    sizes = {name: (folder / name).stat().st_size for name in files}
+    sums = {name: distribution.file_sum(folder / name) for name in files}
+    path.write_text(json.dumps({"files": sizes, "sha256": sums}), encoding="utf-8")
+
+
+def foreign(folder: Path, name: str) -> str:
+    """Put a jar of somebody else into a version's folder; gives its path there."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(jar_of("kafka/Kafka"))
+    return name
+
+
+FOREIGN = ["jars/added-1.0.jar", "jars/:/kafka-clients.jar", "jars/*.jar", "../added-1.0.jar", "jars/../added-1.0.jar"]
+"""Ways to bring a jar or a folder onto Java's class path: `:` separates its entries, and `*` stands for all jars."""
+
+
 @pytest.mark.usefixtures("no_network")
-def test_a_jar_that_was_added_is_refused(copy: Callable[[str], Path], cold_cache: Path) -> None:
-    """First on the classpath, its classes would win."""
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_manifest_adds_nothing_to_the_class_path_of_a_pinned_version(
+    copy: Callable[[str], Path], cold_cache: Path, name: str
+) -> None:
+    """First on the class path, its classes would win."""
     folder = copy(DEFAULT_VERSION)
+    with_manifest(folder, foreign(folder, name))
+
+    found = installed(cold_cache)
+
+    assert found.classpath == tuple(folder / "jars" / file_name(each) for each in pinned(DEFAULT))
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("name", FOREIGN[1:])
+def test_a_manifest_of_another_version_has_plain_jars_only(
+    copy: Callable[[str], Path], cold_cache: Path, name: str
+) -> None:
+    """Without pins, all else in its manifest is trusted; such a version is downloaded again."""
+    folder = copy(OTHER_VERSION)
+    with_manifest(folder)
+    assert installed(cold_cache, OTHER_VERSION).version == OTHER_VERSION
+
+    with_manifest(folder, foreign(folder, name))
+
+    with pytest.raises(ClusterError, match="is not in the cache"):
+        installed(cold_cache, OTHER_VERSION)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_jar_of_another_version_that_was_changed_is_refused(copy: Callable[[str], Path], cold_cache: Path) -> None:
+    """A disk that flips bits, and whoever can change a jar but not the manifest."""
+    folder = copy(OTHER_VERSION)
+    with_manifest(folder)
+    change(jar := folder / "jars" / file_name(DEFAULT))
+
+    with pytest.raises(ClusterError, match=rf"{jar.name} of .* \(recorded when it was downloaded\)"):
+        installed(cold_cache, OTHER_VERSION)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_another_version_without_recorded_sums_is_downloaded_again(
+    copy: Callable[[str], Path], cold_cache: Path
+) -> None:
+    """Whatever nobody has recorded cannot be compared."""
+    folder = copy(OTHER_VERSION)
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
-    content = b"any jar"
-    (folder / "jars" / "added-1.0.jar").write_bytes(content)
-    manifest["classpath"].insert(0, "jars/added-1.0.jar")
-    manifest["files"]["jars/added-1.0.jar"] = len(content)
-    path.write_text(json.dumps(manifest), encoding="utf-8")
+    path.write_text(json.dumps({**manifest, "sha256": {}}), encoding="utf-8")
 
-    with pytest.raises(ClusterError, match=r"added-1\.0\.jar of Kafka .*, expected no jar of that name \(pinned in"):
+    with pytest.raises(ClusterError, match="is not in the cache"):
+        installed(cold_cache, OTHER_VERSION)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_formatted_folder_that_was_changed_is_refused(copy: Callable[[str], Path], cold_cache: Path) -> None:
+    """Its records are a cluster's first: users, quotas, dynamic properties."""
+    (name,) = [name for name in pinned_files(DEFAULT_VERSION) if name.startswith("storage/")]
+    checkpoint = copy(DEFAULT_VERSION) / name
+    content = checkpoint.read_bytes()
+    checkpoint.write_bytes(content.replace(b"group.version", b"group.versio_"))
+
+    with pytest.raises(ClusterError, match=r"bootstrap\.checkpoint of .* has changed .* \(pinned in"):
         installed(cold_cache)
+
+
+def test_the_sum_of_a_snapshot_leaves_out_its_timestamps_only(tmp_path: Path) -> None:
+    """Two machines format at two times; anything else is a change, also a batch more."""
+    header, batch = (bytearray(range(61)) + records for records in (b"x" * 40, b"records"))
+    for each in (header, batch):
+        each[8:12] = (len(each) - 12).to_bytes(4, "big")
+    path = tmp_path / "bootstrap.checkpoint"
+
+    def sum_of(content: bytes | bytearray) -> str:
+        path.write_bytes(content)
+        return distribution.checkpoint_sum(path)
+
+    whole = header + batch
+    free = {*range(17, 21), *range(27, 43)}  # the CRC, and two timestamps
+    same = []
+    for position in range(len(whole)):
+        changed = bytearray(whole)
+        changed[position] ^= 1
+        if sum_of(changed) == sum_of(whole):
+            same.append(position)
+    assert same == sorted({*free, *range(73, 81), *(len(header) + each for each in free)})
+    assert len({sum_of(whole), sum_of(whole + batch), sum_of(whole[:-1]), sum_of(b"")}) == 4
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("part", [".", "jars", "storage", f"jars/{file_name(DEFAULT)}"])
+def test_links_in_the_cache_are_not_followed(
+    copy: Callable[[str], Path], cold_cache: Path, tmp_path: Path, part: str
+) -> None:
+    """Whoever owns the target can change it after it was verified."""
+    path = copy(DEFAULT_VERSION) / part
+    path.rename(elsewhere := tmp_path / "elsewhere")
+    path.symlink_to(elsewhere)
+
+    with pytest.raises(ClusterError, match="follows no links|is not in the cache"):
+        installed(cold_cache)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_cache_whose_path_separates_entries_of_the_class_path_is_refused(
+    kafka: distribution.Distribution, tmp_path: Path
+) -> None:
+    """Java would read it as two folders, one of which may be somebody else's."""
+    cache = tmp_path / "a:b"
+    copied(kafka, cache)
+
+    with pytest.raises(ClusterError, match="must not contain ':'"):
+        installed(cache)
 
 
 def test_another_jar_of_a_repository_is_refused_and_nothing_is_kept(repository: Repository, cold_cache: Path) -> None:
@@ -165,6 +302,23 @@ def test_another_agent_of_a_repository_is_refused_and_nothing_is_kept(repository
 
     assert repository.asked
     assert not list((cold_cache / "agents").glob("*.jar"))
+
+
+@pytest.mark.parametrize("suffix", [".jar", ".pom"])
+def test_a_file_that_does_not_match_the_published_checksum_is_refused(
+    repository: Repository, tmp_path: Path, suffix: str
+) -> None:
+    """Without a pin, it is all that tells a changed download from a whole one; a POM says which jars there are."""
+    jar = jar_of("Kafka")
+    repository.files |= {f"{suffix}.sha1": b"0" * 40 + b"  kafka.jar", ".pom": POM, ".jar": jar}
+
+    with pytest.raises(ClusterError, match=rf"{suffix} does not match its published checksum"):
+        maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+
+    digest = hashlib.sha1(jar if suffix == ".jar" else POM).hexdigest()  # noqa: S324 - Maven's
+    repository.files[f"{suffix}.sha1"] = digest.upper().encode("ascii")
+    (found,) = maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+    assert found.read_bytes() == jar
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

