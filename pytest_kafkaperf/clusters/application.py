@@ -7,7 +7,6 @@ import itertools
 import os
 import re
 import secrets
-import shutil
 import socket
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
+from pytest_kafkaperf.clusters.brokers.run_folders import PREFIX, held
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError, TopicRefusedError
 from pytest_kafkaperf.clusters.client.preflight import Preflight
@@ -27,7 +27,6 @@ from pytest_kafkaperf.clusters.client.requests import group_members
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.clusters.target import MAX_PORT
-from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError, warn
 from pytest_kafkaperf.core.signals import without_interrupt
 from pytest_kafkaperf.core.units import Unit, format_quantity
@@ -102,7 +101,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.closing = contextlib.ExitStack()
         """Closed with the application."""
         self._recipe = recipe
-        self._folder = Path(tempfile.gettempdir(), f"kafkaperf-app-{secrets.token_hex(8)}")
+        self._folder = Path(tempfile.gettempdir(), f"{PREFIX}app-{secrets.token_hex(8)}")
         """Folder of its log and its certificates, while it is open."""
         self._log = self._folder / "output.log"
         self._options: Any = {"stop_timeout_s": STOP_TIMEOUT_S, "redact": cluster.access.redact}
@@ -167,9 +166,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
                     if admin.is_gone(topic):
                         raise
                     Preflight(self.cluster.bootstrap_servers, self.cluster.access).resolve(Scenario(topic=topic))
-            supervisor.remove_later(self._folder)
-            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
-            self._folder.mkdir(mode=0o700)
+            stack.enter_context(held(self._folder))
             if self._recipe.image is not None:
                 from pytest_kafkaperf.clusters.docker.application import container_process  # noqa: PLC0415 - takes 0.3 s
 

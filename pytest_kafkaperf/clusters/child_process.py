@@ -28,6 +28,11 @@ _MOST_BYTES = 64 * 1024**2
 """Size beyond which the log starts again."""
 
 
+def _private(path: str, flags: int) -> int:
+    """Open a file that only this user can read if it is new: programs print all kinds of things."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
 def path_from(python: str) -> str:
     """Return `PATH` with the programs of this interpreter's environment first."""
     own = os.path.dirname(python)  # noqa: PTH120 - a link stays one, as in a virtual environment
@@ -84,7 +89,7 @@ class ChildProcess:
         with without_interrupt(), self._starting:
             if self._retired:
                 raise ClusterError(f"{self._name} cannot be started: it was removed")
-            with self._log.open("ab") as output:
+            with open(self._log, "ab", opener=_private) as output:
                 try:
                     self._process = subprocess.Popen(  # noqa: S603 - Kafka on the user's own Java, or the user's command
                         command,

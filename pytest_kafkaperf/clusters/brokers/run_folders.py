@@ -1,4 +1,4 @@
-"""Run folders: the files of one cluster of a session, removed with it or by the next session.
+"""Run folders: the files of one cluster or application of a session, removed with it or by the next session.
 
 A session holds a file lock next to its folder while it lives; the kernel releases the lock however the session ends.
 So a free lock means that the session has ended. Process ids are less reliable: they are reused, the clock of their
@@ -6,16 +6,21 @@ start times can be changed, and a container that shares the cache has its own.
 
 After an exception or Ctrl-C nothing is left, however often Ctrl-C is pressed. If a signal ends pytest immediately, its
 supervisor removes what is left; if that was killed too, the next session does.
+
+Others may have files in the same folder, such as `/tmp`. A lock file that is not a regular file of this user is left
+alone with whatever is next to it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterError
@@ -27,71 +32,89 @@ PREFIX = "kafkaperf-"
 PROPERTIES = "server.properties"
 """A broker's configuration file. Its path, on a command line, shows to which run folder a broker process belongs."""
 
-_SWEEP_TIMEOUT_S = 60
-"""Time to wait for another session that is removing leftovers."""
+
+@contextmanager
+def run_folder(runs: Path) -> Iterator[Path]:
+    """Provide a new run folder in `runs` and remove it afterwards; raises as `held` does."""
+    folder = runs / f"{PREFIX}{secrets.token_hex(8)}"
+    with held(folder):
+        yield folder
 
 
 @contextmanager
-def run_folder(runs: Path, *, guard: Path | None = None) -> Iterator[Path]:
-    """Provide a new run folder in `runs` and remove it afterwards.
+def held(folder: Path) -> Iterator[None]:
+    """Create a run folder, which only this user can read, and remove it afterwards.
 
-    Before that, remove the folders and end the brokers that sessions left behind when they were killed.
+    Before that, remove the folders next to it and end the brokers that sessions left behind when they were killed.
 
     Args:
-        runs: the folder for the run folders of all sessions.
-        guard: the lock file under which sessions claim and sweep folders, if it must not be in `runs`: it stays, and in
-            a folder of several users would keep out the others.
+        folder: its name starts with `PREFIX`.
 
     Raises:
         ClusterError: the folder cannot be created.
 
     """
-    folder = runs / f"{PREFIX}{secrets.token_hex(8)}"
-    lock = _owner_lock(folder)
     supervisor.remove_later(folder)
+    lock = None
     try:
         try:
-            _claim(folder, lock, guard or runs / ".lock")
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            _sweep(folder.parent)
+            with without_interrupt():
+                lock = _claim(folder)
         except OSError as error:
-            raise ClusterError(f"cannot create a folder for the brokers' data in {runs}: {error}") from error
-        yield folder
+            raise ClusterError(f"cannot create a folder for data in {folder.parent}: {error}") from error
+        yield
     finally:
         with without_interrupt():
             supervisor.clear(folder)  # also ends a broker whose start Ctrl-C interrupted
-            lock.release()
+            if lock is not None:
+                os.close(lock)
 
 
 def is_alive(folder: Path) -> bool:
-    """Return True if the session of this run folder is alive."""
-    lock = _owner_lock(folder)
-    if not Path(lock.lock_file).exists():
-        return False
+    """Return True if the session of this run folder is alive, or if its lock file is not this user's."""
     try:
-        lock.acquire()
-    except (Timeout, PermissionError):
-        return True  # a PermissionError: it is another user's
-    lock.release()
+        # Without O_NONBLOCK, a pipe of that name would wait for another process.
+        lock = os.open(_lock_file(folder), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        status = os.fstat(lock)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            return True
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
     return False
 
 
-def _claim(folder: Path, lock: FileLock, guard: Path) -> None:
-    """Create and lock the folder, one session at a time, so that others never see its lock file unlocked."""
-    runs = folder.parent
-    runs.mkdir(parents=True, exist_ok=True)
-    guard.parent.mkdir(parents=True, exist_ok=True)
+def _claim(folder: Path) -> int:
+    """Create the folder and its lock file; return the file, open and locked.
+
+    The lock file gets its name when it is locked, so that other sessions never see it unlocked.
+    """
+    folder.mkdir(mode=0o700)
+    path = _lock_file(folder)
+    unnamed = path.with_name(f".{path.name}")
+    lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
-        with FileLock(guard, timeout=_SWEEP_TIMEOUT_S):
-            _sweep(runs)
-            folder.mkdir()  # first: where nothing can be made, a lock looks as if others held it
-            lock.acquire()
-    except Timeout:
-        raise ClusterError(
-            f"another session has been cleaning up {runs} for {_SWEEP_TIMEOUT_S} s; end it and try again"
-        ) from None
+        with contextlib.suppress(OSError):  # a file system without locks: nobody can lock it, and it is never swept
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unnamed.rename(path)
+    except BaseException:
+        os.close(lock)
+        unnamed.unlink(missing_ok=True)
+        raise
+    return lock
 
 
-def _owner_lock(folder: Path) -> FileLock:
-    return FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0, thread_local=False)
+def _lock_file(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
 
 
 def _sweep(runs: Path) -> None:

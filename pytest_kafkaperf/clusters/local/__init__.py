@@ -74,8 +74,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
     kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
     security = Security.make(spec.security, [_HOST, "localhost"])
     with ExitStack() as stack:
-        runs = cache / "runs"
-        folder = stack.enter_context(run_folder(runs))
+        folder = stack.enter_context(run_folder(cache / "runs"))
         disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
         if spec.low_noise:
             disks = [_MEMORY] if _MEMORY.is_mount() else []
@@ -87,7 +86,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
                     f"log_dirs: {disk} is the log folder of another broker, for it contains meta.properties; "
                     "give another folder on that disk"
                 )
-        logs = [stack.enter_context(run_folder(disk, guard=runs / ".lock")) for disk in disks]
+        logs = [stack.enter_context(run_folder(disk)) for disk in disks]
         if spec.low_noise:
             _check_memory(spec)  # now that nothing is left of killed sessions
         agent = jmx_exporter.jar(cache) if spec.jmx else None
