@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, assert_never
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
 from pytest_kafkaperf.clusters.target import CONNECT_WAIT_S, DEFAULT_VERSION, Docker, External, Local, Target, resolve
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.core.text import is_secret
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.client.admin import Property
@@ -155,7 +156,8 @@ def facts(cluster: Cluster, brokers: Mapping[int, Mapping[str, Property]]) -> Ma
     """Return the facts of a cluster, updated with the properties that its brokers report.
 
     A property that the brokers do not report keeps its value from the spec; Kafka treats those of plug-ins as secret.
-    Values that a provider sets for every cluster are left out: they change only with the plugin's version.
+    Values that a provider sets for every cluster are left out: they change only with the plugin's version. So are those
+    that may be secret: not every plug-in declares its passwords as such.
     """
     from pytest_kafkaperf.clusters.brokers.config import default_properties  # noqa: PLC0415 - imports cryptography
 
@@ -166,7 +168,9 @@ def facts(cluster: Cluster, brokers: Mapping[int, Mapping[str, Property]]) -> Ma
     changed = {
         name: text
         for name, text in _changed(brokers).items()
-        if text != defaults.get(name) and not any(fnmatchcase(name, pattern) for pattern in hidden)
+        if text != defaults.get(name)
+        and not is_secret(name, text)
+        and not any(fnmatchcase(name, pattern) for pattern in hidden)
     }
     config = {f"{CONFIG}{name}": text for name, text in changed.items()}
     return MappingProxyType({**kept, **dict(sorted(config.items()))})

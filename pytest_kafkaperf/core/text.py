@@ -42,35 +42,78 @@ def repr_of(value: object) -> str:
 
 
 def discreet(text: str, *, login: str = "") -> str:
-    """Remove secrets from an option value: `login` replaces credentials in URLs, `***` values of secret properties.
+    """Remove secrets from a text such as an option value: `login` replaces credentials in URLs, `***` other secrets.
 
-    The value of a property is the rest of its line; that of a variable in a command ends at a space.
+    The value of a property is the rest of its line; that of a variable or an option in a command ends at a space.
     """
-    lines = [re.sub(r"(?<=://)[^/?#,]*@", login, line) for line in text.splitlines()]
-    properties = ((line, *line.partition("=")[:2]) for line in lines)
-    return "\n".join(
-        f"{name}=***" if equals and _NAME.fullmatch(name) and may_be_secret(name) else _ASSIGNED.sub(_masked, line)
-        for line, name, equals in properties
-    )
+    return "\n".join(_discreet(line, login) for line in text.splitlines())
 
 
-_NAME = re.compile(r"\s*[^\s=]*\s*")
-_ASSIGNED = re.compile(r"""([^\s=;&'"]+)=("[^"]*"|'[^']*'|[^\s;&]*)""")
-"""Parts of a command or a URL such as `PIP_PASSWORD='abc'`."""
+_URL_LOGIN = re.compile(r"(?<=://)[^/?#,]*@")
+_PROPERTY = re.compile(r"(\s*([^\s=]*)\s*)=.*")
+_WORD = r"""("[^"]*"|'[^']*'|[^\s;&|'"]+)"""
+_NAMED = (
+    re.compile(rf"""(([^\s=;&'"]+)=){_WORD}"""),  # part of a command or a URL: PIP_PASSWORD='abc', ?sig=abc
+    re.compile(rf"(?<!\S)(--?([\w-]+)\s+){_WORD}"),  # --password abc
+    re.compile(r"""(([\w-]+):[ \t]+)([^'"]+)"""),  # a header, as in `curl -H 'X-Api-Key: abc'`
+)
+"""Patterns of values: what is before the value, the name, and the value."""
+_UNNAMED = (
+    re.compile(r"""(?<!\S)((?:-u|--user|--proxy-user)[\s=]*)["']?[^\s:'"]+:[^\s'"]+["']?"""),  # `curl -u user:password`
+    re.compile(r"\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}", re.IGNORECASE),
+    re.compile(r"\b()eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?"),  # a JSON web token
+)
+"""Patterns of secrets without a name, after what is before them."""
+
+
+def _discreet(line: str, login: str) -> str:
+    line = _URL_LOGIN.sub(login, line)
+    is_property = _PROPERTY.fullmatch(line)
+    if is_property and may_be_secret(is_property[2]):
+        return f"{is_property[1]}=***"
+    for pattern in _NAMED:
+        line = pattern.sub(_masked, line)
+    for pattern in _UNNAMED:
+        line = pattern.sub(r"\1***", line)
+    return line
 
 
 def _masked(found: re.Match[str]) -> str:
-    return f"{found[1]}=***" if may_be_secret(found[1]) else found[0]
+    return f"{found[1]}***" if may_be_secret(found[2]) else found[0]
+
+
+_SECRET = re.compile(
+    r"passw|passphrase|pwd|secret|token|credential|jaas|private|authorization|cookie|api-?key|key$|signature$"
+    r"|(^|[\W_])(auth|pass|sig)$",
+    re.IGNORECASE,
+)
 
 
 def may_be_secret(name: str) -> bool:
-    """Return True if the value of this property may be a secret. The name decides: plug-ins can add any property."""
-    return re.search(r"password|secret|token|credential|jaas|private|key$", name, re.IGNORECASE) is not None
+    """Return True if the value of a property, variable, option, URL parameter or header of this name may be a secret.
+
+    The name decides: plug-ins can add any property.
+    """
+    return _SECRET.search(name) is not None
 
 
 def without_secrets(properties: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return properties with `***` for the values that may be secret, such as those of broker plug-ins."""
-    return {name: "***" if may_be_secret(str(name)) else value for name, value in properties.items()}
+    return {name: "***" if is_secret(str(name), value) else value for name, value in properties.items()}
+
+
+def is_secret(name: str, value: object) -> bool:
+    """Return True if a property or a header may be secret, by its name or by its value."""
+    return may_be_secret(name) or (isinstance(value, str) and discreet(value) != "\n".join(value.splitlines()))
+
+
+_COMMANDS = ("reference-setup",)
+"""Options whose values are shell commands, which can contain secrets in any form."""
+
+
+def shown_value(option: str, value: str, *, login: str = "") -> str:
+    """Return the value of an option as `discreet` does; `***` for a shell command."""
+    return "***" if option in _COMMANDS else discreet(value, login=login)
 
 
 def file_of(nodeid: str) -> str:

@@ -33,6 +33,8 @@ class WorkerAllocation:
     """None: one per core or Dask worker."""
     scheduler: str | None = None
     """`HOST:PORT` of the scheduler of a Dask cluster; None: the workers run on this machine."""
+    insecure: bool = False
+    """True if Dask workers may get credentials without TLS."""
     reason: str = ""
     """Explanation of the numbers, for reports."""
 

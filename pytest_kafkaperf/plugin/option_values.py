@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import math
 import re
@@ -94,7 +95,7 @@ def read_settings(
         ini=written,
         root=root,
         cluster=cluster,
-        workers=_workers(values.get("workers")),
+        workers=_workers(values.get("workers"), insecure="insecure-workers" in values),
         client_config=path("client-config"),
         metrics_urls=_urls(_listed(values, "metrics-url")),
         connect_timeout_s=_seconds(values, "connect-timeout", minimum=1),
@@ -150,8 +151,7 @@ def _check_combinations(values: Mapping[str, str], reference: Target | Revision 
         )
     if "reference-setup" in values and (not isinstance(reference, Revision) or reference.ref is None):
         raise UsageError(
-            f"--kafka-reference-setup={values['reference-setup']}: it is only for a revision of the code, such as "
-            "--kafka-reference=git:origin/main"
+            "--kafka-reference-setup: it is only for a revision of the code, such as --kafka-reference=git:origin/main"
         )
     if isinstance(reference, Revision) and isinstance(cluster, External):
         raise UsageError(
@@ -184,10 +184,10 @@ def _accepts_regressed(text: str | None) -> bool:
     return text is not None
 
 
-def _workers(text: str | None) -> WorkerAllocation:
+def _workers(text: str | None, *, insecure: bool) -> WorkerAllocation:
     if text is None:
         return WorkerAllocation()
-    allocation = parse_workers(text)
+    allocation = dataclasses.replace(parse_workers(text), insecure=insecure)
     if allocation.scheduler is not None and importlib.util.find_spec("distributed") is None:
         raise UsageError(
             f"--kafka-workers={text}: Dask is not installed; install it with: pip install 'pytest-kafkaperf[dask]'"

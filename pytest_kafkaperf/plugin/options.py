@@ -56,6 +56,13 @@ OPTIONS = {
         "N worker processes of each kind, or a Dask cluster (extra dask)",
         "as many as needed",
     ),
+    "insecure-workers": Option(
+        "",
+        "send passwords and private keys to Dask workers even though Dask does not use TLS",
+        "off",
+        "bool",
+        "command line",
+    ),
     "rounds": Option("N", "rounds of every scenario", "the marker's, or 5", "int"),
     "duration": Option(
         "TIME", "duration of every round, for example '10 s'; also replaces 'records'", "the marker's, or 2 s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from pytest_kafkaperf.core.text import discreet
+from pytest_kafkaperf.core.text import shown_value
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.verdict.baselines.record import HOW_TO_MAKE
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -73,7 +73,7 @@ def _remedy(result: Result) -> tuple[str, ...]:
 
 
 _OPTIONS = """
-    allow-unlimited workers client-config brokers low-noise rounds duration warmup
+    allow-unlimited workers insecure-workers client-config brokers low-noise rounds duration warmup
     baselines environment strict calibrate reference reference-config reference-setup
 """
 """Options that change measurements; others are left out of the command that runs a test again."""
@@ -82,11 +82,11 @@ _OPTIONS = """
 def command_for(result: Result, *more: str) -> str:
     """Return a shell command that runs a test again, with the options that it had and `more`.
 
-    The provider that was chosen replaces `auto`. `LOGIN` and `***` replace possible secrets.
+    The provider that was chosen replaces `auto`. `LOGIN` and `***` replace possible secrets and shell commands.
     """
     replaced = {option.partition("=")[0] for option in more}
     given = [
-        f"--kafka-{name}" if value == "true" else f"--kafka-{name}={discreet(value, login='LOGIN@')}"
+        f"--kafka-{name}" if value == "true" else f"--kafka-{name}={shown_value(name, value, login='LOGIN@')}"
         for name in _OPTIONS.split()
         if f"--kafka-{name}" not in replaced
         for value in result.options.get(name, "").splitlines()

@@ -186,7 +186,7 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
         lock = FileLock(cache / f"{key}.lock", timeout=0)
         # Another run uses it, or the cache cannot be written, or has no locks.
         with contextlib.suppress(Timeout, OSError, NotImplementedError):
-            cache.mkdir(parents=True, exist_ok=True)
+            cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock.acquire()
     if lock is None or not lock.is_locked:
         folder = Path(tempfile.mkdtemp(prefix="kafkaperf-reference-"))
@@ -231,7 +231,6 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
     site_packages = Path(sysconfig.get_path("purelib", "venv", vars=places))
     own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(pytest_kafkaperf.__path__[0]).parent)}
     (site_packages / _PATHS).write_text("".join(f"{path}\n" for path in sorted(own)), encoding="utf-8")
-    shown = discreet(setup, login="LOGIN@")
     process = ChildProcess(_SETUP, folder / "setup.log", stop_timeout_s=5)
     try:
         environment = {**os.environ, "PATH": path_from(str(python)), "VIRTUAL_ENV": str(folder)}
@@ -241,10 +240,10 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
     finally:
         process.stop()
     if ending is None:
-        raise UsageError(f"{_SETUP}={shown!r} has not ended within {_SETUP_TIMEOUT_S} s in {root}")
+        raise UsageError(f"{_SETUP}: the command has not ended within {_SETUP_TIMEOUT_S} s in {root}")
     if ending != "exited with status 0":
         end = discreet(process.log_tail().strip(), login="LOGIN@")
-        raise UsageError(f"{_SETUP}={shown!r} {ending} in {root}:\n{end}")
+        raise UsageError(f"{_SETUP}: the command {ending} in {root}:\n{end}")
     done.touch()
     return str(python)
 

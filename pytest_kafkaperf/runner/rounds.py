@@ -360,7 +360,7 @@ def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
         return
     from pytest_kafkaperf.load.dask.workers import DaskWorkers  # noqa: PLC0415 - an extra
 
-    with DaskWorkers.connected(allocation.scheduler) as workers:
+    with DaskWorkers.connected(allocation.scheduler, insecure=allocation.insecure) as workers:
         yield workers.count(), lambda _: contextlib.nullcontext(workers)
 
 

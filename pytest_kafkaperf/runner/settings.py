@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Target, choose, resolve
 from pytest_kafkaperf.core.environment import default_environment_key
-from pytest_kafkaperf.core.text import discreet
+from pytest_kafkaperf.core.text import discreet, shown_value
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.permission import MaxRate
 from pytest_kafkaperf.runner.revision import Revision
@@ -124,7 +124,7 @@ class Settings:
     def describe_sources(self) -> str:
         """Describe every option that was set, with its value and its source, for `-v`."""
         return ", ".join(
-            f"{name}={', '.join(discreet(value).splitlines())} "
+            f"{name}={', '.join(shown_value(name, value).splitlines())} "
             f"({'command line' if name in self.command_line else 'ini'})"
             for name, value in sorted({**self.ini, **self.command_line}.items())
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -20,7 +21,15 @@ from pydantic import (
 )
 
 from pytest_kafkaperf.core.errors import ScenarioError, nearest, shortened
-from pytest_kafkaperf.core.text import MAX_PROBLEM, may_be_secret, parse_document, printable, repr_of, without_secrets
+from pytest_kafkaperf.core.text import (
+    MAX_PROBLEM,
+    is_secret,
+    may_be_secret,
+    parse_document,
+    printable,
+    repr_of,
+    without_secrets,
+)
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time, parse_whole
 from pytest_kafkaperf.scenarios.rate import Rate, dump_rate, format_rate, parse_rate
 from pytest_kafkaperf.scenarios.records import (
@@ -178,6 +187,21 @@ def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     return headers
 
 
+def dump_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Convert headers for reports and baselines: a short hash, which shows a change, replaces a possible secret."""
+    return {name: _hashed(text) if is_secret(name, text) else text for name, text in headers.items()}
+
+
+_HASHED = re.compile(r"\*\*\* \(SHA-256 [0-9a-f]{8}\)")
+
+
+def _hashed(text: str) -> str:
+    """Return 32 bits of the hash: too few to tell which of many guesses was right."""
+    if _HASHED.fullmatch(text):  # from a baseline file
+        return text
+    return f"*** (SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:8]})"
+
+
 def _number(value: Any) -> Any:
     """Reject True and False, which Python and pydantic treat as 1 and 0."""
     if isinstance(value, bool):
@@ -239,7 +263,7 @@ Payload = Annotated[Literal["random", "zeros"] | Samples, PlainValidator(parse_p
 
 Key = Annotated[Keys, PlainValidator(lambda key: None if key == "none" else parse_keys(key)), PlainSerializer(str)]
 
-Headers = Annotated[Mapping[str, str], AfterValidator(_headers)]
+Headers = Annotated[Mapping[str, str], AfterValidator(_headers), PlainSerializer(dump_headers)]
 
 Topic = Annotated[str, AfterValidator(_topic)]
 
@@ -289,6 +313,8 @@ def format_field(name: str, value: Any) -> str:
                 return format_sizes(parse_sizes(value))
             case "payload", dict():
                 return format_dumped_samples(value)
+            case "headers", Mapping():
+                value = dump_headers(value)
             case "correlate", _ if callable(value):
                 return name_of(value)
     except (ValueError, OverflowError):

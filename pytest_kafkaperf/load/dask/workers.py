@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from distributed import Client
 
+from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.target import is_loopback
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
 from pytest_kafkaperf.load.audit import AuditTask
@@ -38,6 +39,8 @@ _CONNECT_S = 10
 _WORKER_S = 5
 """Time limit for one worker's answer."""
 _MARGIN_NS = 500_000_000
+_ENCRYPTED = ("tls://", "wss://")
+"""Beginnings of the addresses of Dask's encrypted connections."""
 _PLUGIN = "pytest-kafkaperf"
 _VERSIONS: Mapping[str, tuple[Any, ...]] = {
     "Python": (sysconfig.get_python_version,),
@@ -51,9 +54,11 @@ class DaskWorkers:
 
     margin_ns = _MARGIN_NS
 
-    def __init__(self, scheduler: str, dask: Client) -> None:
+    def __init__(self, scheduler: str, dask: Client, *, insecure: bool = False) -> None:
         self._address = scheduler
         self._dask = dask
+        self._insecure = insecure
+        """True if credentials may be sent without TLS."""
         self._handler = f"kafkaperf-{secrets.token_hex(8)}"
         self._fit: set[str] = set()
         """Addresses of workers whose versions match."""
@@ -62,8 +67,8 @@ class DaskWorkers:
 
     @classmethod
     @contextlib.contextmanager
-    def connected(cls, scheduler: str) -> Iterator[Self]:
-        """Connect to a scheduler until the block ends.
+    def connected(cls, scheduler: str, *, insecure: bool = False) -> Iterator[Self]:
+        """Connect to a scheduler until the block ends; with `insecure`, credentials may be sent without TLS.
 
         Raises:
             ClusterError: no scheduler answers, it has no workers, or versions differ.
@@ -77,7 +82,7 @@ class DaskWorkers:
                 f"({type(error).__name__}); start one with 'dask scheduler', or use the address that it prints"
             ) from None
         with client:
-            workers = cls(scheduler, client)
+            workers = cls(scheduler, client, insecure=insecure)
             workers._prepare()
             yield workers
 
@@ -105,11 +110,14 @@ class DaskWorkers:
 
         Raises:
             LoadError: no worker can take them.
-            ClusterError: new workers have other versions.
+            ClusterError: new workers have other versions, or credentials would be sent without TLS.
 
         """
         common, readings = self.read_clocks()
         addresses = spread(readings, len(assignments))
+        if not self._insecure:
+            scheduler = str(getattr(self._dask.scheduler, "address", ""))
+            refuse_plain_text(assignments[0].access, [scheduler, *addresses])
         refuse_loopback(assignments[0].bootstrap_servers, [readings[address] for address in addresses])
         best = by_clock([common, *readings.values()])
         clocks = [relative_to(best[common.name], best[readings[address].name]) for address in addresses]
@@ -301,6 +309,22 @@ def refuse_loopback(servers: str, readings: Sequence[Clock]) -> None:
         raise LoadError(
             f"the brokers at {servers} are reachable from this machine only, but load is to run on {away[0]}, too; use "
             "--kafka-cluster=HOST:PORT with brokers that all machines reach, or omit --kafka-workers"
+        )
+
+
+def refuse_plain_text(access: Access, addresses: Sequence[str]) -> None:
+    """Check that credentials are sent over TLS only.
+
+    Raises:
+        ClusterError: there are credentials, and a scheduler or worker with one of these addresses does not use TLS.
+
+    """
+    plain = [address for address in addresses if not address.startswith(_ENCRYPTED)]
+    if access.secrets() and plain:
+        raise ClusterError(
+            f"the cluster's credentials would be sent to Dask workers unencrypted ({plain[0]}): let Dask use TLS "
+            "(https://distributed.dask.org/en/stable/tls.html), or accept it on a trusted network: "
+            "--kafka-insecure-workers"
         )
 
 

@@ -157,14 +157,27 @@ def test_no_machine_of_a_dask_cluster_shows_a_secret(
     with dask(project.folder) as workers:
         workers.add()
         workers.add(nanny=True)
-        allocation = f"--kafka-workers=dask://{workers.address}"
-        run = watched(project, f"--kafka-cluster={foreign.servers}", option, allocation, *EVERYTHING)
+        options = [f"--kafka-cluster={foreign.servers}", option, f"--kafka-workers=dask://{workers.address}"]
+        run = watched(project, *options, "--kafka-insecure-workers", *EVERYTHING)
     assert outcomes(run) == {"test_one": "passed"}, run.out[-20_000:]
     assert leaks(run, secrets_of(foreign.access)) == []
     log = (project.folder / "dask.log").read_text(encoding="utf-8")
     assert "DEBUG" in log
     assert "run_share" in log
     assert "multiprocessing.spawn" in run.out
+
+
+def test_credentials_go_to_dask_workers_over_tls_only(project: Project, foreign: Foreign) -> None:
+    """Everybody in the network between the machines could read them."""
+    option = give(project, foreign.access)
+    project.test(ONE.format(markers=""))
+    with dask(project.folder) as workers:
+        workers.add()
+        run = project.run(
+            f"--kafka-cluster={foreign.servers}", option, f"--kafka-workers=dask://{workers.address}", reports=False
+        )
+    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    assert "--kafka-insecure-workers" in run.out
 
 
 def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Path, foreign: Foreign) -> None:

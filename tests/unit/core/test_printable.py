@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.core.text import discreet, printable, repr_of
+from pytest_kafkaperf.core.text import discreet, may_be_secret, printable, repr_of, shown_value
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,52 @@ def test_a_value_that_python_does_not_write_out_is_told_by_its_type() -> None:
         ("https://me:abc@pypi/simple?token=abc&x=1", "https://pypi/simple?token=***"),
         ("sasl.jaas.config=Module required password='abc';", "sasl.jaas.config=***"),
         ("num.io.threads=1", "num.io.threads=1"),
+        ("login --password abc --verbose 'x y'", "login --password *** --verbose 'x y'"),
+        ("login --api-key='a b' x", "login --api-key=*** x"),
+        ("curl -u me:abc https://host/x", "curl -u *** https://host/x"),
+        ("curl --user 'me:abc' -ume:abc x", "curl --user *** -u*** x"),
+        ("curl 'https://host/x.whl?sv=1&sig=a%2Bb&se=2'", "curl 'https://host/x.whl?sv=1&sig=***&se=2'"),
+        ("https://host/x?X-Amz-Signature=abc", "https://host/x?X-Amz-Signature=***"),
+        ("curl -H 'Private-Token: abc' x", "curl -H 'Private-Token: ***' x"),
+        ('curl -H "Authorization: Basic YWJjOmRlZg=="', 'curl -H "Authorization: ***"'),
+        ("got Bearer abcdefghijkl", "got Bearer ***"),
+        ("jwt eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abc-_d", "jwt ***"),
+        ("python -u run.py --time 10:30 -u 5", "python -u run.py --time 10:30 -u 5"),
+        (
+            "local:4.0.0 docker:apache/kafka:4.0.0 token-broker:9092",
+            "local:4.0.0 docker:apache/kafka:4.0.0 token-broker:9092",
+        ),
+        ("a\nPASSWORD=b\n", "a\nPASSWORD=***"),
     ],
 )
 def test_a_secret_in_an_option_is_not_shown(text: str, shown: str) -> None:
     """Reports show the command that runs a test again, and a log belongs to many people."""
     assert discreet(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("sasl.jaas.config", True),
+        ("MYSQL_PWD", True),
+        ("PIP_PASS", True),
+        ("Authorization", True),
+        ("X-Api-Key", True),
+        ("Set-Cookie", True),
+        ("sig", True),
+        ("ssl.keystore.location", False),
+        ("authorizer.class.name", False),
+        ("bypass", False),
+        ("signals", False),
+        ("monitoring.signature.algorithms", False),
+    ],
+)
+def test_a_name_tells_whether_its_value_may_be_secret(name: str, *, secret: bool) -> None:
+    """A value that is hidden by mistake cannot be compared with the baseline's."""
+    assert may_be_secret(name) is secret
+
+
+def test_the_value_of_an_option_that_is_a_command_is_never_shown() -> None:
+    """A shell has too many ways to write a password down."""
+    assert shown_value("reference-setup", "echo abc | pip-login") == "***"
+    assert shown_value("reference", "git:main") == "git:main"

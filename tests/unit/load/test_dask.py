@@ -8,9 +8,11 @@ import sysconfig
 from importlib.metadata import version
 
 import pytest
+from pydantic import SecretStr
 
+from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
-from pytest_kafkaperf.load.dask.workers import check_version, refuse_loopback
+from pytest_kafkaperf.load.dask.workers import check_version, refuse_loopback, refuse_plain_text
 from pytest_kafkaperf.load.messages import Clock
 
 
@@ -65,3 +67,25 @@ def test_brokers_on_loopback_are_no_use_to_other_machines(servers: str, *, refus
     refuse_loopback(servers, here)
     with pytest.raises(LoadError, match="another-machine") if refused else contextlib.nullcontext():
         refuse_loopback(servers, [*here, *away])
+
+
+TLS, TCP = "tls://10.0.0.1:8786", "tcp://10.0.0.1:8786"
+WITH_PASSWORD = Access(protocol="SASL_SSL", mechanism="PLAIN", username="me", password=SecretStr("hunter2"))
+WITH_KEY = Access(protocol="SSL", certificate="public", key=SecretStr("private"))
+
+
+@pytest.mark.parametrize(
+    ("access", "addresses", "refused"),
+    [
+        (WITH_PASSWORD, [TLS, TCP], True),
+        (WITH_PASSWORD, [TCP, TLS], True),
+        (WITH_KEY, [""], True),
+        (WITH_PASSWORD, [TLS, TLS], False),
+        (Access(protocol="SSL", trusted="public"), [TCP, TCP], False),
+        (Access(), [TCP, TCP], False),
+    ],
+)
+def test_credentials_go_over_tls_only(access: Access, addresses: list[str], *, refused: bool) -> None:
+    """A password that was sent once in plain text has to be changed."""
+    with pytest.raises(ClusterError, match="kafka-insecure-workers") if refused else contextlib.nullcontext():
+        refuse_plain_text(access, addresses)

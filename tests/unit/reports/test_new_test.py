@@ -37,5 +37,5 @@ def test_the_advice_runs_it_there_too() -> None:
     options = {"reference": "git:v1.0", "reference-setup": "pip install -e .", "strict": "true"}
     assert undecided(dataclasses.replace(found, options=options)) == (
         f"INCONCLUSIVE: {note}; run it there, too: pytest {found.nodeid} --kafka-cluster=local --kafka-strict "
-        "'--kafka-reference-setup=pip install -e .' --kafka-reference=git:v1.0,tests=head"
+        "'--kafka-reference-setup=***' --kafka-reference=git:v1.0,tests=head"
     )

@@ -216,6 +216,18 @@ def test_a_setup_that_fails_shows_no_login(root: Path) -> None:
     assert str(caught.value).endswith("\nhttps://LOGIN@host/simple")
 
 
+@pytest.mark.parametrize("command", ["printf p4ss | true; exit 3", "printf p4ss | sleep 60"])
+def test_a_setup_that_fails_is_not_shown(root: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """No pattern finds all passwords in shell commands."""
+    monkeypatch.setattr(checkout, "_SETUP_TIMEOUT_S", 1)
+    with (
+        pytest.raises(UsageError) as caught,
+        checked_out(revision("git:main", root), root, files=[], setup=command),
+    ):
+        pass
+    assert "p4ss" not in str(caught.value)
+
+
 def test_a_commit_that_is_not_there_is_named_with_the_remedy(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -744,3 +744,22 @@ def test_a_function_that_workers_cannot_import_is_refused(monkeypatch: pytest.Mo
         ScenarioError, match="workers cannot import tag from test_nowhere: the module is not on Python's"
     ):
         Scenario.of({**THROUGH, "correlate": module.tag})
+
+
+SECRET_HEADERS = {"Authorization": "Bearer abcdefghijkl", "trace": "Basic YWJjOmRlZg==", "x-api-key": "k1"}
+
+
+@pytest.mark.parametrize("name", SECRET_HEADERS)
+def test_a_header_that_may_be_secret_is_stored_as_a_hash(name: str) -> None:
+    """Baselines are committed, and reports go to many people; another value is another workload all the same."""
+    given = {"source": "orders", **SECRET_HEADERS}
+    scenario = Scenario(headers=given)
+    stored = scenario.model_dump(mode="json")["headers"]
+
+    assert scenario.headers == given
+    assert stored["source"] == "orders"
+    assert re.fullmatch(r"\*\*\* \(SHA-256 [0-9a-f]{8}\)", stored[name])
+    assert Scenario(headers={name: given[name]}).model_dump(mode="json")["headers"][name] == stored[name]
+    assert Scenario(headers={name: f"{given[name]}1"}).model_dump(mode="json")["headers"][name] != stored[name]
+    for value in (given, stored):
+        assert format_field("headers", value) == str(stored)
