@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -42,6 +43,8 @@ _POLL_S = 0.05
 _SESSION_TIMEOUT_S = 60
 """Time for Kafka to remove a member that did not leave its group: `session.timeout.ms`, which is 45 s by default."""
 _SESSION_POLL_S = 0.5
+_LEAST_ANSWER_S = 1.0
+"""Least time limit of a call of the user's function `ready`, so that the last call can give the reason."""
 
 
 def _words(command: Any, info: ValidationInfo) -> tuple[str, ...]:
@@ -302,7 +305,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     def _poll_ready(self, pid: int | None) -> None:
         deadline = time.monotonic() + self._recipe.timeout
-        while (missing := self._missing()) is not None:
+        while (missing := self._missing(deadline)) is not None:
             self.check()
             if self.pid != pid:
                 raise ClusterError(f"application {self} was stopped before it was ready")
@@ -312,7 +315,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
                 raise ApplicationError(f"application {self} was not ready within {within}: {missing}; {log}")
             time.sleep(_POLL_S)
 
-    def _missing(self) -> str | None:
+    def _missing(self, deadline: float) -> str | None:
         """Return the reason why the application is not ready; None if it is."""
         try:
             match self._kind:
@@ -322,7 +325,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
                 case "port":
                     return None if _accepts(self._sign) else f"port {self._sign} accepts no connection"
                 case "call":
-                    return None if self._recipe.ready(self) else "its function `ready` returned nothing true"
+                    return self._asked(deadline - time.monotonic())
             state, members = group_members(self.cluster, self._sign)
         except (OSError, ClusterError) as error:  # such as a connection that is refused
             return str(error) or type(error).__name__
@@ -330,6 +333,21 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._members = members - self._others
         ready = state == "Stable" and self._members
         return None if ready else f"its consumer group {self._sign!r} is {state}, and has no new member with partitions"
+
+    def _asked(self, timeout_s: float) -> str | None:
+        """Call the user's function, in a thread so that its time is limited; return the reason as `_missing` does."""
+        answer: Future[Any] = Future()
+
+        def ask() -> None:
+            try:
+                answer.set_result(self._recipe.ready(self))
+            except BaseException as error:  # noqa: BLE001 - such as that of pytest.fail
+                answer.set_exception(error)
+
+        threading.Thread(target=ask, name="kafkaperf-ready", daemon=True).start()
+        if not wait([answer], max(_LEAST_ANSWER_S, timeout_s)).done:
+            return "its function `ready` has not returned"
+        return None if answer.result() else "its function `ready` returned nothing true"
 
 
 def _environment(cluster: Cluster, side: str, folder: Path, inherited: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.environment import git
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.core.units import counted, format_ratio
+from pytest_kafkaperf.core.units import Unit, counted, format_quantity, format_ratio
 from pytest_kafkaperf.runner.checkout import (
     Checkout,
     checked_out,
@@ -30,6 +30,10 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 
 _ANSWERS = {Verdict.REGRESSED: "bad", Verdict.VIOLATED: "bad", Verdict.PASSED: "good", Verdict.IMPROVED: "good"}
 """Git's word for a verdict; other verdicts say nothing about the commit, and it is skipped."""
+_COMPARISON_TIMEOUT_S = 4 * 3600
+"""Time limit for pytest on one commit; --kafka-time-budget can set a shorter one."""
+_END_TIMEOUT_S = 60
+"""Time for the end of a pytest that took too long."""
 _FOUND = " is the first bad commit"
 _HASH = re.compile(r"\b[0-9a-f]{40,64}\b")
 
@@ -128,6 +132,19 @@ def _answered(clone: Path, answer: str) -> str:
         ) from None
 
 
+def _printed(ran: subprocess.Popen[str]) -> str | None:
+    """Return what pytest printed; None if it did not end in time, and was ended."""
+    try:
+        return ran.communicate(timeout=_COMPARISON_TIMEOUT_S)[0]
+    except subprocess.TimeoutExpired:
+        ran.terminate()
+    try:
+        ran.communicate(timeout=_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        ran.kill()  # its supervisor ends what it has started
+    return None
+
+
 def _compared(
     head: Checkout, reference: Checkout, arguments: Sequence[str], report: Path, environment: Mapping[str, str]
 ) -> tuple[str, str]:
@@ -145,8 +162,11 @@ def _compared(
         errors="replace",
     ) as ran:
         supervisor.kill_later(ran.pid)
-        printed, _ = ran.communicate()
+        printed = _printed(ran)
         supervisor.forget(ran.pid)
+    if printed is None:
+        within = format_quantity(_COMPARISON_TIMEOUT_S, Unit.SECONDS)
+        return "skip", f"skipped: the comparison did not end within {within}"
     tests = json.loads(report.read_text(encoding="utf-8"))["tests"] if report.exists() else []
     if not tests:
         errors = [line for line in printed.splitlines() if line.startswith(("E ", "ERROR"))]

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = parse_arguments(parser, arguments)
         output: _Output = given.run(given, listing.standard_output())
     except KafkaPerfError as error:
-        sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
+        _complain(str(error))
         return _FAILED
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -266,7 +266,12 @@ def _bisect(given: argparse.Namespace, _: Paper) -> _Output:
 
 def _trend(given: argparse.Namespace, paper: Paper) -> _Output:
     metrics = [given.metric] if given.metric else HEADLINES
-    return listing.render_changes(find_change_points(given.history, metrics=metrics, test=given.test), paper), _DONE
+    found = find_change_points(given.history, metrics=metrics, test=given.test, say=_complain)
+    return listing.render_changes(found, paper), _DONE
+
+
+def _complain(problem: str) -> None:
+    sys.stderr.write(f"kafkaperf: {printable(problem)}\n")
 
 
 def _tolerance(text: str) -> float:

@@ -236,7 +236,7 @@ def _properties(text: str | None) -> dict[str, str]:
                 "properties, repeat the option"
             )
         if properties.setdefault(name, value) != value:
-            raise UsageError(f"--kafka-reference-config: {name}={properties[name]} and {name}={value}; give it once")
+            raise UsageError(f"--kafka-reference-config: {name} has two different values; give it once")
     return properties
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from pytest_kafkaperf.core.errors import UsageError, shortened
-from pytest_kafkaperf.core.text import MAX_PROBLEM
+from pytest_kafkaperf.core.text import MAX_PROBLEM, listed
+from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.scenarios.fields import explain
 from pytest_kafkaperf.verdict.outcome import Verdict
 
@@ -50,10 +51,13 @@ class ChangePoint(NamedTuple):
     """First run after the change."""
 
 
-def find_change_points(path: Path, *, metrics: Sequence[str], test: str = "") -> list[list[ChangePoint]]:
+def find_change_points(
+    path: Path, *, metrics: Sequence[str], test: str = "", say: Callable[[str], None]
+) -> list[list[ChangePoint]]:
     """Find the changes in tests whose node ID contains `test`; those of one test, environment and run are one list.
 
-    Only first sessions without another side count: a suspect runs fresh sessions because its first one was bad.
+    Only first sessions without another side count: a suspect runs fresh sessions because its first one was bad. Lines
+    that are not JSON are skipped, and `say` is called with their number.
 
     Raises:
         UsageError: The file is not a history, or has too few runs; or Otava is missing.
@@ -63,37 +67,45 @@ def find_change_points(path: Path, *, metrics: Sequence[str], test: str = "") ->
         from otava.analysis import compute_change_points  # noqa: PLC0415 - of an extra
     except ImportError:
         raise UsageError("kafkaperf trend needs Apache Otava: pip install 'pytest-kafkaperf[trend]'") from None
+    runs, skipped = _read(path)
+    if skipped:
+        lines = listed([str(number) for number in skipped])
+        say(f"{path}: skipped {counted(len(skipped), 'line')} of {len(runs) + len(skipped)} that are not JSON: {lines}")
     series: dict[tuple[str, str, str], list[tuple[Run, float]]] = defaultdict(list)
-    for run in sorted(_read(path), key=lambda run: run.time):
+    for run in sorted(runs, key=lambda run: run.time):
         if run.kind == "first" and run.verdict != Verdict.INVALID and test in run.nodeid:
             for name in metrics:
                 if (value := run.metrics.get(name)) is not None:
                     series[run.nodeid, run.environment, name].append((run, value))
-    enough = {key: runs for key, runs in series.items() if len(runs) >= FEWEST_RUNS}
+    enough = {key: measured for key, measured in series.items() if len(measured) >= FEWEST_RUNS}
     if not enough:
         raise UsageError(
             f"{path} has fewer than {FEWEST_RUNS} valid runs of each {test or 'test'} in one environment with "
             f"{' or '.join(metrics)}; add runs with --kafka-report=history, or name another metric or test"
         )
     found: dict[tuple[str, str, str], list[ChangePoint]] = defaultdict(list)
-    for (nodeid, environment, name), runs in enough.items():
-        for point in compute_change_points([value for _, value in runs], max_pvalue=_MAX_PVALUE)[0]:
-            (last, _), (first, _) = runs[point.index - 1 : point.index + 1]
+    for (nodeid, environment, name), measured in enough.items():
+        for point in compute_change_points([value for _, value in measured], max_pvalue=_MAX_PVALUE)[0]:
+            (last, _), (first, _) = measured[point.index - 1 : point.index + 1]
             change = ChangePoint(name, float(point.stats.mean_1), float(point.stats.mean_2), last, first)
             found[nodeid, environment, first.time.isoformat()].append(change)
     return [found[key] for key in sorted(found)]
 
 
-def _read(path: Path) -> Iterator[Run]:
-    """Read the lines of a history; skip those that are not JSON, because their writer was killed."""
+def _read(path: Path) -> tuple[list[Run], list[int]]:
+    """Read a history; return its lines, and the numbers of those that are not JSON, such as those of killed writers."""
+    runs: list[Run] = []
+    skipped: list[int] = []
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise UsageError(f"cannot read history {path}: {error.strerror or error}") from None
     for number, line in enumerate(lines, 1):
         try:
-            yield Run.model_validate_json(line)
+            runs.append(Run.model_validate_json(line))
         except ValidationError as error:
             if error.errors()[0]["type"] != "json_invalid":
                 reason = shortened(explain(error), MAX_PROBLEM)
                 raise UsageError(f"line {number} of {path} is not one of --kafka-report=history: {reason}") from None
+            skipped.append(number)
+    return runs, skipped

@@ -40,6 +40,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core import errors, supervisor
 from pytest_kafkaperf.core.environment import SHORT_HASH, current_commit
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
+from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.runner import peer_messages
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.checkout import Checkout, checked_out, top_folder, without_origin, worktrees
@@ -331,6 +332,8 @@ class Peer:
         except (EOFError, TimeoutError) as error:
             log = log_excerpt(self._process.log_tail())
             how = "has ended" if isinstance(error, EOFError) else f"{what} within {timeout_s:.0f} s"
+            if self._channel.skipped:
+                how += f" (something there wrote {counted(self._channel.skipped, 'line')} into the connection)"
             if timeout_s >= _HELLO_TIMEOUT_S:
                 self._channel.close()  # it hangs, and no later test has to wait for it again
             raise ClusterLostError(f"{self._name} {how}; {log}") from None
@@ -338,11 +341,20 @@ class Peer:
     def _read(self) -> None:
         """Hand out the replies until the end of the connection."""
         while (message := self._channel.receive()) is not None:
-            waiting = self._hello if "protocol" in message else self._waiting.pop(message["id"])
-            waiting.set_result(message)
+            waiting = self._hello if "protocol" in message else self._waiting.pop(_number_of(message), None)
+            if waiting is None or waiting.done():
+                self._channel.skipped += 1
+            else:
+                waiting.set_result(message)
         for waiting in (self._hello, *self._waiting.values()):
             if not waiting.done():
                 waiting.set_exception(EOFError())
+
+
+def _number_of(message: Mapping[str, Any]) -> int:
+    """Return the number of the question that this message answers; 0 if it answers none."""
+    number = message.get("id")
+    return number if isinstance(number, int) else 0
 
 
 @contextlib.contextmanager

@@ -27,12 +27,18 @@ INTERPRETER = "KAFKAPERF_PEER_INTERPRETER"
 """Variable with the Python interpreter of the measuring side."""
 
 
+_MOST_CHARACTERS = 64 << 20
+"""Maximum length of a message; a longer line is read in parts, none of which is a message."""
+
+
 class Channel:
     """One end of the connection."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
-        self._lines = end.makefile("r", encoding="utf-8")
+        self._lines = end.makefile("r", encoding="utf-8", errors="replace")
+        self.skipped = 0
+        """Lines that were no messages."""
         self._sending = threading.Lock()
 
     def send(self, **message: Any) -> None:
@@ -41,18 +47,32 @@ class Channel:
             self._socket.sendall(f"{json.dumps(message)}\n".encode())
 
     def receive(self) -> dict[str, Any] | None:
-        """Wait for the next message; None at the end of the connection."""
-        try:
-            line = self._lines.readline()
-        except OSError:
-            return None
-        return json.loads(line) if line else None
+        """Wait for the next message; None at the end of the connection.
+
+        Lines that are not messages are skipped: the tests of the other side may write to any file that is open.
+        """
+        with contextlib.suppress(OSError, ValueError):  # ValueError: the file is closed
+            while line := self._lines.readline(_MOST_CHARACTERS):
+                message = _parsed(line)
+                if message is not None:
+                    return message
+                self.skipped += 1
+        return None
 
     def close(self) -> None:
         """End the connection; a `receive` that waits returns."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    """Return the message in a line; None if it has none."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
 
 
 def probes_to_json(found: Sequence[probes.Probe]) -> list[dict[str, Any]]:

@@ -188,7 +188,7 @@ def reports(content: bytes) -> None:
 def history(content: bytes) -> None:
     """A history: its change points are shown."""
     with _file(content) as file:
-        found = _read((UsageError,), find_change_points, file, metrics=HEADLINES)
+        found = _read((UsageError,), find_change_points, file, metrics=HEADLINES, say=lambda _: None)
         _check_shown([] if found is None else render_changes(found, _PAPER))
 
 

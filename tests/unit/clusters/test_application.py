@@ -155,6 +155,22 @@ def test_a_function_makes_it_ready(run: Launch, tmp_path: Path) -> None:
         run(WAIT, ready=lambda _: (tmp_path / "down").read_text(), timeout="100 ms")
 
 
+def test_a_function_that_never_returns_is_waited_for_until_the_timeout(run: Launch) -> None:
+    """A request without a time limit, to a service that accepts connections and answers none."""
+    released = threading.Event()
+    try:
+        with within(10), pytest.raises(ApplicationError, match="within 200 ms: its function `ready` has not returned"):
+            run(WAIT, ready=lambda _: released.wait(60), timeout="200 ms")
+    finally:
+        released.set()
+
+
+def test_an_outcome_of_a_function_is_the_tests_own(run: Launch) -> None:
+    """It may skip or fail the test, in another thread, too."""
+    with pytest.raises(pytest.fail.Exception, match="wrong schema"):
+        run(WAIT, ready=lambda _: pytest.fail("wrong schema"))
+
+
 def test_the_end_of_a_running_one_is_an_error_with_its_last_lines(run: Launch) -> None:
     """Its thousands of lines before that explain nothing, and must not fill the memory."""
     application = run(f"{ON_SIGNAL.format(do='sys.exit(2)')}; [print(n, 'x' * n) for n in range(5000)]; signal.pause()")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.server
 import io
@@ -9,6 +10,7 @@ import json
 import re
 import shutil
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from pytest_kafkaperf.clusters.local.maven import FILE, file_name, pinned, pinne
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.rounds import within
 from tests.support.sessions import copied, installed
 
 OTHER_VERSION = "4.2.99"
@@ -44,6 +47,12 @@ class Repository:
 
     files: dict[str, bytes] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    trickles: bool = False
+    """Whether it sends a byte from time to time, for longer than anybody waits."""
+    broken: list[str] = field(default_factory=list)
+    """Suffixes of files of which only a half is sent, once each."""
+    busy: list[str] = field(default_factory=list)
+    """Values of `Retry-After` for the first answers, which are `429 Too Many Requests`."""
 
     def answer(self, path: str) -> bytes:
         self.asked.append(path)
@@ -58,10 +67,30 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             content = found.answer(self.path)
+            if found.busy:
+                self.send_response(429)
+                self.send_header("Retry-After", found.busy.pop(0))
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             self.send_response(200)
+            if found.trickles:
+                self.send_header("Content-Length", "1000")
+                self.end_headers()
+                self.trickle()
+                return
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
+            if any(self.path.endswith(suffix) for suffix in found.broken):
+                found.broken.clear()
+                content = content[: len(content) // 2]
             self.wfile.write(content)
+
+        def trickle(self) -> None:
+            with contextlib.suppress(OSError):
+                for _ in range(600):
+                    self.wfile.write(b"x")
+                    time.sleep(0.02)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -319,6 +348,39 @@ def test_a_file_that_does_not_match_the_published_checksum_is_refused(
     repository.files[f"{suffix}.sha1"] = digest.upper().encode("ascii")
     (found,) = maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
     assert found.read_bytes() == jar
+
+
+def test_a_download_that_trickles_ends_at_its_limit(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte comes in time; other sessions wait for the lock meanwhile."""
+    monkeypatch.setattr(maven, "TIMEOUT_S", 0.3)
+    repository.trickles = True
+
+    with within(5), pytest.raises(ClusterError, match="not complete within 300 ms: http://127.*too slow"):
+        maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+
+
+def test_a_pause_that_a_repository_asks_for_is_within_the_limit(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maven Central limits the requests of large companies; a whole day would hang the run."""
+    monkeypatch.setattr(maven, "TIMEOUT_S", 20)
+    repository.files |= {".pom": POM, ".jar": jar_of("Kafka")}
+    repository.busy = ["1"]
+    assert maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+
+    repository.busy = ["86400"]
+    with within(10), pytest.raises(ClusterError, match="not complete within 20 s"):
+        maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+
+
+def test_half_a_file_is_downloaded_again(repository: Repository, tmp_path: Path) -> None:
+    """A connection that breaks leaves no jar that looks complete."""
+    repository.files |= {".pom": POM, ".jar": jar_of("Kafka")}
+    repository.broken = [".jar"]
+    assert maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+    assert repository.broken == []
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

@@ -102,7 +102,7 @@ def test_noise_alone_is_no_change(tmp_path: Path) -> None:
     for seed in range(60):
         path = tmp_path / f"{seed}.jsonl"
         append_history(path, nights(series(*[0.01] * 30, seed=seed, noise=0.08)))
-        found.append(find_change_points(path, metrics=[LATENCY]))
+        found.append(find_change_points(path, metrics=[LATENCY], say=pytest.fail))
     assert sum(map(bool, found)) <= 2
 
 
@@ -152,10 +152,14 @@ def test_a_metric_and_a_test_can_be_chosen(trend: Trend) -> None:
 
 
 @needs_otava
-def test_half_a_line_of_a_killed_writer_is_skipped(trend: Trend) -> None:
-    """The lines after it are intact."""
+def test_half_a_line_of_a_killed_writer_is_skipped_and_counted(trend: Trend) -> None:
+    """The lines after it are intact; a file that loses more and more lines must not go unnoticed."""
     Path("history.jsonl").write_text('{"schema": 1, "metr', encoding="utf-8")
-    assert trend(nights(series(*[0.01] * 12))) == (0, "no change points\n", "")
+    told = "kafkaperf: history.jsonl: skipped 1 line of 13 that are not JSON: 1\n"
+    assert trend(nights(series(*[0.01] * 12))) == (0, "no change points\n", told)
+    Path("history.jsonl").write_text("x\n" * 7, encoding="utf-8")
+    told = "kafkaperf: history.jsonl: skipped 7 lines of 19 that are not JSON: 1, 2, 3, 4, 5 and 2 more\n"
+    assert trend(nights(series(*[0.01] * 12))) == (0, "no change points\n", told)
 
 
 @needs_otava

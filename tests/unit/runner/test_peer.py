@@ -25,9 +25,9 @@ NEW = "tests/test_b.py::test_new"
 
 
 @contextlib.contextmanager
-def opened(folder: Path, hello: Mapping[str, object] | None) -> Iterator[Peer]:
+def opened(folder: Path, hello: Mapping[str, object] | None, *, before: bytes = b"") -> Iterator[Peer]:
     """A peer that says this, or nothing, and then waits for the end of the connection."""
-    program, said = folder / "python", f"{json.dumps(hello)}\n".encode()
+    program, said = folder / "python", before + f"{json.dumps(hello)}\n".encode()
     lines = [
         f"#!{sys.executable}",
         "import os, socket",
@@ -94,3 +94,35 @@ def test_a_test_that_is_repeated_there_is_skipped(monkeypatch: pytest.MonkeyPatc
     side = PeerSide()
     with ours, pytest.raises(pytest.skip.Exception, match="the other side has measured it before"):
         side.serve(OWN, [], [])
+
+
+NOISE = [
+    b"DEBUG connected\n",
+    b"\xff\xfe\n",
+    b"[1, 2]\n",
+    b'"text"\n',
+    b"[" * 100_000 + b"\n",
+    b'{"id": 7}\n',
+    b'{"id": []}\n',
+    b"{}\n",
+]
+
+
+@pytest.mark.parametrize("noise", NOISE, ids=[repr(each[:12]) for each in NOISE])
+def test_a_line_that_is_no_message_changes_nothing(tmp_path: Path, noise: bytes) -> None:
+    """A test there may close a file twice, and then write into the connection; this side waited for ten minutes."""
+    hello = {"protocol": PROTOCOL, "packages": {}, "collected": [], "problems": {}}
+    with opened(tmp_path, hello, before=noise) as other:
+        assert other.hello() == hello
+
+
+def test_lines_that_are_no_messages_are_told_where_an_answer_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them may have been half of the answer."""
+    monkeypatch.setattr(peer, "_HELLO_TIMEOUT_S", 2)
+    with (
+        opened(tmp_path, {"id": 9}, before=b"noise\n") as other,
+        pytest.raises(ClusterLostError, match="wrote 2 lines"),
+    ):
+        other.hello()
