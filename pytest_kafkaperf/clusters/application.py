@@ -76,7 +76,8 @@ class Recipe(MarkerFields):
     """The words of the command line, or those after an image; `python` is this interpreter. `{bootstrap_servers}` and
     `{side}` are replaced."""
     ready: Annotated[Any, BeforeValidator(_ready)]
-    """Sign that it is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the application."""
+    """Sign that it is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the application, and
+    that runs in a thread."""
     topics: Annotated[Mapping[Topic, Annotated[Count, Field(ge=1)]], BeforeValidator(_topics)] = Field(
         default_factory=dict
     )
