@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
+
 if TYPE_CHECKING:
     from selenium import webdriver
 
 _FLAGS = ("--headless=new", "--hide-scrollbars", "--disable-dev-shm-usage")
-_WAIT_S = 20
-"""Bound of whatever a page is waited for."""
 PICTURES = "PYTEST_KAFKAPERF_PICTURES"
 """Environment variable: a folder to keep pictures of the pages in."""
 
@@ -50,9 +50,9 @@ class Browser:
 
     def wait_for(self, expression: str) -> None:
         """Wait until a JavaScript expression is true."""
-        deadline_s = time.monotonic() + _WAIT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while not self.ask(expression):
-            assert time.monotonic() < deadline_s, f"not true within {_WAIT_S} s: {expression}"
+            assert time.monotonic() < deadline_s, f"not true within {PATIENCE_S} s: {expression}"
             time.sleep(0.02)
 
     def messages(self) -> list[str]:

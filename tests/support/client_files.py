@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
 from pytest_kafkaperf.clusters.brokers.certificates import certificates
 from pytest_kafkaperf.core.errors import UsageError
+from tests.support.patience import PATIENCE_S
 
 SECRET = "hunter2-zq"  # noqa: S105 - looked for in every error
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -20,7 +21,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 MADE = certificates(["localhost"])
 CHAIN = x509.load_pem_x509_certificates(MADE.certificate.encode())
 KEY = MADE.key.get_secret_value()
-TIMEOUT_S = 60
+TIMEOUT_S = PATIENCE_S
 
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
 LOGIN = SASL | {"sasl.jaas.config": f'{PLAIN} required username="alice" password="{SECRET}";'}

@@ -17,6 +17,7 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.orphans import becomes
+from tests.support.patience import PATIENCE_S
 from tests.support.quotas import quota
 from tests.support.rounds import run_scenario
 from tests.support.strangers import topics
@@ -59,7 +60,9 @@ def live_through(provider: str, brokers: int, security: str | None) -> None:
         addresses = cluster.bootstrap_servers.split(",")
         assert len(addresses) == brokers
         assert {address.rpartition(":")[0] for address in addresses} == {"127.0.0.1"}
-        seen = wait_ready(cluster.bootstrap_servers, brokers=brokers, timeout_s=30, pause_s=0.1, access=cluster.access)
+        seen = wait_ready(
+            cluster.bootstrap_servers, brokers=brokers, timeout_s=PATIENCE_S, pause_s=0.1, access=cluster.access
+        )
         assert seen == brokers
 
         first = load_once(cluster)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.dask_workers import dask, left_behind, load_processes
+from tests.support.patience import PATIENCE_S
 from tests.support.rounds import Once, faults, run_scenario
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def kill_a_worker(broker: Cluster, folder: Path, *, nanny: bool) -> None:
         assert left_behind(workers) == ([], [], 0)
 
     assert kill.done_s is not None
-    assert ended[0] - kill.done_s < 20
+    assert ended[0] - kill.done_s < PATIENCE_S
     assert [problem.text.partition(" on ")[0].rpartition(":")[0] for problem in first.problems] == [
         "the Dask worker tcp://127.0.0.1"
     ]

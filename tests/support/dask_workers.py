@@ -24,15 +24,13 @@ import pytest
 from distributed import Client
 
 from pytest_kafkaperf.load.allocation import WorkerAllocation
+from tests.support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from distributed.scheduler import Scheduler
 
 AHEAD_S = 1000
 """By how much the other clock is ahead."""
-
-
-START_S = 30
 
 
 @dataclass(slots=True)
@@ -70,7 +68,7 @@ class Workers:
                     env={**os.environ, "TMPDIR": str(self.log.parent), **environment},
                 )
             )
-            client.wait_for_workers(before + 1, timeout=START_S)
+            client.wait_for_workers(before + 1, timeout=PATIENCE_S)
 
     def worker(self, place: int) -> psutil.Process:
         """A worker's process itself."""
@@ -90,7 +88,7 @@ def dask(folder: Path) -> Iterator[Workers]:
         scheduler = subprocess.Popen([*command, "--no-dashboard"], stderr=words)
     running = Workers(port=port, scheduler=scheduler, log=log)
     try:
-        with Client(running.address, timeout=START_S, set_as_default=False):
+        with Client(running.address, timeout=PATIENCE_S, set_as_default=False):
             pass
         yield running
     finally:
@@ -102,7 +100,7 @@ def dask(folder: Path) -> Iterator[Workers]:
                     process.wait(5)
                 except subprocess.TimeoutExpired:
                     process.kill()
-                    process.wait(5)
+                    process.wait(PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +131,7 @@ def left_behind(workers: Workers) -> tuple[list[str], list[str], int]:
         return plugins, handlers, len(dask_scheduler.tasks)
 
     with workers.client() as client:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE_S
         while (found := client.run_on_scheduler(look))[2] and time.monotonic() < deadline:
             time.sleep(0.1)
     seen: tuple[list[str], list[str], int] = found
@@ -155,7 +153,7 @@ def _maps_counters(process: psutil.Process, folder: Path) -> bool:
 
 def wait_for_load_processes(workers: Workers, *, some: bool) -> None:
     """Until there are some, or none."""
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + PATIENCE_S
     while bool(load_processes(workers)) != some:
         assert time.monotonic() < deadline, load_processes(workers)
         time.sleep(0.1)

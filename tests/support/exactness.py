@@ -16,11 +16,9 @@ from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.load import controller
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES
+from tests.support.patience import PATIENCE_S
 from tests.support.proxy import ProxiedBroker, proxied_broker
 from tests.support.rounds import Load, Once, Ran
-
-READ_TIMEOUT_S = 60
-
 
 QUICK_RETURN = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
 """With Kafka's 9 s, a killed broker waits that long for the registration of its former self to expire."""
@@ -114,7 +112,7 @@ async def _read(cluster: Cluster, topic: str) -> dict[int, list[bytes]]:
     values: dict[int, list[bytes]] = {}
     servers = cluster.bootstrap_servers
     consumer = aiokafka.AIOKafkaConsumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest")
-    async with asyncio.timeout(READ_TIMEOUT_S), consumer:
+    async with asyncio.timeout(PATIENCE_S), consumer:
         ends = await consumer.end_offsets(consumer.assignment())
         while any([await consumer.position(partition) < end for partition, end in ends.items()]):
             for partition, records in (await consumer.getmany(timeout_ms=1000)).items():
@@ -138,7 +136,7 @@ class Restart:
 
     def join(self) -> None:
         assert self._done is not None
-        self._done.result(READ_TIMEOUT_S)
+        self._done.result(PATIENCE_S)
         self._thread.shutdown()
 
 

@@ -19,6 +19,7 @@ from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.docker.client import look
 from pytest_kafkaperf.clusters.local import distribution
+from tests.support.patience import PATIENCE_S
 from tests.support.sessions import copied
 from tests.support.strangers import group_names
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LABEL = "pytest-kafkaperf.run"
-SETTLE_TIMEOUT_S = 10
+SETTLE_TIMEOUT_S = PATIENCE_S
 """Until processes that were killed are gone: nobody waits for them."""
 _PAUSE_S = 0.05
 

@@ -6,11 +6,10 @@ import subprocess
 from pathlib import Path
 
 from pytest_kafkaperf.clusters.local import java
-
-TIMEOUT_S = 60
+from tests.support.patience import PATIENCE_S
 
 
 def keytool(*arguments: str | Path) -> str:
     """Run that of the Java which runs brokers; gives what it prints."""
     tool = java.find().path.with_name("keytool")
-    return subprocess.run([tool, *arguments], capture_output=True, text=True, check=True, timeout=TIMEOUT_S).stdout
+    return subprocess.run([tool, *arguments], capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout

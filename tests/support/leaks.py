@@ -11,7 +11,8 @@ from typing import Any
 import psutil
 
 from pytest_kafkaperf.plugin.options import REPORTS
-from tests.support.project import RUN_TIMEOUT_S, Project, Run
+from tests.support.patience import RUN_S
+from tests.support.project import Project, Run
 
 WRITTEN = {
     **{f"--kafka-report={kind}:": f"report.{kind}" for kind in REPORTS if kind not in ("json", "perftest")},
@@ -177,7 +178,7 @@ def watched(project: Project, *arguments: str) -> Run:
         "GITHUB_STEP_SUMMARY": str(project.folder / STEP),
     }
     with project.running(*arguments, **github) as process, concurrent.futures.ThreadPoolExecutor(1) as pool:
-        told = pool.submit(process.communicate, timeout=RUN_TIMEOUT_S)
+        told = pool.submit(process.communicate, timeout=RUN_S)
         while not told.done():
             for one in psutil.process_iter(["cmdline", "environ"]):
                 seen.update(

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from tests.support.patience import PATIENCE_S
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-TIMEOUT_S = 20
-"""From the end of a session to the end of all that it has started; on a busy machine, a JVM takes seconds."""
 
-
-def becomes(condition: Callable[[], bool], *, timeout_s: float = TIMEOUT_S) -> bool:
-    """Wait for it; what never happens takes `timeout_s`."""
+def becomes(condition: Callable[[], bool], *, timeout_s: float = PATIENCE_S) -> bool:
+    """Wait until a condition holds; return False if it does not within the timeout."""
     deadline = time.monotonic() + timeout_s
     while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(0.01)

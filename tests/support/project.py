@@ -21,11 +21,11 @@ import pytest
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.clusters.target import choose
 from pytest_kafkaperf.core.problems import ProblemKind
+from tests.support.patience import RUN_S
 from tests.support.repeats import note_report
 
 ROOT = Path(__file__).parents[2]
 """Of the repository."""
-RUN_TIMEOUT_S = 180
 PLAIN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:asyncio", "-p", "no:randomly")
 """No folder of pytest's own, nothing that takes a second to import, and no plugin that changes how tests run."""
 _ATTEMPTS = 3
@@ -96,7 +96,7 @@ class Project:
         """Write the project's only test file."""
         return self.write("test_perf.py", f"import pytest\n\n{body}\n")
 
-    def run(self, *arguments: str, reports: bool = True, timeout_s: float = RUN_TIMEOUT_S, **environment: str) -> Run:
+    def run(self, *arguments: str, reports: bool = True, timeout_s: float = RUN_S, **environment: str) -> Run:
         """Run pytest to its end."""
         with self.running(*arguments, reports=reports, **environment) as process:
             out, _ = process.communicate(timeout=timeout_s)

@@ -41,9 +41,9 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 
 HOST = "127.0.0.1"
 
-_ANSWER_TIMEOUT_S = 10
+_ANSWER_TIMEOUT_S = 300
 """Bound of starting the proxy, of one command, and of its end."""
-_READY_TIMEOUT_S = 60
+_READY_TIMEOUT_S = 300
 _READY_PAUSE_S = 0.02
 
 _NS_PER_S = 1_000_000_000

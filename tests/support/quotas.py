@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pytest_kafkaperf.clusters.local import distribution, java
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
-
-_TOOL_TIMEOUT_S = 60
+from tests.support.patience import PATIENCE_S
 
 
 @contextmanager
@@ -28,4 +27,4 @@ def _configure(cluster: Cluster, *change: str) -> None:
     kafka = distribution.installed(DEFAULT_VERSION, java=runtime, cache=distribution.cache_folder())
     command = [str(runtime.path), "-cp", ":".join(map(str, kafka.classpath)), "kafka.admin.ConfigCommand"]
     command += ["--bootstrap-server", cluster.bootstrap_servers, "--alter", "--entity-type", "clients"]
-    subprocess.run([*command, "--entity-default", *change], check=True, timeout=_TOOL_TIMEOUT_S, capture_output=True)
+    subprocess.run([*command, "--entity-default", *change], check=True, timeout=PATIENCE_S, capture_output=True)

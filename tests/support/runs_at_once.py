@@ -21,9 +21,9 @@ from pytest_kafkaperf.runner import rounds
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.patience import PATIENCE_S
 from tests.support.rounds import run_scenario
 
-TIMEOUT_S = 120
 COUNTS = ("errors", "lost", "duplicated", "reordered")
 LOST = range(500, 507)
 """Which calls of a client that loses records are acknowledged and never sent."""
@@ -51,7 +51,7 @@ def run_at_once(cluster: Cluster, fields: Sequence[Mapping[str, Any]], *, lossy:
             pool.submit(_counts, cluster.bootstrap_servers, one, loses=number == lossy)
             for number, one in enumerate(fields)
         ]
-        return [future.result(TIMEOUT_S) for future in futures]
+        return [future.result(PATIENCE_S) for future in futures]
 
 
 def work_lossily(assignment: Assignment) -> WorkerReport:

@@ -18,6 +18,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.local import distribution, java
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from tests.support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,8 +37,6 @@ with provision(ClusterSpec.of(json.loads(sys.argv[1])), target="local") as clust
     sys.stdin.read()
 """
 
-SESSION_TIMEOUT_S = 120
-
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -49,17 +48,17 @@ class Session:
         """What it says once its cluster is up."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line, f"the session ended: {self.process.wait(SESSION_TIMEOUT_S)}"
+        assert line, f"the session ended: {self.process.wait(PATIENCE_S)}"
         told: dict[str, Any] = json.loads(line)
         return told
 
     def end(self, *, by: signal.Signals | None = None) -> int:
         """End it in order, or by a signal to its process group, as a terminal does."""
         if by is None:
-            self.process.communicate(timeout=SESSION_TIMEOUT_S)
+            self.process.communicate(timeout=PATIENCE_S)
         else:
             os.killpg(self.process.pid, by)
-        return self.process.wait(SESSION_TIMEOUT_S)
+        return self.process.wait(PATIENCE_S)
 
     def kill_supervisor(self) -> None:
         """Take from it the one who cleans up after it."""
@@ -135,12 +134,12 @@ def _session(**fields: object) -> Iterator[Session]:
 
 @pytest.fixture
 def gone() -> Callable[[int], bool]:
-    """Whether a process is gone within 20 s; a zombie that nobody collects counts as gone."""
+    """Whether a process is gone in time; a zombie that nobody collects counts as gone."""
     return _gone
 
 
 def _gone(pid: int) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         try:
             if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:

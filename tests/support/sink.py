@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 import aiokafka
 from aiokafka.structs import TopicPartition
 
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 300
 
 
 async def run(given: argparse.Namespace) -> None:

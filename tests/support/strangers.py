@@ -20,13 +20,12 @@ from aiokafka.errors import GroupLoadInProgressError
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.runner.round import Round
+from tests.support.patience import PATIENCE_S
 
-TIMEOUT_S = 30
 SIZES = (10, 16, 200)
 """Bytes of values: too short for a tag, just as long as one, and longer."""
 _PAUSE_S = 0.002
 _LOADING_PAUSE_S = 0.05
-_LAG_S = 5.0
 _PER_TRANSACTION = 7
 
 T = TypeVar("T")
@@ -36,7 +35,7 @@ def on_a_loop(work: Coroutine[Any, Any, T]) -> T:
     """Run it to its end in a thread: the caller may have a running loop."""
 
     async def bounded() -> T:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             return await work
 
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
@@ -98,7 +97,7 @@ def topics(cluster: Cluster) -> set[str]:
 
 def topics_of_runs(cluster: Cluster) -> list[str]:
     """Those that runs have left, as soon as none is: a broker hears of a deletion after the controller has answered."""
-    deadline_s = time.monotonic() + _LAG_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while left := sorted(name for name in topics(cluster) if name.startswith(PREFIX)):
         if time.monotonic() > deadline_s:
             break

@@ -18,7 +18,8 @@ from aiokafka.record.control_record import ControlRecord
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
-TIMEOUT_S = 30
+from tests.support.patience import PATIENCE_S
+
 _FETCH_BYTES = 64 << 20
 _CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 _COMMIT = 1
@@ -112,7 +113,7 @@ def read_log(bootstrap_servers: str, topic: str) -> Log:
 async def _read(bootstrap_servers: str, topic: str) -> list[Batch]:
     client = AIOKafkaClient(bootstrap_servers=bootstrap_servers)
     batches = []
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await client.bootstrap()
         try:
             for partition in sorted(await client._wait_on_metadata(topic)):  # noqa: SLF001 - aiokafka has no public way

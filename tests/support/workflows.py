@@ -10,7 +10,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-_TIMEOUT_S = 60
+from tests.support.patience import PATIENCE_S
 
 
 def read_workflow(path: Path) -> dict[str, Any]:
@@ -66,6 +66,6 @@ def run_step(
         env=dict(variables),
         capture_output=True,
         text=True,
-        timeout=_TIMEOUT_S,
+        timeout=PATIENCE_S,
         check=False,
     )

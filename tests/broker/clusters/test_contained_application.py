@@ -23,7 +23,7 @@ from tests.support.orphans import becomes
 
 pytestmark = pytest.mark.docker
 
-WAIT = "echo ready; trap 'echo ended; exit 7' TERM; sleep 60 & wait"
+WAIT = "echo ready; trap 'echo ended; exit 7' TERM; sleep 3600 & wait"
 Launch = Callable[..., Application]
 
 
@@ -99,7 +99,7 @@ def test_it_is_stopped_in_order_and_started_again(run: Launch) -> None:
 
 def test_the_end_of_a_running_one_is_an_error_with_its_last_lines(run: Launch) -> None:
     """Its exit status and its words, and not those of Docker."""
-    application = run("echo ready; sleep 0.2; echo no such table; exit 3", name="shop")
+    application = run("echo ready; sleep 2; echo no such table; exit 3", name="shop")
 
     def has_ended() -> bool:
         try:

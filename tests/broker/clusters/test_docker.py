@@ -26,6 +26,7 @@ from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from tests.support.ground import LABEL, labelled
+from tests.support.patience import PATIENCE_S
 
 _HOLD = """
 import sys
@@ -35,7 +36,6 @@ with provision(ClusterSpec(heap="300m"), target="docker") as cluster:
     print(cluster.bootstrap_servers, flush=True)
     sys.stdin.read()
 """
-_TIMEOUT_S = 120
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ class TestWithDocker:
             assert cluster.facts["low noise"] == f"logs in memory, {options}"
             cluster.renew()  # as each session does
             cluster.check()
-            assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=10, pause_s=0.1) == 1
+            assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=PATIENCE_S, pause_s=0.1) == 1
 
     def test_a_cluster_in_docker_is_told_apart_and_listens_on_loopback_only(self, runs: Path) -> None:
         """Its figures say nothing about those of a local one; and nobody on the network may reach it."""
@@ -131,7 +131,7 @@ class TestWithDocker:
             with contextlib.closing(DockerClient().client) as client:
                 (container,) = containers_of(client, runs)
                 container.kill()
-                container.wait(timeout=30)
+                container.wait(timeout=PATIENCE_S)
             with pytest.raises(ClusterLostError, match=r"^broker 1 \(container \w+\) exited with status 137; "):
                 cluster.check()
         assert labelled(runs) == []
@@ -140,14 +140,14 @@ class TestWithDocker:
         """A user loses patience."""
         with _session() as process:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=_TIMEOUT_S)
+            process.communicate(timeout=PATIENCE_S)
         assert labelled(runs) == []
 
     def test_what_a_killed_session_left_is_swept_by_the_next_one_and_what_lives_is_not(self, runs: Path) -> None:
         """SIGKILL leaves no chance to clean up, and the reaper's image may not be there."""
         with _session(), _session() as killed:
             killed.kill()
-            killed.wait(_TIMEOUT_S)
+            killed.wait(PATIENCE_S)
             assert len(labelled(runs)) == 4
             with provision(ClusterSpec(heap="300m"), target="docker") as cluster:
                 cluster.check()
@@ -194,7 +194,7 @@ def _session() -> Iterator[subprocess.Popen[str]]:
             assert process.stdout.readline(), "the session ended"
             yield process
             if process.poll() is None:
-                process.communicate(timeout=_TIMEOUT_S)
+                process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
 

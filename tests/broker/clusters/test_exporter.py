@@ -24,12 +24,11 @@ from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe, Probe, Pr
 from pytest_kafkaperf.clusters.monitoring.readings import Readings
 from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from tests.support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-READY_TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +51,7 @@ def test_the_agent_in_a_real_broker_shows_the_load(version: str, agent: Path, tm
             time.sleep(max(0.0, 2.0 - (time.monotonic_ns() - start_ns) / 1e9))
             end_ns = time.monotonic_ns()
         after = ExporterProbe(url).read()
-        with urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310 - our own broker
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as response:  # noqa: S310 - our own broker
             page = response.read().decode()
 
     assert watcher.unread() == []
@@ -122,7 +121,7 @@ def _broker(version: str, agent: Path, folder: Path) -> Iterator[tuple[subproces
 
 
 async def _ready(servers: str) -> None:
-    deadline_s = time.monotonic() + READY_TIMEOUT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     host, _, port = servers.partition(":")
     while True:
         assert time.monotonic() < deadline_s, "the broker did not start"

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import socket
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,8 @@ from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.disks import fill, small_disk
 from tests.support.orphans import becomes, ended
+from tests.support.patience import PATIENCE_S
+from tests.support.rounds import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
     with provision(spec, target="local") as cluster:
         (pid,) = cluster.pids
         assert len(left()) == 2  # the folder and its lock
-        assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=10, pause_s=0.1) == 1
+        assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=PATIENCE_S, pause_s=0.1) == 1
         cluster.check()
         assert (cluster.brokers, cluster.provider, cluster.version) == (1, "local", DEFAULT_VERSION)
         assert dict(cluster.facts) == {
@@ -72,10 +73,7 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
     (disks[0] / "mine.txt").write_text("mine", encoding="utf-8")
     with provision(ClusterSpec(log_dirs=",".join(map(str, disks))), target="local") as cluster:
         Admin(cluster.bootstrap_servers, cluster.access).create_topic("spread", Scenario(partitions=6))
-        deadline = time.monotonic() + 20
-        while not all([*disk.glob("kafkaperf-*/broker-1/spread-*")] for disk in disks):
-            assert time.monotonic() < deadline, "no partition came to one of the disks"
-            time.sleep(0.05)
+        assert becomes(lambda: all([*disk.glob("kafkaperf-*/broker-1/spread-*")] for disk in disks))
         assert cluster.facts["log.dirs"] == ",".join(map(str, disks))
     assert {path.name for disk in disks for path in disk.iterdir()} == {"mine.txt"}
     assert (disks[0] / "mine.txt").read_text(encoding="utf-8") == "mine"
@@ -87,10 +85,7 @@ def test_low_noise_keeps_the_logs_in_memory_and_leaves_nothing_there(gone: Calla
     before = {*memory.iterdir()}
     with provision(ClusterSpec(low_noise=True, heap="300m"), target="local") as cluster:
         Admin(cluster.bootstrap_servers, cluster.access).create_topic("fast", Scenario(partitions=1))
-        deadline = time.monotonic() + 20
-        while not [*memory.glob("kafkaperf-*/broker-1/fast-0")]:
-            assert time.monotonic() < deadline, "the partition is not in memory"
-            time.sleep(0.05)
+        assert becomes(lambda: [*memory.glob("kafkaperf-*/broker-1/fast-0")] != [])
         (pid,) = cluster.pids
         options = "-XX:TieredStopAtLevel=1 -XX:+AlwaysPreTouch"
         assert {*options.split()} <= {*psutil.Process(pid).cmdline()}
@@ -168,9 +163,8 @@ def test_brokers_that_do_not_answer_keep_nobody_waiting_and_the_spec_speaks_for_
     spec = ClusterSpec.of({"config": {"num.io.threads": 4}})
     with provision(spec, target="local") as cluster:
         cluster.pause_broker(1)
-        began_s = time.monotonic()
-        assert with_config(cluster) is cluster
-        assert time.monotonic() - began_s < 10
+        with within(30):  # a request of the client alone takes 40 s
+            assert with_config(cluster) is cluster
         assert cluster.facts["config.num.io.threads"] == "4"
 
 
@@ -248,7 +242,7 @@ def test_a_living_session_is_left_alone_by_the_sweep_of_another(
             provision(ClusterSpec.of({"heap": "300m"}), target="local") as other,
         ):
             for servers in (told["servers"], one.bootstrap_servers, other.bootstrap_servers):
-                assert wait_ready(servers, brokers=1, timeout_s=10, pause_s=0.1) == 1
+                assert wait_ready(servers, brokers=1, timeout_s=PATIENCE_S, pause_s=0.1) == 1
             assert len(left()) == 6
 
         assert living.end() == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import psutil
@@ -17,6 +16,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.case_run import SessionRunner
 from pytest_kafkaperf.runner.rounds import Side
 from tests.support.cluster_life import SHORT, renew
+from tests.support.orphans import becomes
 from tests.support.rounds import run_scenario, time_budget_of
 
 
@@ -85,10 +85,7 @@ def test_a_deleted_topic_is_gone_from_disk_at_once() -> None:
     with provision(ClusterSpec(), target="local") as cluster:
         run_scenario(SHORT, cluster)
         process = psutil.Process(cluster.pids[0])
-        deadline = time.monotonic() + 10
-        while _open_logs(process) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert _open_logs(process) == []
+        assert becomes(lambda: _open_logs(process) == [])
 
 
 def _open_logs(process: psutil.Process) -> list[str]:

@@ -86,13 +86,13 @@ def test_a_backlog_has_no_age_to_measure(broker: Cluster, load: Load) -> None:
 
 def test_consumers_fetch_as_they_are_told(broker: Cluster, load: Load) -> None:
     """A broker that may wait for more data holds each record back by up to that time: its words reach it."""
-    waiting = {"fetch.min.bytes": 1 << 20, "fetch_max_wait_ms": 400}
+    waiting = {"fetch.min.bytes": 1 << 20, "fetch_max_wait_ms": 2000}
     ran = load(broker, rate=200, duration="1.5 s", partitions=1, consumers=1, consumer_config=waiting)
 
     assert ran.faults == []
     assert received_by_group(ran) == {0: 300}
-    assert ran.metrics["e2e.latency.p50"] > 0.1
-    assert ran.metrics["produce.latency.p50"] < 0.1
+    assert ran.metrics["e2e.latency.p50"] > 0.5
+    assert ran.metrics["produce.latency.p50"] < 0.5
 
 
 def test_small_fetches_deliver_every_record(broker: Cluster, load: Load) -> None:

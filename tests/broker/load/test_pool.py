@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from tests.support.patience import PATIENCE_S
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,6 +34,6 @@ def test_a_script_without_a_guard_is_not_started_again_in_workers(broker: Cluste
     script = tmp_path / "script.py"
     script.write_text(_SCRIPT, encoding="utf-8")
     command = [sys.executable, str(script), broker.bootstrap_servers]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     assert (ended.stdout, ended.stderr, ended.returncode) == ("main\n()\n", "", 0)

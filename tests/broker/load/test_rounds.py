@@ -70,11 +70,11 @@ def test_an_open_loop_can_end_by_its_number_of_records(broker: Cluster, load: Lo
 
 
 def test_linger_is_part_of_the_latency(broker: Cluster, load: Load) -> None:
-    """A record waits for half of it on average, 50 ms here: people tune it to see this."""
-    without, with_linger = (load(broker, rate=200, duration="800 ms", linger=linger) for linger in (0, "100 ms"))
+    """A record waits for half of it on average: people tune it to see this."""
+    without, with_linger = (load(broker, rate=200, duration="2 s", linger=linger) for linger in (0, "1 s"))
 
     difference_s = with_linger.metrics["produce.latency.p50"] - without.metrics["produce.latency.p50"]
-    assert 0.02 < difference_s < 0.2
+    assert 0.2 < difference_s < 2
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from tests.support.patience import PATIENCE_S
 from tests.support.proxy import ProxiedBroker
 from tests.support.rounds import Once, within, workers
 from tests.support.strangers import drop_topic, make_topic, read_new_committed
@@ -174,10 +175,10 @@ def ledger(broker: Cluster) -> Iterator[str]:
 def test_transactions_of_a_load_that_was_broken_off_are_aborted(
     broker: Cluster, load: Load, ledger: str, end: Callable[[], None]
 ) -> None:
-    """The topic is a user's: its readers of committed records would wait for a minute."""
+    """The topic is a user's: its readers of committed records would wait for the timeout, here 15 minutes."""
     with contextlib.suppress(KeyboardInterrupt):
-        load(broker, on_progress=Once(end), **ENDLESS)
-    with within(20):
+        load(broker, on_progress=Once(end), producer_config={"transaction_timeout_ms": 900_000}, **ENDLESS)
+    with within(PATIENCE_S):
         read_new_committed(broker, ledger)
 
 
@@ -208,7 +209,7 @@ def test_transactions_that_could_not_be_aborted_are_named(
 
 def test_a_commit_sends_the_records_that_linger(broker: Cluster, load: Load) -> None:
     """As that of an application, which commits as soon as it has sent all of them."""
-    fields = RECORD | {"rate": 100, "duration": "2 s", "warmup": "200 ms", "linger": "500 ms"}
+    fields = RECORD | {"rate": 100, "duration": "2 s", "warmup": "200 ms", "linger": "5 s"}
     ran = load(broker, transaction_size=10, **fields)
     assert ran.faults == []
-    assert ran.metrics["produce.latency.p50"] < 0.3  # the tenth record comes 90 ms after the first
+    assert ran.metrics["produce.latency.p50"] < 2.5  # the tenth record comes 90 ms after the first

@@ -21,6 +21,7 @@ from pytest_kafkaperf.load.controller import SILENCE_TIMEOUT_S
 from pytest_kafkaperf.load.messages import Assignment
 from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.patience import ENDLESS_S, PATIENCE_S
 from tests.support.rounds import Once, Stall, run_scenario, within, workers
 from tests.support.strangers import topics_of_runs
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.rounds import Load
-
-TOLD_WITHIN_S = 30
 
 
 def kill(*pids: int) -> None:
@@ -57,8 +56,8 @@ def test_a_killed_broker_of_our_own_ends_the_round_with_the_reason(
 ) -> None:
     """No hang, no traceback, no noise."""
     killer = Once(lambda: kill(*own_broker.pids))
-    with within(TOLD_WITHIN_S):
-        ran = load(own_broker, rate=rate, duration="60 s", consumers=1, producers=2, on_progress=killer)
+    with within(PATIENCE_S):
+        ran = load(own_broker, rate=rate, duration=f"{ENDLESS_S} s", consumers=1, producers=2, on_progress=killer)
 
     assert killer.done_s is not None
     (problem,) = ran.round.problems
@@ -73,8 +72,8 @@ def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(own_br
     """Nobody can look at its process: the silence tells."""
     cluster = Cluster(bootstrap_servers=own_broker.bootstrap_servers, brokers=1, provider="external", version="4.3")
     killer = Once(lambda: kill(*own_broker.pids))
-    with within(TOLD_WITHIN_S + 5):  # topic and clients come first
-        ran = load(cluster, rate=500, duration="60 s", consumers=1, rounds=1, on_progress=killer)
+    with within(PATIENCE_S):
+        ran = load(cluster, rate=500, duration=f"{ENDLESS_S} s", consumers=1, rounds=1, on_progress=killer)
 
     (problem,) = ran.round.problems
     assert problem.kind is ProblemKind.CLUSTER_ERROR
@@ -90,8 +89,8 @@ DIED = Problem(ProblemKind.WORKER_LOST, "a worker process died: killed, out of m
 def test_a_killed_worker_ends_the_round_with_the_reason(broker: Cluster, load: Load) -> None:
     """The kernel takes memory back by SIGKILL."""
     killer = Once(lambda: kill(workers()[0].pid))
-    with within(TOLD_WITHIN_S):
-        ran = load(broker, rate=500, duration="60 s", producers=2, on_progress=killer)
+    with within(PATIENCE_S):
+        ran = load(broker, rate=500, duration=f"{ENDLESS_S} s", producers=2, on_progress=killer)
 
     assert ran.round.problems == (DIED,)
     assert workers() == []
@@ -127,8 +126,8 @@ def test_a_worker_that_raises_while_it_connects_ends_the_round_with_its_tracebac
 ) -> None:
     """A bug, or a client library that has changed: whoever is told must be able to find it."""
     break_last_worker(monkeypatch, counters="/no/such/counters")
-    with within(TOLD_WITHIN_S):
-        ran = load(broker, rate=500, duration="60 s", producers=2)
+    with within(PATIENCE_S):
+        ran = load(broker, rate=500, duration=f"{ENDLESS_S} s", producers=2)
 
     (problem,) = ran.round.problems
     assert problem.kind is ProblemKind.WORKER_FAILED
@@ -145,7 +144,7 @@ def test_a_worker_that_raises_under_load_ends_its_round_and_no_other(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     scenario = Scenario.of({"rate": 500, "duration": "1 s", "warmup": "200 ms", "rounds": 2, "producers": 2})
     break_last_worker(monkeypatch, scenario=scenario.model_copy(update={"rate": "fast"}))
-    with within(TOLD_WITHIN_S):
+    with within(PATIENCE_S):
         first, second = run_scenario(scenario, broker)
 
     (problem,) = first.problems
@@ -172,8 +171,8 @@ def test_nothing_is_left_after_ctrl_c(
     once = Once(lambda: signal.raise_signal(signal.SIGINT))
     if phase == "connecting":
         once = Once(once.action, phase=phase, after_s=0)
-    with within(20), pytest.raises(KeyboardInterrupt):
-        load(broker, rate=500, duration="60 s", producers=2, consumers=2, on_progress=once)
+    with within(PATIENCE_S), pytest.raises(KeyboardInterrupt):
+        load(broker, rate=500, duration=f"{ENDLESS_S} s", producers=2, consumers=2, on_progress=once)
 
     assert (workers(), topics_of_runs(broker), leftovers()) == ([], [], [])
     assert capfd.readouterr().err == ""
@@ -194,7 +193,7 @@ def tell(label, number, progress):
         print(*[child.pid for child in psutil.Process().children()], flush=True)
 
 cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider="external", version="unknown")
-scenario = Scenario.of({"rate": 100, "duration": "60 s", "warmup": 0, "consumers": 1})
+scenario = Scenario.of({"rate": 100, "duration": "3600 s", "warmup": 0, "consumers": 1})
 side = Side(scenario, cluster, on_progress=tell)
 with running([side], WorkerAllocation()) as workers:
     side.measure(workers)
@@ -210,7 +209,7 @@ def test_workers_of_a_killed_session_end_by_themselves(own_broker: Cluster, tmp_
         children = [psutil.Process(int(pid)) for pid in session.stdout.readline().split()]
         assert len(children) >= 2
         session.kill()
-    gone, alive = psutil.wait_procs(children, timeout=20)
+    gone, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
 
     assert (len(gone), alive) == (len(children), [])
     assert list(tmp_path.iterdir()) == []

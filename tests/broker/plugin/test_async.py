@@ -12,10 +12,10 @@ import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from tests.support import mover
+from tests.support.patience import PATIENCE_S
 from tests.support.project import Project
 from tests.support.strangers import drop_topic, topics_of_runs
 
-PATIENCE_S = 30
 ASYNCIO = ("-p", "asyncio", "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
 
 THROUGH = """

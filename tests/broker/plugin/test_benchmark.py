@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
+from tests.support.patience import PATIENCE_S
 from tests.support.project import Project
 
 approx: Any = pytest.approx
@@ -81,7 +82,7 @@ def test_two_saves_are_compared(project: Project, on_broker: str) -> None:
         cwd=project.folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert compared.returncode == 0, compared.stderr

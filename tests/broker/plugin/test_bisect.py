@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import service
 from tests.support.orphans import becomes, ended, with_word
+from tests.support.patience import RUN_S
 from tests.support.project import INI, Project, inherited
 from tests.support.repository import git
 
@@ -22,7 +23,7 @@ import pytest
     topic="moved-in", output_topic="moved-out", rate="20 records/s", duration="1 s", rounds=1,
     consumers=1,
 )
-@pytest.mark.kafka_threshold("e2e.latency.p50 <= 100 ms")
+@pytest.mark.kafka_threshold("e2e.latency.p50 <= 500 ms")
 def test_moved(kafka_app, kafka_perf):
     kafka_app(
         ["python", "service.py", "--delay-ms", open("delay.txt").read()], ready="group:mover",
@@ -55,7 +56,7 @@ def bisect(project: Project, *arguments: str, attempts: int = 3) -> subprocess.C
         env=inherited(),
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=RUN_S,
         check=False,
     )
     if "generator too slow" in ran.stdout and attempts > 1:
@@ -119,7 +120,7 @@ def test_commits_that_cannot_be_judged_are_skipped(project: Project) -> None:
 def test_a_killed_search_leaves_no_process(project: Project) -> None:
     """Neither the pytest that measures a commit, nor what that has started."""
     history(project, "1", "1")
-    project.write("test_perf.py", TEST.replace('"1 s"', '"60 s"'))
+    project.write("test_perf.py", TEST.replace('"1 s"', '"1 h"'))
     command = [*BISECT, "main~1..", NODEID, "--kafka-cluster=local"]
     with subprocess.Popen(command, cwd=project.folder, env=inherited(), stdout=subprocess.DEVNULL) as process:
         started: list[int] = []
@@ -129,7 +130,7 @@ def test_a_killed_search_leaves_no_process(project: Project) -> None:
             started[:] = [one.pid for one in children]
             return bool(with_word(children, "spawn_main"))
 
-        assert becomes(has_load, timeout_s=60)
+        assert becomes(has_load)
         process.kill()
     assert becomes(lambda: all(map(ended, started)))
 

@@ -34,7 +34,8 @@ from tests.support.leaks import (
     search_outputs,
     watched,
 )
-from tests.support.project import RUN_TIMEOUT_S, Project, Run
+from tests.support.patience import RUN_S
+from tests.support.project import Project, Run
 
 METRICS_PASSWORD = "exporters-of-the-north"  # noqa: S105 - of nobody
 UNREACHABLE = "127.0.0.1:1"
@@ -106,7 +107,7 @@ def read_again(project: Project, run: Run) -> Run:
             cwd=project.folder,
             capture_output=True,
             text=True,
-            timeout=RUN_TIMEOUT_S,
+            timeout=RUN_S,
             check=True,
         ).stdout
         for arguments in (["show", "kafka-baselines"], ["compare", report, report])

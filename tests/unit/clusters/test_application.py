@@ -25,12 +25,13 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError
 from tests.support.client_files import KEY, MADE
 from tests.support.orphans import becomes, ended, with_word
+from tests.support.patience import PATIENCE_S
 from tests.support.rounds import within
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups need POSIX")
 
 NOWHERE = Cluster(bootstrap_servers="127.0.0.1:1")
-WAIT = "import time; print('ready'); time.sleep(60)"
+WAIT = "import time; print('ready'); time.sleep(3600)"
 ON_SIGNAL = "import os, signal, sys; signal.signal(signal.SIGUSR1, lambda *_: {do}); print('ready')"
 READY = "must be 'group:NAME', 'line:TEXT', 'port:NUMBER', or a function that takes the application"
 Launch = Callable[..., Application]
@@ -43,7 +44,7 @@ def run(tmp_path: Path) -> Iterator[Launch]:
 
     def start(program: str, *arguments: str, cluster: Cluster = NOWHERE, **options: Any) -> Application:
         command = ["python", "-c", program, *arguments]
-        fields = {"command": command, "ready": "line:ready", "cwd": tmp_path, "timeout": "20 s", **options}
+        fields = {"command": command, "ready": "line:ready", "cwd": tmp_path, "timeout": f"{PATIENCE_S} s", **options}
         started.append(Application(Recipe.of(fields), cluster))
         return started[-1].open()
 
@@ -79,7 +80,7 @@ def test_it_gets_the_servers_the_side_and_what_is_given(
         "import os, sys; print(*sorted(f'{k}={v}' for k, v in os.environ.items() if k.startswith(('KAFKA', 'SHOP'))));"
         "print(sys.argv[1], os.getcwd()); print('ready')"
     )
-    program += "; import time; time.sleep(60)"
+    program += "; import time; time.sleep(3600)"
     own = {"SHOP": 7, "SHOP_DATA": "{side}.db", "SHOP_KAFKA": "{bootstrap_servers}"}
     application = run(program, "--at={bootstrap_servers}", env=own)
     assert application.output.splitlines()[:2] == [
@@ -115,10 +116,10 @@ def test_one_that_ends_before_it_is_ready_says_how_at_once(run: Launch) -> None:
 def test_one_that_is_not_ready_in_time_is_ended(run: Launch) -> None:
     """The test would otherwise measure a service that does nothing."""
     with pytest.raises(ApplicationError) as caught:
-        run("import os, time; print(os.getpid()); time.sleep(60)", ready="line:up", timeout="500 ms", name="billing")
+        run("import os, time; print(os.getpid()); time.sleep(3600)", ready="line:up", timeout="3 s", name="billing")
     *reason, pid = str(caught.value).splitlines()
     assert reason == [
-        "application billing was not ready within 500 ms: no line of its output contains 'up'; the end of its log:"
+        "application billing was not ready within 3 s: no line of its output contains 'up'; the end of its log:"
     ]
     assert ended(int(pid))
 
@@ -137,7 +138,7 @@ def test_a_port_makes_it_ready(run: Launch) -> None:
         port = server.getsockname()[1]
         with pytest.raises(ApplicationError, match=f"another program listens on its port {port}"):
             run(WAIT, ready=f"port:{port}")
-    program = f"import socket, time; server = socket.create_server(('127.0.0.1', {port})); time.sleep(60)"
+    program = f"import socket, time; server = socket.create_server(('127.0.0.1', {port})); time.sleep(3600)"
     assert run(program, ready=f"port:{port}").pid is not None
 
 
@@ -149,7 +150,7 @@ def test_a_function_makes_it_ready(run: Launch, tmp_path: Path) -> None:
         return (tmp_path / "up").read_text() == "1"  # raises FileNotFoundError at first
 
     assert (
-        run("import pathlib, time; pathlib.Path('up').write_text('1'); time.sleep(60)", ready=answers).pid is not None
+        run("import pathlib, time; pathlib.Path('up').write_text('1'); time.sleep(3600)", ready=answers).pid is not None
     )
     with pytest.raises(ApplicationError, match="was not ready within 100 ms: .*No such file"):
         run(WAIT, ready=lambda _: (tmp_path / "down").read_text(), timeout="100 ms")
@@ -218,8 +219,8 @@ def test_one_that_ignores_sigterm_is_killed_with_its_children(run: Launch, monke
     monkeypatch.setattr(applications, "STOP_TIMEOUT_S", 0.2)
     program = (
         "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], preexec_fn=lambda: "
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)); print(child.pid); print('ready'); time.sleep(60)"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'], preexec_fn=lambda: "
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)); print(child.pid); print('ready'); time.sleep(3600)"
     )
     application = run(program)
     pid, child = application.pid, int(application.output.splitlines()[0])
@@ -231,7 +232,7 @@ def test_one_that_ignores_sigterm_is_killed_with_its_children(run: Launch, monke
 def test_it_starts_again_only_when_it_has_ended(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two instances at once would hide the outage that the test is about."""
     monkeypatch.setattr(applications, "STOP_TIMEOUT_S", 1)
-    slow = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready'); time.sleep(60)"
+    slow = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready'); time.sleep(3600)"
     application = run(slow)
     before = application.pid or 0
     stopping = threading.Thread(target=application.stop)
@@ -277,7 +278,7 @@ def test_actions_at_the_same_time_leave_one_instance(run: Launch, action: str) -
 def test_one_that_prints_without_end_does_not_fill_the_disk(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may print a line for each record, in a session of hours."""
     monkeypatch.setattr(child_process, "_MOST_BYTES", 10_000)
-    application = run("import time; print('x' * 20_000); print('ready'); time.sleep(60)", ready="line:ready")
+    application = run("import time; print('x' * 20_000); print('ready'); time.sleep(3600)", ready="line:ready")
     application.check()
     assert application.output == ""
 
@@ -286,32 +287,32 @@ def test_one_that_is_stopped_while_it_starts_is_told_at_once(run: Launch) -> Non
     """Else the wait for it would go on for all of its timeout."""
     program = (
         "import pathlib, time; mark = pathlib.Path('second'); is_second = mark.exists(); mark.touch();"
-        "print('' if is_second else 'ready'); time.sleep(60)"
+        "print('' if is_second else 'ready'); time.sleep(3600)"
     )
-    application = run(program, timeout="600 s")
+    application = run(program, timeout="1 h")
     application.stop()
     starting = threading.Thread(target=lambda: caught.append(error_of(application.start)))
     caught: list[str] = []
     starting.start()
     assert becomes(lambda: application.pid is not None)
     application.stop()
-    starting.join(10)
+    starting.join(PATIENCE_S)
     assert caught == [f"application {application} was stopped before it was ready"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl")
 def test_children_that_nothing_collects_do_not_hold_up_its_end(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container pytest may be the first process, and does not wait for the children of others."""
-    monkeypatch.setattr(applications, "STOP_TIMEOUT_S", 60)
+    monkeypatch.setattr(applications, "STOP_TIMEOUT_S", 2 * PATIENCE_S)
     program = (
-        "import subprocess, sys, time; child = subprocess.Popen(['sleep', '60']); print(child.pid); print('ready')"
+        "import subprocess, sys, time; child = subprocess.Popen(['sleep', '3600']); print(child.pid); print('ready')"
     )
     adopt_orphans = functools.partial(ctypes.CDLL(None).prctl, 36)  # PR_SET_CHILD_SUBREAPER of prctl(2)
     adopt_orphans(1, 0, 0, 0)
     try:
-        application = run(f"{program}; time.sleep(60)")
+        application = run(f"{program}; time.sleep(3600)")
         child = int(application.output.splitlines()[0])
-        with within(30):
+        with within(PATIENCE_S):
             application.stop()
         assert psutil.Process(child).status() == psutil.STATUS_ZOMBIE
         os.waitpid(child, 0)
@@ -321,7 +322,9 @@ def test_children_that_nothing_collects_do_not_hold_up_its_end(run: Launch, monk
 
 def test_its_children_end_with_it(run: Launch) -> None:
     """One that has crashed leaves none of them."""
-    child = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
+    child = (
+        "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)']).pid)"
+    )
     application = run(f"{child}; {ON_SIGNAL.format(do='os.abort()')}; signal.pause()")
     assert application.section[0].endswith("(running)")
     process = psutil.Process(application.pid)
@@ -349,8 +352,8 @@ import threading
 from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.spec import Cluster
 
-child = "import subprocess, sys, time; c = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
-program = f"{child}; print(c.pid); print('ready'); time.sleep(60)"
+child = "import subprocess, sys, time; c = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])"
+program = f"{child}; print(c.pid); print('ready'); time.sleep(3600)"
 recipe = Recipe.of({"command": ["python", "-c", program], "ready": "line:ready"})
 application = Application(recipe, Cluster(bootstrap_servers="127.0.0.1:1")).open()
 print(application.pid, application.output.split()[0], flush=True)
@@ -366,7 +369,7 @@ def test_it_ends_with_a_session_that_had_no_chance_to_stop_it(by: signal.Signals
         pids = [int(word) for word in process.stdout.readline().split()]
         assert all(psutil.pid_exists(pid) for pid in pids)
         process.send_signal(by)
-        process.wait(20)
+        process.wait(PATIENCE_S)
         assert becomes(lambda: all(map(ended, pids)))
 
 

@@ -24,8 +24,9 @@ from tests.support.access_properties import properties_of
 from tests.support.client_files import written
 from tests.support.field_certificates import DAY, HOUR, lax_certificates, verify_strictly
 from tests.support.keytool import keytool
+from tests.support.patience import PATIENCE_S
 
-TIMEOUT_S = 10
+TIMEOUT_S = PATIENCE_S
 MADE = certificates(["broker-1", "127.0.0.1", "::1"])
 
 

@@ -18,6 +18,7 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.patience import ENDLESS_S, PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -123,17 +124,21 @@ def missing_image(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "reason"),
+    ("sent", "timeout_s", "reason"),
     [
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "not complete after 0.5 s"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{", "InvalidChunkLength|Connection broken"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 0.5, "not complete after 0.5 s"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{",
+            PATIENCE_S,
+            "InvalidChunkLength|Connection broken",
+        ),
     ],
 )
 def test_a_pull_that_stands_still_or_breaks_off_is_an_error(
-    sent: bytes, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sent: bytes, timeout_s: float, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its registry may not answer, which the daemon does not tell."""
-    monkeypatch.setattr(client, "_PULL_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(client, "_PULL_TIMEOUT_S", timeout_s)
     path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as daemon, docker.APIClient(f"unix://{path}", version="1.44") as api:
         daemon.bind(str(path))
@@ -144,7 +149,7 @@ def test_a_pull_that_stands_still_or_breaks_off_is_an_error(
             with daemon.accept()[0] as connected:
                 connected.recv(4096)
                 connected.send(sent)
-                done.wait(0 if sent.endswith(b"{") else 20)
+                done.wait(0 if sent.endswith(b"{") else ENDLESS_S)
 
         thread = threading.Thread(target=answer)
         thread.start()
@@ -173,6 +178,7 @@ def test_what_answers_and_is_no_daemon_is_not_used(
     answer: bytes, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something else may listen there."""
+    monkeypatch.setattr(client, "_LOOK_TIMEOUT_S", PATIENCE_S)
     path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
@@ -188,5 +194,5 @@ def test_what_answers_and_is_no_daemon_is_not_used(
         thread.start()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
         found = look()
-        thread.join(10)
+        thread.join(PATIENCE_S)
     assert found == (f"unix://{path}", reason)

@@ -98,9 +98,9 @@ def test_the_end_of_a_log_shows_causes_instead_of_stack_frames(tmp_path: Path) -
 
 FORKS = """
 import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
 print(child.pid, flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 
 

@@ -20,6 +20,7 @@ from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.load.processes import Processes
 from tests.support.orphans import becomes, ended, with_word
+from tests.support.patience import PATIENCE_S
 from tests.support.project import ROOT
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="local brokers need POSIX")
-
-START_TIMEOUT_S = 30
 
 _SESSION = """
 import os, pathlib, subprocess, sys, time
@@ -85,7 +84,7 @@ def test_a_session_that_a_signal_ends_leaves_neither_broker_nor_folder(tmp_path:
     with session(tmp_path) as (process, broker):
         assert len(left(tmp_path)) == 2
         process.send_signal(by)
-        assert process.wait(START_TIMEOUT_S) == -by
+        assert process.wait(PATIENCE_S) == -by
         assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
 
 
@@ -94,7 +93,7 @@ def test_a_session_that_exits_at_once_leaves_nothing(tmp_path: Path) -> None:
     exits = "import signal; signal.signal(signal.SIGUSR1, lambda *_: os._exit(1))"
     with session(tmp_path, exits) as (process, broker):
         process.send_signal(signal.SIGUSR1)
-        assert process.wait(START_TIMEOUT_S) == 1
+        assert process.wait(PATIENCE_S) == 1
         assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
 
 
@@ -108,7 +107,7 @@ def test_a_broker_goes_too_if_the_folder_is_gone_before(tmp_path: Path) -> None:
 
 def test_a_process_that_the_session_forked_does_not_keep_its_broker_alive(tmp_path: Path) -> None:
     """It inherits the pipe, and a user's own service may outlive pytest."""
-    forked = "service = os.fork() or (os.close(0), os.close(1), time.sleep(30), os._exit(0))"
+    forked = "service = os.fork() or (os.close(0), os.close(1), time.sleep(3600), os._exit(0))"
     with session(tmp_path, forked) as (process, broker):
         service = child(process, "service = ")
         try:
@@ -132,8 +131,8 @@ def test_a_signal_to_all_does_not_reach_the_one_who_cleans_up(tmp_path: Path, by
 
 def test_descendants_in_groups_of_their_own_go_too(tmp_path: Path) -> None:
     """An application may start its workers so."""
-    leads = "import time, subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], "
-    leads += "start_new_session=True); time.sleep(60)"
+    leads = "import time, subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'], "
+    leads += "start_new_session=True); time.sleep(3600)"
     more = f"application = subprocess.Popen([sys.executable, '-c', {leads!r}], start_new_session=True)\n"
     more += "    supervisor.kill_later(application.pid)"
     with session(tmp_path, more) as (process, _):
@@ -148,7 +147,7 @@ def test_a_session_that_ends_in_order_leaves_no_process(tmp_path: Path) -> None:
     """Nothing watches on for a session that is over."""
     with session(tmp_path) as (process, _):
         children = psutil.Process(process.pid).children()
-        process.communicate(timeout=START_TIMEOUT_S)
+        process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0
         assert [each for each in children if each.is_running()] == []
         assert left(tmp_path) == []

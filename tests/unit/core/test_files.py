@@ -15,6 +15,7 @@ import pytest
 from pytest_kafkaperf.core import files
 from pytest_kafkaperf.core.errors import BaselineError, UsageError
 from pytest_kafkaperf.core.files import lock_folder, replace_file, write_report
+from tests.support.patience import PATIENCE_S
 
 
 def test_what_a_killed_writer_has_left_goes_with_the_next_file(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_who_wants_to_be_alone_waits_for_the_others(tmp_path: Path) -> None:
         waiting.start()
         waiting.join(0.2)
         order.append("first")
-    waiting.join(10)
+    waiting.join(PATIENCE_S)
     assert order == ["first", "other"]
     assert list(tmp_path.iterdir()) == []
 
@@ -94,9 +95,9 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     ours, theirs = context.Pipe()
     process = context.Process(target=_hold, args=(tmp_path, theirs))
     process.start()
-    assert ours.poll(30)
+    assert ours.poll(PATIENCE_S)
     process.kill()
-    process.join(10)
+    process.join(PATIENCE_S)
     with lock_folder(tmp_path):
         assert list(tmp_path.iterdir()) == []
 

@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from tests.support.patience import PATIENCE_S
 from tests.support.schemas import check
 from tests.support.workflows import read_workflow, steps
 from tests.unit.docs.pages import OPTION_NAMES
@@ -68,7 +69,9 @@ def test_a_wrong_key_would_be_found(tmp_path: Path) -> None:
 def test_bash_can_read_every_command(name: str) -> None:
     """A quote too many fails the reader's first job."""
     for script in _scripts(name):
-        done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False, timeout=10)
+        done = subprocess.run(
+            ["bash", "-n"], input=script, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
         assert (done.returncode, done.stderr) == (0, ""), script
 
 

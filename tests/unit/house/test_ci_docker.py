@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from tests.support.patience import PATIENCE_S
 
 _SCRIPT = Path(__file__).parents[3] / ".ci/docker"
 _TOOLS = ("bash", "cat", "dirname", "sed", "timeout", "tr")
 _PUBLIC = f"apache/kafka:{DEFAULT_VERSION}"
 _STAND_IN = f"localhost/kafkaperf-stand-in/{_PUBLIC}"
-_TIMEOUT_S = 30
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class _Machine:
                 stdin=subprocess.DEVNULL if answer is None else theirs,
                 capture_output=True,
                 text=True,
-                timeout=_TIMEOUT_S,
+                timeout=PATIENCE_S,
                 check=False,
             )
         finally:

@@ -10,29 +10,38 @@ import pytest
 import uvloop
 
 from pytest_kafkaperf.load.clock import Timer, make_alarm, now_ns, set_clock
+from tests.support.patience import PATIENCE_S
 
 MILLISECOND_NS = 1_000_000
+DELAYS_NS = [200_000 * (k % 10) for k in range(100)]
 
 
 async def _lateness_ns(timer: Timer, delays_ns: list[int]) -> list[int]:
     lateness = []
     with timer:
-        for delay_ns in delays_ns:
-            deadline_ns = now_ns() + delay_ns
-            await timer.until(deadline_ns)
-            lateness.append(now_ns() - deadline_ns)
+        async with asyncio.timeout(PATIENCE_S):
+            for delay_ns in delays_ns:
+                deadline_ns = now_ns() + delay_ns
+                await timer.until(deadline_ns)
+                lateness.append(now_ns() - deadline_ns)
     return lateness
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("make", [make_alarm, Timer], ids=["platform", "loop"])
-def test_an_alarm_is_never_early_and_mostly_close(make: type[Timer], loop_factory: type) -> None:
-    """An early batch would have a negative latency, a late one a latency that is not Kafka's."""
-    delays_ns = [200_000 * (k % 10) for k in range(100)]
+def test_an_alarm_is_never_early(make: type[Timer], loop_factory: type) -> None:
+    """An early batch would have a negative latency."""
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        lateness_ns = runner.run(_lateness_ns(make(), delays_ns))
+        assert min(runner.run(_lateness_ns(make(), DELAYS_NS))) >= 0
 
-    assert min(lateness_ns) >= 0
+
+@pytest.mark.speed
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("make", [make_alarm, Timer], ids=["platform", "loop"])
+def test_an_alarm_is_mostly_close(make: type[Timer], loop_factory: type) -> None:
+    """A late batch would have a latency that is not Kafka's."""
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        lateness_ns = runner.run(_lateness_ns(make(), DELAYS_NS))
     assert statistics.median(lateness_ns) < 10 * MILLISECOND_NS
 
 
@@ -41,7 +50,7 @@ def test_an_alarm_of_the_past_does_not_wait() -> None:
 
     async def past() -> None:
         with make_alarm() as timer:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 for deadline_ns in (0, 1, now_ns() - 1):
                     await timer.until(deadline_ns)
 
@@ -77,5 +86,5 @@ def test_an_alarm_rings_by_the_clock_of_the_round(make: type[Timer], offset_ns: 
     finally:
         set_clock(offset_ns=0, uncertainty_ns=0)
 
-    assert 0 <= lateness_ns < 500 * MILLISECOND_NS
-    assert 20 * MILLISECOND_NS <= took_ns < 1000 * MILLISECOND_NS
+    assert lateness_ns >= 0
+    assert took_ns >= 20 * MILLISECOND_NS

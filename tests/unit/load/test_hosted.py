@@ -72,7 +72,7 @@ def test_a_process_that_dies_is_named_as_such(tmp_path: Path) -> None:
 
 def test_it_ends_with_the_block(tmp_path: Path) -> None:
     """A round that is over has no load."""
-    with started(str(tmp_path), time.sleep, 60):
+    with started(str(tmp_path), time.sleep, 3600):
         (process,) = multiprocessing.active_children()
         assert process.pid is not None
         assert not ended(process.pid)
@@ -85,10 +85,10 @@ from pathlib import Path
 from pytest_kafkaperf.load.dask.hosted import started
 
 multiprocessing.current_process().daemon = True  # as Dask's workers are
-with started(sys.argv[1], time.sleep, 60):
+with started(sys.argv[1], time.sleep, 3600):
     (process,) = multiprocessing.active_children()
     print(process.pid, flush=True)
-    process.join(60)
+    process.join(3600)
 """
 
 

@@ -22,6 +22,7 @@ from pytest_kafkaperf.load.worker import longest_s, records_of_producer, settle_
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.audit_task import UNREADABLE
 from tests.support.orphans import becomes, ended
+from tests.support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,7 +103,9 @@ def test_a_killed_session_leaves_neither_counters_nor_workers(tmp_path: Path, mo
     """No worker can remove them before the first one runs, nor one that is stopped."""
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", _KILLED.format(more=more)]
-    killed = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, timeout=30, check=False)
+    killed = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, env=environment, timeout=PATIENCE_S, check=False
+    )
     workers = [int(pid) for pid in killed.stdout.split()]
 
     assert (killed.returncode, len(workers)) == (-signal.SIGKILL, bool(more))
@@ -126,7 +129,7 @@ def test_a_terminal_that_is_closed_leaves_no_semaphores() -> None:
     """Its SIGHUP reaches Python's resource tracker, too, which is to remove them."""
     command = [sys.executable, "-c", _HUNG_UP]
     hung_up = subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, timeout=30, check=False, start_new_session=True
+        command, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False, start_new_session=True
     )
     assert hung_up.returncode == -signal.SIGHUP
     inodes = set(map(int, hung_up.stdout.split()))

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from tests.support.proxy import HOST, Proxy, proxy_to
 
-_TIMEOUT_S = 10
 PRODUCE = 0
 FETCH = 1
 
@@ -70,7 +70,7 @@ class Way:
 
 
 def _connect(port: int) -> socket.socket:
-    client = socket.create_connection((HOST, port), _TIMEOUT_S)
+    client = socket.create_connection((HOST, port), PATIENCE_S)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return client
 
@@ -118,6 +118,7 @@ def way(proxy: Proxy, arrivals: list[tuple[int, int]]) -> Iterator[Way]:
     proxy.cut()
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("delay_s", [0.01, 0.03])
 def test_a_delay_is_added_once(way: Way, delay_s: float) -> None:
     """By the median of pairs that alternate, as a busy machine is slow to both."""
@@ -132,8 +133,8 @@ def test_a_delay_is_added_once(way: Way, delay_s: float) -> None:
 
 
 def test_a_delay_keeps_order_and_does_not_limit_throughput(way: Way) -> None:
-    """A pause between requests would: 50 in 20 ms are not 50 times as slow as one."""
-    way.proxy.delay(0.02)
+    """A pause between requests would: 50 requests do not take 50 times as long as one."""
+    way.proxy.delay(0.2)
     began_ns = time.monotonic_ns()
     for number in range(50):
         way.client.sendall(request(FETCH, number))
@@ -142,18 +143,18 @@ def test_a_delay_keeps_order_and_does_not_limit_throughput(way: Way) -> None:
 
     assert answers == [number.to_bytes(4) for number in range(50)]
     assert [number for _, number in way.arrivals] == list(range(50))
-    assert way.arrivals[0][0] - began_ns >= 20_000_000
-    assert time.monotonic_ns() - began_ns < 900_000_000
+    assert way.arrivals[0][0] - began_ns >= 200_000_000
+    assert time.monotonic_ns() - began_ns < 50 * 200_000_000
 
 
 def test_answers_are_not_delayed(way: Way) -> None:
     """One way only: the rise is the delay, not twice of it."""
-    way.proxy.delay(0.5)
+    way.proxy.delay(2)
     way.ask(1)
     answered_ns = time.monotonic_ns()
 
     (arrived_ns, _), *_ = way.arrivals
-    assert answered_ns - arrived_ns < 500_000_000
+    assert answered_ns - arrived_ns < 2_000_000_000
 
 
 def test_large_messages_pass_whole(way: Way) -> None:
@@ -163,11 +164,12 @@ def test_large_messages_pass_whole(way: Way) -> None:
     sender = threading.Thread(target=way.client.sendall, args=(sent,))
     sender.start()
     body = message(way.client)
-    sender.join(_TIMEOUT_S)
+    sender.join(PATIENCE_S)
 
     assert body[4:] == sent[4:]
 
 
+@pytest.mark.speed
 def test_a_stall_holds_what_clients_send_until_its_end(way: Way) -> None:
     """At a known time, and all of it goes on then."""
     way.ask(0)

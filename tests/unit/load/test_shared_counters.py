@@ -10,6 +10,7 @@ import pytest
 
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.shared_counters import CONTROLLER, Counter, SharedCounters, WorkerState
+from tests.support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,7 @@ def test_a_worker_and_the_controller_meet_on_it(tmp_path: Path) -> None:
         counters.start_at(123)
         counters.all_produced(456)
         counters.stop()
-        read, _ = worker.communicate("go\n", timeout=30)
+        read, _ = worker.communicate("go\n", timeout=PATIENCE_S)
         start_ns, stopped, drain_ns, seen_ns = read.split()
 
     assert (start_ns, stopped, drain_ns) == ("123", "True", "456")

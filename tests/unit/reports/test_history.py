@@ -18,6 +18,7 @@ from pytest_kafkaperf.reports import writing
 from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.verdict.outcome import Verdict
+from tests.support.patience import PATIENCE_S
 from tests.support.results import bare_result, session_at
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
@@ -111,7 +112,7 @@ def test_writers_at_the_same_time_lose_no_line_and_mix_none(tmp_path: Path) -> N
         "    append_history(Path(sys.argv[1]), [line, line])\n"
     )
     writers = [subprocess.Popen([sys.executable, "-c", script, str(path), name]) for name in "ab"]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    assert [writer.wait(timeout=PATIENCE_S) for writer in writers] == [0, 0]
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for name in "ab":
         own = [line["number"] for line in lines if line["writer"] == name]

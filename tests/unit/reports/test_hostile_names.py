@@ -47,6 +47,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from tests.support import results
 from tests.support.hostile_names import NAMES, hostile
+from tests.support.patience import PATIENCE_S
 from tests.support.project import PLAIN
 from tests.support.results import ending, rounds
 
@@ -347,7 +348,7 @@ def junit(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ElementTree.
         cwd=folder,
         env={**environment, "PYTHONPATH": path},
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout

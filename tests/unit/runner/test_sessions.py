@@ -29,9 +29,9 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.verdict import judge as judge_thresholds
+from tests.support.patience import PATIENCE_S
 from tests.support.rounds import time_budget_of
 
-DEADLINE_S = 20
 ROUNDS = 4
 PASSED = Judgement(verdict=Verdict.PASSED, checks=(), problems=())
 
@@ -81,7 +81,7 @@ class Scripted(Side):
 
     def restart(self) -> None:
         assert self.meets is not None
-        self.meets.wait(DEADLINE_S)
+        self.meets.wait(PATIENCE_S)
 
 
 class Timed(Scripted):

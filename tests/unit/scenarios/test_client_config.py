@@ -10,6 +10,7 @@ import pytest
 
 from pytest_kafkaperf.scenarios.client_config import FIELDS, problems
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.patience import PATIENCE_S
 
 _NEAR = "did you mean 'max_request_size'?"
 
@@ -123,4 +124,4 @@ def test_a_field_that_decides_a_parameter_is_one_of_the_scenario() -> None:
 def test_a_scenario_without_parameters_of_clients_does_not_load_the_client_library() -> None:
     """Collection stays fast."""
     code = "import sys; from pytest_kafkaperf import Scenario; Scenario.of({}); assert 'aiokafka' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
