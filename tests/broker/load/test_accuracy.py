@@ -21,8 +21,9 @@ TOLERANCE_S = 0.005
 STALL_S = 0.5
 STALL_RATE = 400
 STALLS = 3
-STALL_TOLERANCE_S = 0.1
+STALL_TOLERANCE_S = 0.05
 """Beyond what records take without a stall: all that were due in it are sent at once when it is over."""
+pytestmark = pytest.mark.speed
 
 
 @pytest.mark.parametrize(
@@ -58,21 +59,24 @@ def test_a_stall_is_found_in_as_many_records_as_were_due_in_it(behind: ProxiedBr
     A busy machine only adds to latency, so the first stall that is found as it was is enough.
     """
     behind.proxy.delay(0)
+    fields: dict[str, Any] = {"rate": STALL_RATE, "duration": "2 s", "linger": 0, "consumers": 1}
+    calm = load(behind.proxied, **fields)
+    tolerance_s = STALL_TOLERANCE_S + max(calm.metrics["produce.latency.max"], calm.metrics["e2e.latency.max"])
     begun_ns: list[int] = []
     beyond_s: list[float] = []
     for _ in range(STALLS):
         stall = Once(lambda: begun_ns.append(behind.proxy.stall(STALL_S)))
-        ran = load(behind.proxied, rate=STALL_RATE, duration="2 s", linger=0, consumers=1, on_progress=stall)
+        ran = load(behind.proxied, **fields, on_progress=stall)
 
         assert ran.faults == []
         latencies = [merged([part.latency for part in parts]) for parts in (ran.produced, ran.consumed)]
         assert [latency.total for latency in latencies] == [2 * STALL_RATE] * 2
         assert min(min(seen_s(latency)) for latency in latencies) > STALL_S - 0.005
-        beyond_s.append(max(max(seen_s(latency)) - 2 * latency.quantile_s(0.5) for latency in latencies) - STALL_S)
-        if beyond_s[-1] < STALL_TOLERANCE_S:
+        beyond_s.append(max(max(seen_s(latency)) for latency in latencies) - STALL_S)
+        if beyond_s[-1] < tolerance_s:
             break
     assert len(begun_ns) == len(beyond_s)
-    assert min(beyond_s) < STALL_TOLERANCE_S
+    assert min(beyond_s) < tolerance_s
 
 
 def seen_s(latency: Histogram) -> list[float]:

@@ -65,6 +65,7 @@ def test_a_backlog_that_cannot_be_written_is_told(own_broker: Cluster) -> None:
     assert {*seen} == {"backlog"}
 
 
+@pytest.mark.speed
 def test_consumers_under_a_quota_catch_up_by_arithmetic(broker: Cluster, load: Load) -> None:
     """They may read 2 MB/s, of which 0.2 MB/s come in."""
     size, rate, limit, backlog = 1000, 200, 2_000_000, 10_000

@@ -107,6 +107,7 @@ def test_values_are_left_as_they_are(broker: Cluster, relay: Start, tmp_path: Pa
     assert {tuple(name for name, _ in record.headers) for record in records} == {("kafkaperf-tag",)}
 
 
+@pytest.mark.speed
 @pytest.mark.usefixtures("relay")
 def test_a_slower_application_shows_by_how_much(broker: Cluster, load: Load) -> None:
     """100 ms more in it are 100 ms more end to end; a busy machine only adds to that, so the least of three counts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from aiokafka.client import AIOKafkaClient
 
 from pytest_kafkaperf.clusters.client.preflight import (
     Preflight,
@@ -12,7 +13,7 @@ from pytest_kafkaperf.clusters.client.preflight import (
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from tests.support.rounds import run_scenario, within
+from tests.support.rounds import run_scenario
 from tests.support.strangers import drop_topic, make_topic, topics_of_runs
 
 
@@ -37,10 +38,19 @@ def test_properties_of_a_runs_own_topic_are_looked_at_and_nothing_stays(
     assert topics_of_runs(broker) == []
 
 
-def test_looking_is_cheap(broker: Cluster) -> None:
-    """It stands before every test: a cluster without logins is not asked what it would refuse."""
+def test_looking_is_cheap(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs before every test, so a cluster without logins is not asked about the permissions of groups."""
+    sent: list[str] = []
+    send = AIOKafkaClient.send
+
+    async def noted(self: AIOKafkaClient, node: Any, request: Any, **given: Any) -> Any:
+        sent.append(type(request).__name__)
+        return await send(self, node, request, **given)
+
+    monkeypatch.setattr(AIOKafkaClient, "send", noted)
     make_topic(broker, "glance")
     preflight = Preflight(broker.bootstrap_servers, broker.access)
-    with within(9):
-        preflight.check(Scenario.of({"topic": "glance", "consumers": 1}), "glance", "kafkaperf-x-1-0", guarded=False)
+    preflight.check(Scenario.of({"topic": "glance", "consumers": 1}), "glance", "kafkaperf-x-1-0", guarded=False)
+    assert "DescribeTopic" in sent
+    assert "FindCoordinatorRequest" not in sent
     drop_topic(broker, "glance")

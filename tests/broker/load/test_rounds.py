@@ -175,6 +175,7 @@ def test_a_slice_of_the_warm_up_is_no_round_and_runs_no_action(broker: Cluster) 
     assert (done, len(side.rounds)) == (["now"], 1)
 
 
+@pytest.mark.speed
 def test_the_cost_of_the_brokers_is_their_cpu_time_by_record(broker: Cluster, load: Load) -> None:
     """By the process's own counters at the edges of the window: warm-up and connections are outside of it."""
     process = psutil.Process(*broker.pids)

@@ -137,6 +137,7 @@ def test_an_idempotent_producer_goes_on_after_a_batch_that_is_refused(broker: Cl
     assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (0, 0)
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("kind", [BATCH, KEYED, RECORD], ids=["batch", "keyed", "record"])
 def test_a_commit_that_takes_long_is_not_the_generators_fault(
     behind: ProxiedBroker, load: Load, kind: dict[str, Any]

@@ -38,6 +38,7 @@ def topic(broker: Cluster) -> Iterator[str]:
     drop_topic(broker, TOPIC)
 
 
+@pytest.mark.speed
 @pytest.mark.usefixtures("topic")
 def test_what_a_slow_application_takes_agrees_with_arithmetic(broker: Cluster, load: Load) -> None:
     """It takes 50 of 100 records/s, so record i is done 20 ms + 10 ms * i after it was due."""
@@ -70,6 +71,7 @@ def test_what_a_slow_application_takes_agrees_with_arithmetic(broker: Cluster, l
     )
 
 
+@pytest.mark.speed
 @pytest.mark.usefixtures("topic")
 def test_an_application_that_keeps_up_commits_within_its_interval(broker: Cluster, load: Load) -> None:
     """Each record takes 20 ms, and waits for the next commit."""
@@ -117,6 +119,7 @@ def test_values_reach_the_application_as_they_are(broker: Cluster, tmp_path: Pat
     assert [json.loads(record.value) for record in records] == [{"id": 1, "customer": "somebody"}] * 200
 
 
+@pytest.mark.speed
 @pytest.mark.usefixtures("topic")
 def test_of_two_groups_the_slower_one_counts(broker: Cluster, load: Load) -> None:
     """Both read the same records."""

@@ -55,6 +55,7 @@ def near(expected_s: float) -> Any:
     return pytest.approx(expected_s, abs=COMMIT_S + 2 * POLL_S + 0.05 * expected_s)
 
 
+@pytest.mark.speed
 def test_missed_load_is_caught_up_with_by_arithmetic(sunk: Project, on_broker: str) -> None:
     """It does 300 records/s; while it was down, 100 records/s came in."""
     actions = 'kafka_perf.at("2 s", service.stop)\n    kafka_perf.at("6 s", service.start)'
@@ -78,6 +79,7 @@ def test_an_outage_that_is_too_long_already_fails_without_its_end(sunk: Project,
     assert "round 1: group 'orders-sink' had not caught up when the load ended" in " ".join(run.out.split())
 
 
+@pytest.mark.speed
 def test_a_backlog_is_caught_up_with_by_arithmetic(sunk: Project, on_broker: str) -> None:
     """It does 400 records/s, and is started when the window opens."""
     fields = ', backlog="1500 records"'

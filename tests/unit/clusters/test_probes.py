@@ -213,13 +213,16 @@ def test_a_user_in_the_url_is_sent_as_basic_authentication() -> None:
 def test_the_cpu_of_a_process_is_what_it_burnt() -> None:
     """Cores are made of these seconds."""
     probe = ProcessProbe(os.getpid())
+    first_s = time.process_time()
     before = probe.read()
     began_s = time.process_time()
     while time.process_time() - began_s < 0.5:
         hashlib.sha256(b"x" * 10_000).digest()
+    ended_s = time.process_time()
     after = probe.read()
+    last_s = time.process_time()
 
-    assert after["cpu_s"] - before["cpu_s"] == pytest.approx(0.5, abs=0.1)
+    assert ended_s - began_s <= after["cpu_s"] - before["cpu_s"] <= last_s - first_s
     assert after["memory_bytes"] == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
 
 
@@ -233,8 +236,12 @@ def test_an_application_is_read_with_its_children_also_those_that_have_ended() -
     with subprocess.Popen([sys.executable, "-c", parent], **pipes) as process:  # type: ignore[call-overload]
         process.stdout.readline()
         alone, together = ProcessProbe(process.pid).read(), ProcessProbe(process.pid, with_children=True).read()
+        ended, (running,) = psutil.Process(process.pid).cpu_times(), psutil.Process(process.pid).children()
+        used = running.cpu_times()
         process.communicate(b"\n")
-    assert together["cpu_s"] - alone["cpu_s"] == pytest.approx(0.8, abs=0.15)
+    used_s = ended.children_user + ended.children_system + used.user + used.system
+    assert used_s > 0.75
+    assert together["cpu_s"] - alone["cpu_s"] == pytest.approx(used_s, abs=0.05)  # the system counts in ticks of 10 ms
     assert together["memory_bytes"] > 1.5 * alone["memory_bytes"]
 
 
