@@ -36,9 +36,11 @@ def kill_a_worker(broker: Cluster, folder: Path, *, nanny: bool) -> None:
             if number == 2 and not ended:
                 ended.append(time.monotonic())
 
-        first, second = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=watch)
+        rounds = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=watch)
         assert left_behind(workers) == ([], [], 0)
 
+    assert len(rounds) == 2, [one.problems for one in rounds]
+    first, second = rounds
     assert kill.done_s is not None
     assert ended[0] - kill.done_s < PATIENCE_S
     assert [problem.text.partition(" on ")[0].rpartition(":")[0] for problem in first.problems] == [

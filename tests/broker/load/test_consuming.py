@@ -67,7 +67,7 @@ def test_a_backlog_is_read_once_it_is_complete(broker: Cluster, load: Load, log:
     reception = ran.round.series["consume"]
     assert reception["interval_s"] == 1
     by_second = dict(enumerate(reception["count"], start=int(reception["first_s"])))
-    assert by_second[0] == 0
+    assert by_second.get(0, 0) == 0  # a slow machine has received nothing at all by then
     assert sum(count for second, count in by_second.items() if second > 0) >= 2 * acknowledged
 
 

@@ -44,6 +44,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="machines with clocks of their own are made by Linux")
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for answers of workers and schedulers, however slow the machine is that all of them share here."""
+    monkeypatch.setattr(dask_workers, "_WORKER_S", PATIENCE_S)
+    monkeypatch.setattr(dask_workers, "ANSWER_S", PATIENCE_S)
+
+
 elsewhere = pytest.mark.skipif(not can_be_elsewhere(), reason="no right to give a process a clock of its own")
 
 
