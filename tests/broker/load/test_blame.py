@@ -22,6 +22,7 @@ RECORD: dict[str, Any] = {"client": "record"}
 TRANSACTION: dict[str, Any] = {"transaction_size": 5000}
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("kind", [BATCH, KEYED, RECORD, TRANSACTION], ids=["batch", "keyed", "record", "transaction"])
 def test_a_starved_generator_makes_the_round_invalid(broker: Cluster, load: Load, kind: dict[str, Any]) -> None:
     """The worker stood still and the cluster had room: what was due meanwhile is late, and says nothing of Kafka."""

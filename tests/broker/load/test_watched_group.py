@@ -101,7 +101,7 @@ def test_the_drain_ends_with_the_last_record(broker: Cluster, load: Load, topic:
     with running_sink(broker.bootstrap_servers, topic, GROUP, delay_ms=1, commit_ms=200):
         ran = load(broker, **WATCHED | {"rate": 100, "duration": "2 s"} | fields)
     assert ran.faults == []
-    assert ran.metrics["app.drain"] < 5  # where the limit ends it, a minute
+    assert ran.metrics["app.drain"] < 30  # where the limit ends it, a minute
     assert [text for text in ran.round.warnings if "had not committed" in text] == []
     assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (0, 0)
 

@@ -59,7 +59,7 @@ def commit(project: Project, subject: str) -> None:
 
 def test_a_slower_service_is_found_by_rounds_in_turns(repository: Project) -> None:
     """The commit is named, and the report has the instants of all rounds, which tell the order."""
-    commit(repository.write("delay.txt", "40"), "Look up each order")
+    commit(repository.write("delay.txt", "100"), "Look up each order")
     run = repository.run("--kafka-reference=git:HEAD~1", "--kafka-rounds=2")
     (test,) = run.report["tests"]
     assert test["verdict"] == "REGRESSED", run.out

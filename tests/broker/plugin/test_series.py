@@ -40,7 +40,8 @@ def test_a_report_holds_every_acknowledged_record_of_each_second(project: Projec
         # committed: one or two of six.
         assert sum(consume["count"]) == 2 * sum(produce["count"])
         assert 900 <= sum(produce["count"]) <= 1100
-        assert (produce["interval_s"], produce["first_s"]) == (1, -1)
+        assert produce["interval_s"] == 1
+        assert produce["first_s"] in (-1, 0)  # a slow machine acknowledges nothing in the warm-up
         assert {len(curve) for name, curve in produce.items() if isinstance(curve, list)} == {len(produce["count"])}
         assert all(high is None or high > 0 for high in produce["max"])
     assert [check["outcome"] for check in test["checks"]] == ["PASSED"] * 4, run.out

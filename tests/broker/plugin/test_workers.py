@@ -70,7 +70,7 @@ def test_a_limit_finer_than_the_clocks_makes_the_test_invalid(project: Project, 
     assert test["problem_kinds"] == ["clock_uncertain"]
     assert problem.startswith("threshold 'e2e.latency.p99 <= 1 us': the threshold is 1 µs, and the clocks of the ")
     assert [text for text in test["warnings"] if "clocks are known to ±" in text] == test["warnings"][:1]
-    assert all(0 < one["e2e_uncertainty_s"] < 0.1 for one in test["rounds"])
+    assert all(0 < one["e2e_uncertainty_s"] < 20 for one in test["rounds"])
     assert test["workers"]["scheduler"] == workers.address
     assert {share["host"] for share in test["rounds"][0]["workers"]} == {os.uname().nodename}
     assert (coarse.status, "PASSED" in coarse.out) == (pytest.ExitCode.OK, True), coarse.out
