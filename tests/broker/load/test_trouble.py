@@ -17,7 +17,7 @@ from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.load.controller import SILENCE_TIMEOUT_S
+from pytest_kafkaperf.load import controller
 from pytest_kafkaperf.load.messages import Assignment
 from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -68,8 +68,11 @@ def test_a_killed_broker_of_our_own_ends_the_round_with_the_reason(
     assert capfd.readouterr().err == ""
 
 
-def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(own_broker: Cluster, load: Load) -> None:
+def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(
+    own_broker: Cluster, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody can look at its process: the silence tells."""
+    monkeypatch.setattr(controller, "SILENCE_TIMEOUT_S", 5)
     cluster = Cluster(bootstrap_servers=own_broker.bootstrap_servers, brokers=1, provider="external", version="4.3")
     killer = Once(lambda: kill(*own_broker.pids))
     with within(PATIENCE_S):
@@ -77,7 +80,7 @@ def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(own_br
 
     (problem,) = ran.round.problems
     assert problem.kind is ProblemKind.CLUSTER_ERROR
-    assert problem.text.startswith(f"no record was acknowledged for {SILENCE_TIMEOUT_S} s while ")
+    assert problem.text.startswith("no record was acknowledged for 5 s while ")
     assert problem.text.endswith(" were outstanding: the cluster is down or much too slow for this load")
     assert ran.report.broken
     assert ran.metrics["errors"] > 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -30,7 +29,7 @@ def _slow_dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     answered = threading.Event()
 
     def look_up(*_: object, **__: object) -> None:
-        answered.wait(20)
+        answered.wait(60)
         raise socket.gaierror(socket.EAI_AGAIN, "no DNS server answers")
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
@@ -42,10 +41,14 @@ def _slow_dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_slow_dns_server_does_not_make_timeouts_longer() -> None:
     """Its own timeout is often half a minute for each server."""
     server = "broker.example:9092"
-    with within(5), pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target=server, connect_timeout_s=1):
+    with (
+        within(30),
+        pytest.raises(ClusterError) as raised,
+        provision(ClusterSpec(), target=server, connect_timeout_s=1),
+    ):
         pass
     assert str(raised.value) == f"{server} is not ready after 1 s: no answer{HINT}"
-    with within(5), pytest.raises(ClusterError, match=r"^could not delete topic 'topic' on broker\.example:9092: no"):
+    with within(30), pytest.raises(ClusterError, match=r"^could not delete topic 'topic' on broker\.example:9092: no"):
         Admin(server, Access()).delete_topic("topic", timeout_s=1)
 
 
@@ -66,9 +69,8 @@ def test_servers_that_do_not_answer_are_given_up_soon(monkeypatch: pytest.Monkey
         silent.listen()
         for server in ("127.0.0.1:9", f"127.0.0.1:{silent.getsockname()[1]}"):
             cluster = Cluster(bootstrap_servers=server)
-            began_s = time.monotonic()
-            assert with_config(cluster) is cluster
-            assert time.monotonic() - began_s < 5
+            with within(30):  # a request of the client alone takes 40 s
+                assert with_config(cluster) is cluster
 
 
 def test_servers_that_refuse_connections_are_named_with_the_reason(
