@@ -32,6 +32,7 @@ def quickstart(tmp_path: Path) -> Project:
     return copied_example("quickstart", tmp_path)
 
 
+@pytest.mark.speed
 def test_the_last_lines_of_the_quickstart_lead_to_a_gate(quickstart: Project, on_broker: str) -> None:
     """It is green on a new machine; whoever does what its last lines say compares with a baseline from then on."""
     brief = (on_broker, "--kafka-duration=500 ms", "--kafka-warmup=200 ms")
@@ -53,6 +54,7 @@ def test_the_last_lines_of_the_quickstart_lead_to_a_gate(quickstart: Project, on
     assert [check["change"] is not None for check in relative] == [True, True], gated.out
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("name", REPOSITORIES)
 def test_a_repository_is_green_as_it_stands(name: str, tmp_path: Path) -> None:
     """Its unit tests, and its perf tests on a broker and an application of their own."""
