@@ -46,7 +46,7 @@ def test_its_table_leaves_perf_tests_out(project: Project, on_broker: str) -> No
 def test_its_comparison_fails_a_slower_perf_test(project: Project, on_broker: str) -> None:
     """Whoever relies on it must not get a green build because a table is shorter."""
     project.test(FINE).run_steadily(on_broker, "--benchmark-autosave", "-k", "[100]")
-    project.test(FINE.replace("200 records/s", "100 records/s"))
+    project.test(FINE.replace("200 records/s", "20 records/s"))
     fails = ("--benchmark-compare", "--benchmark-compare-fail=mean:50%")
     run = project.run(on_broker, "-k", "[100]", *fails)
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
@@ -65,7 +65,7 @@ def test_its_ops_are_the_records_a_second_of_the_rounds(project: Project, on_bro
         rates = test["metrics"]["produce.throughput"]["values"]
         assert bench["fullname"] == test["nodeid"]
         assert bench["stats"]["data"] == approx([1 / rate for rate in rates])
-        assert bench["stats"]["ops"] == approx(200, rel=0.3)
+        assert bench["stats"]["ops"] == approx(len(rates) / sum(1 / rate for rate in rates))
         assert bench["extra_info"]["verdict"] == "PASSED"
         assert bench["extra_info"]["produce.latency.p99"] == test["metrics"]["produce.latency.p99"]["median"]
         assert bench["extra_info"]["checks"][0]["outcome"] == "PASSED"

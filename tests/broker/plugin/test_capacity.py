@@ -10,10 +10,10 @@ SEARCHES = """
 pytestmark = pytest.mark.kafka_scenario(warmup="200 ms", record_size="1 KiB")
 
 
-@pytest.mark.kafka_threshold("capacity >= 500 records/s")
+@pytest.mark.kafka_threshold("capacity >= 300 records/s")
 def test_kept(kafka_perf):
     result = kafka_perf.capacity("produce.latency.p99 <= 2 s", low=200, high="1 MiB/s", hold="1 s")
-    assert result.metrics["capacity"] > 800
+    assert result.metrics["capacity"] > 300
 
 
 @pytest.mark.kafka_threshold("capacity >= 1M records/s")
@@ -36,7 +36,7 @@ def test_a_search_gates_and_is_shown(project: Project, on_broker: str) -> None:
     kept, out_of_reach = run.report["tests"]
     (only,) = kept["rounds"]
     assert kept["search"] == {"limits": ["produce.latency.p99 <= 2 s"], "low": 200.0, "high": 1024.0}
-    assert only["metrics"]["capacity"] == pytest.approx(1024, rel=0.2)
+    assert 1024 / (1 + 2) <= only["metrics"]["capacity"] <= 1.01 * 1024  # a second of load, answered within 2 s
     assert only["at_least"] == ["capacity"]
     assert list(dict.fromkeys(step["rate"] for step in only["steps"]))[:2] == [200, 400]  # a step may be tried again
     assert (only["steps"][-1]["rate"], only["steps"][-1]["settled"]) == (1024, True)

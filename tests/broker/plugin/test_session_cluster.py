@@ -20,7 +20,7 @@ def application(kafka_cluster_factory):
     cluster = kafka_cluster_factory(heap="256m")
     command = [sys.executable, "mover.py", cluster.bootstrap_servers]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        timer = threading.Timer(30, process.kill)
+        timer = threading.Timer(300, process.kill)
         timer.start()
         assert process.stdout.readline() == "ready\\n"
         timer.cancel()

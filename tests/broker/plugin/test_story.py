@@ -100,7 +100,7 @@ def test_every_broken_limit_is_listed(project: Project, on_broker: str) -> None:
     failure = lines[next(at for at, line in enumerate(lines) if line.startswith("VIOLATED: produce.latency.p99 ")) :]
     assert failure[0].endswith(" (and 1 more)")
     assert re.fullmatch(r"  ✗ produce\.latency\.p99 <= 1 us +[\d.]+ [mµ]?s", failure[2])
-    assert re.fullmatch(r"  ✗ produce\.throughput >= 1M records/s +(1\d{3}|2\d{3}|2k)/s", failure[4])
+    assert re.fullmatch(r"  ✗ produce\.throughput >= 1M records/s +[\d.]+k?/s", failure[4])
     assert not any("✗ errors == 0" in line for line in lines)
 
 
@@ -123,7 +123,8 @@ def test_the_reports_hold_what_was_measured(project: Project, on_broker: str) ->
     (test,) = report["tests"]
     throughput = test["metrics"]["produce.throughput"]
     assert (throughput["unit"], throughput["better"]) == ("records/s", "higher")
-    assert throughput["median"] == pytest.approx(2000, rel=0.25)
+    longest_s = 0.5 + max(test["metrics"]["produce.latency.max"]["values"])
+    assert 0.99 * 1000 / longest_s <= throughput["median"] <= 1.01 * 2000
     assert len(throughput["values"]) == len(test["rounds"]) == 2
     assert test["cluster"]["provider"] == "external"
     assert test["scenario"]["rate"] == 2000
@@ -270,7 +271,7 @@ def test_the_terminal_shows_the_cluster_and_a_table(project: Project, on_broker:
     lines = run.out.splitlines()
     block = lines[lines.index("✓ PASSED  test_paced") - 2 :]
     assert re.fullmatch(r"Kafka external \| env linux-\S+ \| 1 test, \d+s", block[0])
-    assert re.fullmatch(r"    produce\.throughput +(2k|[12]\d{3})/s", block[4])
+    assert re.fullmatch(r"    produce\.throughput +[\d.]+k?/s", block[4])
     assert re.fullmatch(r"    produce\.latency\.p99 +[\d.]+ [mµ]?s", block[6])
     assert re.fullmatch(r"  ✓ errors == 0 +0", block[7])
     assert "1 passed" in block[8:]
