@@ -44,6 +44,7 @@ def faster(project: Project, factor: float) -> None:
     file.write_text(json.dumps(record), encoding="utf-8")
 
 
+@pytest.mark.speed  # how much flushes cost depends on the processor and the disk
 @pytest.mark.timeout(3 * SESSIONS_S)
 def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> None:
     """The stored figures alone cannot tell the two apart."""

@@ -110,6 +110,7 @@ def test_flushed(kafka_perf):
 SHORT = "--kafka-rounds=2", "--kafka-workers=1"
 
 
+@pytest.mark.speed  # how much flushes cost depends on the processor and the disk
 def test_a_slower_property_is_found_side_by_side(project: Project, on_broker: str) -> None:
     """A broker that flushes every batch, against one that leaves it to the system: no stored baseline is needed.
 
