@@ -200,13 +200,13 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[object]]:
     return lambda: [json.loads(line) for line in pipe.getvalue().splitlines()]
 
 
-@pytest.mark.parametrize("end", [ChildProcess.stop, lambda one: one.wait(START_TIMEOUT_S)], ids=["stopped", "ended"])
+@pytest.mark.parametrize("end", [ChildProcess.stop, lambda one: one.wait(PATIENCE_S)], ids=["stopped", "ended"])
 def test_a_child_that_has_ended_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[[ChildProcess], None]
 ) -> None:
     """In a run of hours, brokers and applications start often, and ids are used again."""
     messages = told(monkeypatch)
-    one = ChildProcess("child", tmp_path / "log", stop_timeout_s=START_TIMEOUT_S)
+    one = ChildProcess("child", tmp_path / "log", stop_timeout_s=PATIENCE_S)
     one.launch([sys.executable, "-c", ""], folder=tmp_path)
     pid = one.pid
     end(one)
@@ -218,6 +218,6 @@ def test_workers_that_have_ended_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
     messages = told(monkeypatch)
     with Processes(1) as workers:
         (future,) = workers._submit(abs, [-1])  # noqa: SLF001 - any work starts them
-        assert future.result(START_TIMEOUT_S) == 1
+        assert future.result(PATIENCE_S) == 1
     (pid, forgotten) = messages()
     assert forgotten == [pid]
