@@ -278,6 +278,15 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
     )
 
 
+def is_acceptable(verdict: Verdict, judgement: Judgement) -> bool:
+    """Return True if a test only failed because it is slower, and that is certain.
+
+    `--kafka-accept=regressed` accepts no threshold that is VIOLATED or INVALID, and no run that is in doubt.
+    """
+    failing = {check.outcome for check in judgement.checks if check.outcome.fails}
+    return verdict is Verdict.REGRESSED and failing == {Verdict.REGRESSED} and not judgement.doubts
+
+
 def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:
     """Return True if one round alone meets the threshold."""
     value = one.metrics.get(threshold.metric.name)

@@ -23,7 +23,7 @@ from pytest_kafkaperf.runner.capacity import workload_of
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.case_run import CaseRun, OnSession, SessionPolicy, SessionRunner, not_run, now, run_case
 from pytest_kafkaperf.runner.common_shift import CommonShift
-from pytest_kafkaperf.runner.judging import CaseJudge, quieter_notes, stale_notes
+from pytest_kafkaperf.runner.judging import CaseJudge, is_acceptable, quieter_notes, stale_notes
 from pytest_kafkaperf.runner.peer import NewTestError, Peer, PeerTest, opened_peer
 from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
 from pytest_kafkaperf.runner.result import Result, warnings_of
@@ -38,6 +38,8 @@ from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
+_LOSSES = ("lost", "app.output_ratio")
+"""Metrics by which a test fails because of lost records."""
 _SMOKE_TEST = "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged"
 
 
@@ -343,7 +345,7 @@ class Session:
             advice=judge.advise(sessions) if compared and not judgement.problems else (),
             calibration=calibration,
             verdict=verdict,
-            accepted=verdict is Verdict.REGRESSED and self.settings.accepts_regressed,
+            accepted=self.settings.accepts_regressed and is_acceptable(verdict, judgement),
             checks=judgement.checks,
             warnings=(*warnings_of(sessions), *judgement.warnings, *judgement.doubts),
             problems=judgement.problems,
@@ -403,7 +405,7 @@ class Session:
 def _repeated(result: Result, before: Result) -> Result:
     """Return the result of a repeated test: its last run counts, except that lost records stay lost."""
     notes = (*result.notes, f"this test was repeated; its earlier verdict was {before.verdict}")
-    lost = [check for check in before.checks if check.metric == "lost" and check.outcome is Verdict.VIOLATED]
+    lost = [check for check in before.checks if check.metric in _LOSSES and check.outcome is Verdict.VIOLATED]
     if not lost:
         return dataclasses.replace(result, notes=notes)
     replaced = {check.expression for check in lost}
