@@ -32,7 +32,9 @@ def failure_of(result: Result, *, strict: bool) -> str | None:
         lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
         texts = [text for problem in result.problems for text in problem.text.split("\n")]  # the lines of a log stay
         lines += [line for text in texts for line in PLAIN.wrap(text, indent="  ")]
-    failing = {outcome for outcome in Verdict if outcome.fails} | ({Verdict.INCONCLUSIVE} if undecided else set())
+    failing = {Verdict.INCONCLUSIVE} if undecided else {Verdict.REGRESSED, Verdict.VIOLATED}
+    if not result.problems:  # otherwise they explain what is INVALID
+        failing.add(Verdict.INVALID)
     broken = [check for check in result.checks if check.outcome in failing]
     if broken:
         lines += _not_met(broken, result)

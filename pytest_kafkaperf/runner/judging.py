@@ -260,15 +260,7 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
     What fails only by the figures that cannot be trusted is INVALID.
     """
     failing = {check.expression: check for check in certain.checks if check.outcome in (_VIOLATED, _REGRESSED)}
-    checks = []
-    for check in judgement.checks:
-        sure = failing.get(check.expression)
-        if sure is None and check.outcome.fails:
-            check = dataclasses.replace(check, outcome=Verdict.INVALID, reason=_UNTRUSTED)  # noqa: PLW2901
-        elif sure is not None:
-            reason = sure.reason if sure.observed == check.observed else f"{sure.reason}, {_AT_LEAST}"
-            check = dataclasses.replace(check, outcome=sure.outcome, reason=reason, rerun=sure.rerun)  # noqa: PLW2901
-        checks.append(check)
+    checks = [_led_check(check, failing.get(check.expression)) for check in judgement.checks]
     return Judgement(
         verdict=certain.verdict,
         checks=tuple(checks),
@@ -276,6 +268,14 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
         warnings=certain.warnings,
         doubts=tuple(problem.text for problem in judgement.problems),
     )
+
+
+def _led_check(check: Check, sure: Check | None) -> Check:
+    """Return a check with the outcome that is certain; `sure` is the check of what is certain if it fails."""
+    if sure is None:
+        return dataclasses.replace(check, outcome=Verdict.INVALID, reason=_UNTRUSTED) if check.outcome.fails else check
+    reason = sure.reason if sure.observed == check.observed else f"{sure.reason}, {_AT_LEAST}"
+    return dataclasses.replace(check, outcome=sure.outcome, reason=reason, rerun=sure.rerun)
 
 
 def is_acceptable(verdict: Verdict, judgement: Judgement) -> bool:

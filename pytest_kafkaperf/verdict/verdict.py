@@ -114,6 +114,9 @@ def _concluded(
     fails = any(check.outcome.fails for check in checks if check not in (*bounded, *missing))  # whatever the others are
     doubts = [] if fails else [*map(_bounded, bounded), *(() if problems else map(_missing, missing))]
     problems = (*(problem for problem in problems if problem.metric not in over), *doubts)
+    checks = tuple(
+        check for check in checks if not (check.implied and check in missing)
+    )  # a problem has it, or explains it
     verdict = Verdict.INVALID if problems else worst(outcomes)
     verdict = Verdict.MEASURED if verdict in UNGATED or not (checks or problems) else verdict
     # Sessions with a reference go on after a violated absolute threshold: more rounds may show that a median meets it.

@@ -3,6 +3,7 @@
 # ruff: noqa: RUF001 - lines as they are shown
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -205,9 +206,10 @@ def test_a_missing_value_hides_no_other_limit_that_is_not_met(p99: float, verdic
 
 
 def test_a_problem_explains_the_values_that_are_missing() -> None:
-    """One reason, not all its consequences."""
+    """One reason, not all its consequences; implied thresholds are not even listed."""
+    implied = dataclasses.replace(parse_threshold("lost == 0"), implied=True)
     judgement = judge(
-        thresholds=[parse_threshold(f"{_P99} <= 25 ms")],
+        thresholds=[parse_threshold(f"{_P99} <= 25 ms"), implied],
         sessions=[Measured(rounds=[{}])],
         confirm=False,
         baseline=_NO_BASELINE,
