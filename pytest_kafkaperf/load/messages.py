@@ -49,6 +49,8 @@ class Produced:
     """Records of a rate for which the in-flight limit had no room until `TAIL_NS` after the window."""
     late: int = 0
     """Records that the generator sent more than `LATE_NS` later than possible."""
+    latest_ns: int = 0
+    """Longest time by which the generator sent a record of the window later than possible."""
     behind: int = 0
     """Records unsent at the end of the window although the in-flight limit allowed them."""
     sent_late: int = 0

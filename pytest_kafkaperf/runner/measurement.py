@@ -170,10 +170,12 @@ def _least(report: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
     """Return lower bounds of the latencies if the generator was too slow, and nothing else was wrong."""
     if not problems or any(problem.kind is not ProblemKind.GENERATOR_TOO_SLOW for problem in problems):
         return {}
-    late = late_records(report)
+    late, latest_ns = late_records(report), max(part.latest_ns for part in report.produced)
     groups = max(1, len(report.received()))
     sent, received = (merged([part.latency for part in parts]) for parts in (report.produced, report.consumed))
-    return least_latencies("produce.latency", sent, late) | least_latencies("e2e.latency", received, groups * late)
+    return least_latencies("produce.latency", sent, late=late, latest_ns=latest_ns) | least_latencies(
+        "e2e.latency", received, late=groups * late, latest_ns=latest_ns
+    )
 
 
 def _integrity(report: LoadReport) -> dict[str, float]:

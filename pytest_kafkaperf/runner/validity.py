@@ -29,9 +29,6 @@ _COMMITTED = ("app.delay", "app.drain", "app.start", "app.recovery")
 _ON_TIME_RATIO = 0.99
 """Share of the due records that the generator must send on time; with less, the round is INVALID."""
 
-_ALSO_DELAYED = 2
-"""Records that a generator which is held up delays in some way, for each one that is late."""
-
 _SLOWED = 2
 """Factor by which brokers may be slower on a machine that is too busy for the generator."""
 
@@ -137,24 +134,27 @@ def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | N
 
 
 def late_records(report: LoadReport) -> int:
-    """Return the number of records that the generator may have delayed."""
+    """Return the number of records that made the generator too slow: those that `_producing_problems` counts."""
     produced = report.produced
+    due = sum(part.sent + part.missing for part in produced)
     late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
-    return max(late, sum(part.sent_late + part.missing for part in produced))
+    is_late = late > (1 - _ON_TIME_RATIO) * due
+    return late if is_late else sum(part.sent_late + part.missing for part in produced)
 
 
-def least_latencies(family: str, histogram: Histogram, late: int) -> dict[str, float]:
-    """Return lower bounds of a latency's quantiles (s) in a round in which a number of records was `late`.
+def least_latencies(family: str, histogram: Histogram, *, late: int, latest_ns: int) -> dict[str, float]:
+    """Return lower bounds of a latency's quantiles (s) in a round with a generator that was too slow.
 
-    A generator that is held up delays the late records by any time, others by up to `LATE_NS`, and the answers to some
-    others that were on their way. A machine that is that busy also slows the brokers. So the late records and as many
-    others count as if they had taken no time, and all others with half of their time, less `LATE_NS`.
+    `late` records may have been delayed by any time. All others, and their answers, were delayed by at most the time
+    for which the generator was held up, `latest_ns`. A machine that is that busy may also slow the brokers. So late
+    records count as if they had taken no time, and all others with half of their time less `latest_ns`.
     """
+    delay_s = max(latest_ns, LATE_NS) / NS_PER_S
     found = {}
     for part, quantile in {**QUANTILES, "max": 1.0}.items():
-        rest = quantile - _ALSO_DELAYED * late / max(1, histogram.total)
+        rest = quantile - late / max(1, histogram.total)
         if rest > 0 and histogram.total >= FEWEST_RECORDS.get(part, 1):
-            found[f"{family}.{part}"] = max(0.0, (histogram.quantile_s(rest) - LATE_NS / NS_PER_S) / _SLOWED)
+            found[f"{family}.{part}"] = max(0.0, (histogram.quantile_s(rest) - delay_s) / _SLOWED)
     return found
 
 

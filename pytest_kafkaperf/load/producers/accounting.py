@@ -251,6 +251,8 @@ class Ledger:
         `allowed_ns` is the time at which the in-flight limit became free for the batch, `end_ns` the end of the window.
         """
         late_ns = batch.sent_ns - max(batch.closing_ns or 0, allowed_ns)
+        if batch.measured:
+            self.report.latest_ns = max(self.report.latest_ns, late_ns)
         if late_ns > LATE_NS:
             dues = batch.measured_dues_ns
             self.report.late += int(np.searchsorted(dues, batch.sent_ns - LATE_NS))  # those due later are not late

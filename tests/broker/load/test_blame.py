@@ -51,7 +51,8 @@ def test_a_starved_generator_makes_the_round_invalid(broker: Cluster, load: Load
     assert 0.4 * expected - 20 <= sum(part.late for part in ran.produced) <= 1.5 * expected + 100
     assert sum(part.latency.total for part in ran.produced) == 2000
     assert ran.metrics["produce.latency.max"] >= 0.55
-    assert max(ran.round.least.values(), default=0.0) < 0.2  # nothing of the pause is said to be Kafka's
+    if kind is not TRANSACTION:  # where a record waits for the commit anyway
+        assert max(ran.round.least.values(), default=0.0) < 0.1  # nothing of the pause is said to be Kafka's
 
 
 def test_a_starved_generator_does_not_hide_a_cluster_that_is_much_too_slow(
@@ -71,7 +72,7 @@ def test_a_starved_generator_does_not_hide_a_cluster_that_is_much_too_slow(
     assert ran.metrics["produce.latency.p50"] > 1
     if ran.round.problems:  # the pause may fall into one of the cluster's own
         assert [problem.kind for problem in ran.round.problems] == [ProblemKind.GENERATOR_TOO_SLOW]
-        assert ran.round.least["produce.latency.p99"] > 0.4
+        assert ran.round.least["produce.latency.p99"] > 0.2
 
 
 def test_a_cluster_slower_than_the_rate_is_a_valid_round_with_high_latency(

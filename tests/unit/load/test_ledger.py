@@ -503,6 +503,7 @@ def test_a_late_batch_is_the_generators_fault_only_if_there_was_room(
 
     report = ledger.report
     assert (report.late, report.behind, report.sent_late) == (late, behind, sent_late)
+    assert report.latest_ns == sent_ns - max(100 * MS, room_ns)
 
 
 @pytest.mark.parametrize(
