@@ -216,6 +216,8 @@ def test_a_problem_explains_the_values_that_are_missing() -> None:
         problems=[BROKER_LOST],
     )
     assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, (BROKER_LOST,))
+    assert [check.metric for check in judgement.checks] == [_P99]
+    assert _told(judgement.checks, [BROKER_LOST]) == "INVALID: the run cannot be trusted\n  broker lost"
 
 
 def test_without_rounds_nothing_is_decided() -> None:
