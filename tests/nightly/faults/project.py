@@ -55,7 +55,7 @@ def write_project(folder: Path, fields: dict[str, Any], limits: tuple[str, ...])
     folder.mkdir(exist_ok=True)
     ini = (
         f"[pytest]\nkafka_preheat = 0 s\nkafka_workers = 1\nkafka_environment = {ENVIRONMENT}\n"
-        "kafka_allow_unlimited = true\n"
+        "kafka_allow_unlimited = true\nkafka_writable_topics = orders\n"
     )
     (folder / "pytest.ini").write_text(ini, encoding="utf-8")
     (folder / "conftest.py").write_text(GATES, encoding="utf-8")
