@@ -16,7 +16,13 @@ from tests.support.patience import PATIENCE_S
 from tests.support.project import Project
 from tests.support.strangers import drop_topic, topics_of_runs
 
-ASYNCIO = ("-p", "asyncio", "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
+ASYNCIO = [
+    "-p",
+    "asyncio",
+    "-oasyncio_mode=auto",
+    "-oasyncio_default_fixture_loop_scope=function",
+    "-okafka_writable_topics=moved-in",
+]
 
 THROUGH = """
 from mover import Mover

@@ -122,7 +122,13 @@ async def test_moved(kafka_cluster, kafka_perf):
     async with Forgetful(kafka_cluster.bootstrap_servers):
         {call}
 """
-ASYNCIO = ("-p", "asyncio", "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
+ASYNCIO = (
+    "-p",
+    "asyncio",
+    "-oasyncio_mode=auto",
+    "-oasyncio_default_fixture_loop_scope=function",
+    "-okafka_writable_topics=moved-in",
+)
 
 
 @pytest.fixture
