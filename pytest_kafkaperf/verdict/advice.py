@@ -49,7 +49,9 @@ def advice(sessions: Sequence[Measured], baseline: BaselineRounds, *, gated: Col
     subjects = [
         dataclasses.replace(each, can_be_zero=False)
         for each in CATALOGUE.values()
-        if each.name in measured and (not each.can_be_zero or each.name.startswith("lag."))
+        if each.name in measured
+        and (not each.can_be_zero or each.name.startswith("lag."))
+        and not any(one.get(each.name) == 0 for session in sessions for one in session.rounds)
     ]
     alpha = ALPHA / 2 / max(1, len(subjects))
     beside = sessions[0].reference is not None

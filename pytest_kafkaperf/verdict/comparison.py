@@ -31,17 +31,20 @@ class Measured:
 def difference(subject: Metric, session: Measured) -> float | str:
     """Return the difference of a session from its reference; positive if the current rounds are worse.
 
-    It is the one-sample Hodges-Lehmann estimate of the pairs of rounds. Returns the reason as text if there is none.
+    It is the one-sample Hodges-Lehmann estimate of the pairs of rounds, or `NOTHING` (see `has_nothing`). Returns the
+    reason as text if there is none.
     """
     if subject.can_be_zero:
         return _ZERO.format(subject.name)
     reference = session.reference or ()
-    problem = flaw_of(subject, session.rounds, ratio=True)
+    problem = flaw_of(subject, session.rounds)
     problem = problem or flaw_of(subject, reference, ratio=True, of=" of the reference")
     if problem:
         return problem
     if len(session.rounds) != len(reference):
         return f"{counted(len(session.rounds), 'round')} and {len(reference)} of the reference do not form pairs"
+    if has_nothing(subject, session.rounds):
+        return NOTHING
     pairs = zip(logs(subject, session.rounds), logs(subject, reference), strict=True)
     return pseudomedian([candidate - other for candidate, other in pairs])
 
@@ -57,6 +60,18 @@ def pseudomedian(differences: Sequence[float]) -> float:
     return statistics.median((a + b) / 2 for a, b in itertools.combinations_with_replacement(differences, 2))
 
 
+NOTHING = 1000.0
+"""Distance of 0 from every value on the log scale: the exponential of what lies this far below a value is exactly 0."""
+
+
+def has_nothing(subject: Metric, rounds: Rounds) -> bool:
+    """Return True if a metric of which higher values are better is 0 in some round.
+
+    No noise explains that, so the other rounds do not outvote it: the session is worse by `NOTHING`.
+    """
+    return subject.better == "higher" and any(one[subject.name] == 0 for one in rounds)
+
+
 _ZERO = "{} can be zero, so it has no ratio to a baseline"
 
 
@@ -70,9 +85,10 @@ def exceeds(shift: float, tolerance: float) -> bool:
 
 
 def logs(subject: Metric, rounds: Rounds) -> tuple[float, ...]:
-    """Return the values on the log scale where larger is worse; all rounds must have the metric, above 0."""
+    """Return the values on the log scale where larger is worse; all rounds must have the metric, at least 0."""
     sign = sign_of(subject)
-    return tuple(sign * math.log(one[subject.name]) for one in rounds)
+    values = [one[subject.name] for one in rounds]
+    return tuple(sign * (math.log(value) if value else -NOTHING) for value in values)
 
 
 def sign_of(subject: Metric) -> int:

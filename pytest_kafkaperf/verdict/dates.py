@@ -25,7 +25,7 @@ from typing import Self
 
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, flaw_of, logs, no_ratio
+from pytest_kafkaperf.verdict.comparison import NOTHING, Measured, Rounds, flaw_of, has_nothing, logs, no_ratio
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
 FEWEST_DATES = 3
@@ -129,13 +129,19 @@ class Comparison:
 def compare(subject: Metric, sessions: Sequence[Measured], baseline: BaselineRounds) -> Comparison | str:
     """Compare sessions of one date with a baseline; return the reason as text if that is impossible."""
     for number, session in enumerate(sessions, 1):
-        if problem := flaw_of(subject, session.rounds, ratio=True):
+        if problem := flaw_of(subject, session.rounds):
             return problem if len(sessions) == 1 else f"{problem} (fresh session {number})"
     known = level_of(subject, baseline)
     if known is None:
         return no_ratio(subject, baseline.sessions) or "no baseline"
-    shifts = (statistics.median(logs(subject, session.rounds)) - known.level for session in sessions)
-    return Comparison(shifts=tuple(shifts), known=known)
+    return Comparison(shifts=tuple(_shift(subject, session.rounds, known) for session in sessions), known=known)
+
+
+def _shift(subject: Metric, rounds: Rounds, known: BaselineLevel) -> float:
+    """Return the difference of a session's level from that of the baseline."""
+    if has_nothing(subject, rounds):
+        return NOTHING
+    return statistics.median(logs(subject, rounds)) - known.level
 
 
 def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:

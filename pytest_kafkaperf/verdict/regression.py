@@ -18,7 +18,7 @@ from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.units import counted, format_percent, format_ratio
 from pytest_kafkaperf.scenarios.threshold import Relative, Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, logs
+from pytest_kafkaperf.verdict.comparison import NOTHING, Measured, change_of, exceeds, logs
 from pytest_kafkaperf.verdict.dates import Comparison, compare
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
 from pytest_kafkaperf.verdict.sequential import MARGIN, Look
@@ -43,9 +43,9 @@ def judge_relative(
     """
     shift, tolerance = comparison.shift, limit.log_tolerance
     worse, text = exceeds(shift, tolerance), _described(limit, subject, comparison, stage, imported)
-    waiting = _unconfirmed(text, comparison, stage, tolerance)
-    if waiting is not None:
-        return waiting
+    suspect = _of_suspect(text, subject, comparison, stage, tolerance)
+    if suspect is not None:
+        return suspect
     if not (worse or exceeds(-shift, tolerance)):
         return Finding(outcome=Verdict.PASSED, reason=text)
     confirmed = f"confirmed by {text}" if stage == "fresh" else text
@@ -72,8 +72,13 @@ def _described(limit: Relative, subject: Metric, comparison: Comparison, stage: 
     return f"{counted(len(comparison.shifts), 'fresh session')}: {changes}{against}; {threshold}"
 
 
-def _unconfirmed(text: str, comparison: Comparison, stage: Stage, tolerance: float) -> Finding | None:
-    """Return the finding on a suspect that further sessions will decide, or that they have cleared; else None."""
+def _of_suspect(text: str, subject: Metric, comparison: Comparison, stage: Stage, tolerance: float) -> Finding | None:
+    """Return the finding on a suspect that further sessions will decide, or that they settle without noise; else None.
+
+    A fresh session that is worse by `NOTHING` confirms it, and most of them within the tolerance clear it.
+    """
+    if stage == "fresh" and NOTHING in comparison.shifts:
+        return Finding(outcome=Verdict.REGRESSED, reason=f"confirmed by {text}; {subject.name} was 0 in one of them")
     if stage == "fresh" and is_cleared(comparison, tolerance):
         return Finding(outcome=Verdict.PASSED, reason=f"suspected regression, not confirmed by {text}")
     if stage == "first" and exceeds(comparison.shift, tolerance):
@@ -106,6 +111,8 @@ def judge_look(limit: Relative, subject: Metric, evidence: Look | str, *, left_o
     reason = f"{counted(evidence.sessions, 'session')} side by side" + (f" (left out: {left_out})" if left_out else "")
     target = format_ratio(change_of(subject, limit.log_tolerance + MARGIN))
     match evidence.decision:
+        case "regressed" if evidence.mean == NOTHING:
+            return Finding(outcome=Verdict.REGRESSED, reason=f"{reason}; {subject.name} was 0 in one of them")
         case "regressed":
             return Finding(outcome=Verdict.REGRESSED, reason=reason)
         case "improved":

@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.verdict.comparison import Measured, difference
+from pytest_kafkaperf.verdict.comparison import NOTHING, Measured, difference
 
 MOST_SESSIONS = 28
 """Maximum number of sessions. It bounds the time, and the noise with which a small change is found."""
@@ -77,7 +77,7 @@ class Look:
     last: float
     """Difference of the last session."""
     mean: float
-    """Trimmed mean of the differences of all sessions so far."""
+    """Trimmed mean of the differences of all sessions so far; `NOTHING` if one of them is."""
     interval: tuple[float, float] | None
     """Repeated confidence interval of the true difference; None before the first look.
 
@@ -97,9 +97,19 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
     """Evaluate the differences of the sessions so far, of which there is at least one.
 
     `alpha` is the significance level of this metric. Looks after `MOST_SESSIONS` are like the last one. `final` if
-    there is no time for another look.
+    there is no time for another look. A session that is worse by `NOTHING` decides alone.
     """
     sessions = len(differences)
+    if NOTHING in differences:
+        return Look(
+            sessions=sessions,
+            tolerance=tolerance,
+            last=differences[-1],
+            mean=NOTHING,
+            interval=None,
+            decision="regressed",
+            deviation=None,
+        )
     mean, error = map(float, _trimmed_mean(np.array(differences)))
     decision: Decision = "open"
     interval = deviation = None

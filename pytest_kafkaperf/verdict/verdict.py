@@ -271,8 +271,11 @@ def _evaluate_pairs(
     if last is not None and (differences or last.decision != "open"):  # what was decided stays so
         known = last
     rounds, finding = _rounds_of(sessions), _MET
+    missing = _missing_value(subject, sessions, some_may_lack_it=bool(differences))
     if ungated is not None:
         finding = _ungated(subject, rounds, ungated)
+    elif missing is not None and not (isinstance(known, Look) and known.decision == "regressed"):
+        finding = Finding(outcome=Verdict.INVALID, reason=missing)
     elif relative is not None:
         finding = judge_look(relative, subject, known, left_out=flaw)
     level = level_of_reference(subject, sessions)
@@ -296,6 +299,18 @@ def _evaluate_pairs(
         sessions=() if relative is None else tuple(looks),
     )
     return dataclasses.replace(result, check=check)
+
+
+def _missing_value(subject: Metric, sessions: Sequence[Measured], *, some_may_lack_it: bool) -> str | None:
+    """Return the reason if the own rounds of a session lack a metric; None if they have it, or did not run.
+
+    Readings of brokers fail now and then, on either side, so `some_may_lack_it` if the others are enough. Everything
+    else is missing because of what is tested.
+    """
+    if some_may_lack_it and subject.name.startswith("broker."):
+        return None
+    found = ((number, flaw_of(subject, one.rounds)) for number, one in enumerate(sessions, 1) if one.rounds)
+    return next((f"{flaw} (session {number})" for number, flaw in found if flaw is not None), None)
 
 
 def _decisive(looks: Sequence[Look]) -> Look | None:

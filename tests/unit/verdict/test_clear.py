@@ -38,7 +38,8 @@ def around(level: float) -> list[float]:
         ([0.5, 0.5], False),
         ([0.5, 0.5, 0.5], True),
         (around(1.0), False),
-        ([0.0] * 5, False),
+        ([0.0] * 5, True),  # nothing at all
+        ([*around(1.0)[:4], 0.0], False),
     ],
 )
 def test_every_round_is_worse_than_twice_the_tolerance_and_the_noise(rates: list[float], *, expected: bool) -> None:

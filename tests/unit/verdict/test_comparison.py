@@ -88,8 +88,8 @@ def test_a_positive_difference_is_worse_whatever_the_metric() -> None:
             "produce.latency.p99 is missing in round 1 of 1 of the reference",
         ),
         (
-            Measured(rounds=rounds(P99.name, 0.0), reference=rounds(P99.name, 1.0)),
-            "produce.latency.p99 is 0 s in round 1 of 1, so it has no ratio",
+            Measured(rounds=rounds(P99.name, 1.0), reference=rounds(P99.name, 0.0)),
+            "produce.latency.p99 is 0 s in round 1 of 1 of the reference, so it has no ratio",
         ),
         (
             Measured(rounds=rounds(P99.name, 1.0), reference=rounds(P99.name, 1.0, 2.0)),

@@ -318,7 +318,10 @@ def test_each_session_gives_one_difference() -> None:
     [
         (_session(None), "produce.latency.p99 is missing in round 1 of 1 (session 2)"),
         (_session(1.0, None), "produce.latency.p99 is missing in round 1 of 1 of the reference (session 2)"),
-        (_session(0.0), "produce.latency.p99 is 0 s in round 1 of 1, so it has no ratio (session 2)"),
+        (
+            _session(1.0, 0.0),
+            "produce.latency.p99 is 0 s in round 1 of 1 of the reference, so it has no ratio (session 2)",
+        ),
         (Measured(rounds=[], reference=[]), "no round was measured (session 2)"),
     ],
 )

@@ -372,11 +372,24 @@ def test_a_baseline_value_without_a_logarithm_never_decides(values: Sequence[flo
     assert check.reason == f"produce.latency.p99 {flaw}"
 
 
-def test_a_current_zero_never_decides_against_a_baseline() -> None:
-    """It has no logarithm; an absolute limit judges it."""
-    check = _judge(f"{_RATE} >= baseline", [5.0, 0.0], _TEN_MS)
-    assert check.outcome is Verdict.INCONCLUSIVE
-    assert check.reason == "produce.throughput is 0 records/s in round 2 of 2, so it has no ratio"
+@pytest.mark.parametrize("values", [[0.0] * 5, [0.0, *_TEN_MS[1:]]])
+def test_nothing_where_more_is_better_is_regressed(values: Sequence[float]) -> None:
+    """A sink that wrote no row is no noise, although zero has no logarithm."""
+    check = _judge(f"{_RATE} >= baseline - 10%", values, _TEN_MS)
+    assert (check.outcome, check.observed, check.change) == (Verdict.REGRESSED, 0.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        ([0.0] * 5, Verdict.IMPROVED),
+        ([0.0, *_TEN_MS[1:]], Verdict.PASSED),
+        ([0.0, *_times(3)[1:]], Verdict.REGRESSED),  # one round at 0 hides nothing
+    ],
+)
+def test_zero_where_less_is_better_is_the_best_value(values: Sequence[float], outcome: Verdict) -> None:
+    """A metric of the test's own may reach it."""
+    assert _judge(f"{_P99} <= baseline + 10%", values, _TEN_MS).outcome is outcome
 
 
 def test_a_baseline_from_before_the_metric_never_decides() -> None:

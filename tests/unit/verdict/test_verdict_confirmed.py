@@ -154,6 +154,30 @@ def test_a_fresh_session_that_cannot_be_compared_makes_the_test_invalid() -> Non
     assert judgement.checks[0].reason.startswith(f"{P99} is missing in round ")
 
 
+@pytest.mark.parametrize(
+    ("factors", "verdict", "unsettled"),
+    [
+        ((0.0,), Verdict.INCONCLUSIVE, True),  # a suspect as any other
+        ((0.0, 1.0, 1.0), Verdict.PASSED, False),
+        ((0.7, 0.0), Verdict.REGRESSED, False),
+        ((0.7, 1.0, 1.0, 0.0), Verdict.REGRESSED, False),  # another threshold may go on
+    ],
+)
+def test_a_fresh_session_without_anything_confirms_a_suspect(
+    factors: tuple[float, ...], verdict: Verdict, *, unsettled: bool
+) -> None:
+    """A sink that writes nothing in one of three sessions is broken, and no median hides that."""
+    rows = "produce.throughput"
+    known = BaselineRounds(sessions=tuple(tuple(session(factor, name=rows)) for factor in (0.99, 1.0, 1.01)))
+    judgement = judge(
+        thresholds=[parse_threshold(f"{rows} >= baseline - 10%")],
+        sessions=[Measured(rounds=session(factor, name=rows)) for factor in factors],
+        baseline=known,
+        confirm=True,
+    )
+    assert (judgement.verdict, judgement.unsettled) == (verdict, unsettled)
+
+
 def test_of_a_run_that_cannot_be_trusted_fresh_sessions_are_not_judged() -> None:
     """What the first one gave is shown, and decides nothing either."""
     judgement = judge(

@@ -91,11 +91,11 @@ def test_a_regression_that_later_sessions_show_is_no_pass() -> None:
 
 def test_a_session_without_a_reading_does_not_end_the_comparison() -> None:
     """The brokers' readings fail now and then; the report tells which session does not count."""
-    flawed = Measured(rounds=[{}] * 4, reference=rounds(MACHINE))
+    flawed = Measured(rounds=rounds(MACHINE), reference=[{}] * 4)
     judgement = judged([*sessions(0.8, 2), flawed, *sessions(0.8, 3)])
     assert judgement.verdict is Verdict.REGRESSED
     assert judgement.checks[0].reason == (
-        "5 sessions side by side (left out: produce.throughput is missing in round 1 of 4 (session 3))"
+        "5 sessions side by side (left out: produce.throughput is missing in round 1 of 4 of the reference (session 3))"
     )
 
 
@@ -244,15 +244,52 @@ def test_the_limit_follows_the_reference() -> None:
 
 @pytest.mark.parametrize("value", [0.0, math.nan, math.inf, -1.0])
 def test_what_has_no_ratio_on_either_side_decides_nothing(value: float) -> None:
-    """A broken figure of the reference is as bad as one of our own, in any session, if more than a quarter has one."""
-    sound = rounds([1e6] * 4)
-    broken = rounds([1e6] * 3 + [value])
-    for session in (Measured(rounds=sound, reference=broken), Measured(rounds=broken, reference=sound)):
-        judgement = judged([*sessions(0.5, 3), session, session])
-        assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
-        assert judgement.checks[0].reason.endswith("(session 4)")
-    (check,) = judged([Measured(rounds=sound, reference=broken)]).checks
-    assert "of the reference" in check.reason
+    """Where more than a quarter of the reference has no value, there is nothing to compare with."""
+    session = Measured(rounds=rounds([1e6] * 4), reference=rounds([1e6] * 3 + [value]))
+    judgement = judged([*sessions(0.5, 3), session, session])
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
+    assert "in round 4 of 4 of the reference" in judgement.checks[0].reason
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -1.0])
+@pytest.mark.parametrize("place", range(5))
+def test_a_session_without_an_own_value_is_invalid(value: float | None, place: int) -> None:
+    """It may be missing because of the change that is tested, so the other sessions must not decide alone."""
+    found = sessions(1.0, 5)
+    broken: Mapping[str, float] = {} if value is None else {RATE: value}
+    found[place] = Measured(rounds=[*found[place].rounds[:3], broken], reference=found[place].reference)
+    judgement = judged(found)
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.INVALID, False)
+    assert [problem.kind for problem in judgement.problems] == [ProblemKind.VALUE_MISSING]
+
+
+def test_a_session_without_an_own_value_hides_no_regression() -> None:
+    """What is worse in all the other sessions is worse."""
+    holed = Measured(rounds=[{}] * 4, reference=rounds(MACHINE))
+    assert judged([*sessions(0.8, 5), holed]).verdict is Verdict.REGRESSED
+
+
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("values", [[0.0] * 4, [0.0, 1e6, 1e6, 1e6]])
+def test_a_session_without_anything_is_a_regression(place: int, values: Sequence[float]) -> None:
+    """A sink that wrote no row in one session of five is broken, and no trimmed mean hides that."""
+    found = sessions(1.0, 5)
+    found[place] = Measured(rounds=rounds(values), reference=rounds([1e6] * 4))
+    judgement = judged(found)
+    (check,) = judgement.checks
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.REGRESSED, False)
+    assert (check.observed, check.change, check.interval) == (0.0, -1.0, None)
+    assert check.reason == "5 sessions side by side; produce.throughput was 0 in one of them"
+
+
+@pytest.mark.parametrize(
+    ("ours", "verdict"), [([0.0] * 5, Verdict.IMPROVED), ([0.0, *[1.5] * 4], Verdict.INCONCLUSIVE)]
+)
+def test_zero_where_less_is_better_improves_only_in_all_sessions(ours: Sequence[float], verdict: Verdict) -> None:
+    """One session at 0 hides no regression of the others."""
+    name = "app.rejected"
+    found = [Measured(rounds=[{name: each}] * 4, reference=[{name: 1.0}] * 4) for each in ours]
+    assert judged(found, f"{name} <= baseline + 10%").verdict is verdict
 
 
 def test_rounds_without_their_pairs_decide_nothing() -> None:
@@ -274,9 +311,18 @@ def test_what_was_decided_stays_so_although_later_sessions_have_no_reading() -> 
     """They run for another threshold, and none of them says that this one was wrong."""
     decided = sessions(1.0, 4)
     assert judged(decided).verdict is Verdict.PASSED
-    holed = [Measured(rounds=[{}] * 4, reference=one.reference) for one in decided[:2]]
+    holed = [Measured(rounds=one.rounds, reference=[{}] * 4) for one in decided[:2]]
     later = judged([*decided, *holed])
     assert (later.verdict, later.unsettled, len(later.checks[0].sessions)) == (Verdict.PASSED, False, 4)
     undecided = judged([*sessions(0.85, 4), *holed])
-    assert "is missing in round 1 of 4" in undecided.checks[0].reason
+    assert "is missing in round 1 of 4 of the reference" in undecided.checks[0].reason
     assert undecided.verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("missing", "verdict"), [(1, Verdict.PASSED), (5, Verdict.INVALID)])
+def test_a_reading_of_the_brokers_may_be_missing_now_and_then(missing: int, verdict: Verdict) -> None:
+    """Asking them fails sometimes, on both sides alike; where it fails always, nothing is known."""
+    name = "broker.memory"
+    full = [Measured(rounds=[{name: level}] * 4, reference=[{name: 1.0}] * 4) for level in LEVELS]
+    holed = [Measured(rounds=[*one.rounds[:3], {}], reference=one.reference) for one in full]
+    assert judged([*full[missing:], *holed[:missing]], f"{name} <= baseline + 10%").verdict is verdict
