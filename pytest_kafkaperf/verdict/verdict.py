@@ -55,7 +55,7 @@ def judge(
         thresholds: the thresholds of the test.
         sessions: all sessions so far. With a reference, all of them decide together. With a baseline, the first one
             makes suspects, and the further ones, on fresh clusters, alone decide about these: beside the baseline's
-            brokers if these are `rebuilt`.
+            brokers if these are `rebuilt`. Absolute thresholds judge all of them but the latter.
         baseline: the baseline, which counts only if the sessions have no reference.
         confirm: False if there will be no further sessions, so that the first session decides against the baseline.
         problems: reasons why the measurement is not trustworthy. The verdict is INVALID if there are any, and the
@@ -72,7 +72,7 @@ def judge(
     """
     number, paired = count_gated(thresholds), sessions[0].reference is not None
     stage: Stage = "first" if confirm else "alone"
-    shown = sessions if paired or ungated is Verdict.NOT_JUDGED else sessions[:1]
+    every = paired or ungated is Verdict.NOT_JUDGED
 
     def evaluate(threshold: Threshold, part: Sequence[Measured]) -> _Result:
         if paired:
@@ -80,8 +80,12 @@ def judge(
         return _evaluate(threshold, part, baseline, ungated=ungated, stage=stage, gated=number, beside=beside)
 
     def parts(threshold: Threshold) -> list[Sequence[Measured]]:
-        # A sum over more sessions would be larger, so it is judged in each of them alone.
-        return [[one] for one in sessions] if threshold.metric.over_rounds == "sum" else [shown]
+        if _is_of_each(threshold):
+            return [[one] for one in sessions]
+        if every:
+            return [sessions]
+        # Short rounds on shared cores are slower, so the sessions beside rebuilt brokers meet no absolute threshold.
+        return [[one for one in sessions if one.reference is None] if threshold.relative is None else sessions[:1]]
 
     found = [_worst([evaluate(threshold, part) for part in parts(threshold)]) for threshold in thresholds]
     if not paired and confirm and len(sessions) > 1 and not problems:
@@ -120,7 +124,7 @@ def _concluded(
     verdict = Verdict.INVALID if problems else worst(outcomes)
     verdict = Verdict.MEASURED if verdict in UNGATED or not (checks or problems) else verdict
     # Sessions with a reference go on after a violated absolute threshold: more rounds may show that a median meets it.
-    last = [one for one in found if not paired or one.check.is_relative or one.threshold.metric.over_rounds == "sum"]
+    last = [one for one in found if not paired or one.check.is_relative or _is_of_each(one.threshold)]
     return Judgement(
         verdict=verdict,
         checks=checks,
@@ -130,6 +134,14 @@ def _concluded(
         and any(one.unsettled for one in found),
         warnings=tuple(dict.fromkeys(one.warning for one in found if one.warning is not None)),
     )
+
+
+def _is_of_each(threshold: Threshold) -> bool:
+    """Return True if each session alone must meet a threshold: one on faults, such as `errors` and `error_ratio`.
+
+    A sum over more sessions would be larger, and a mean over more sessions would hide the faults of one.
+    """
+    return threshold.metric.over_rounds != "median" and threshold.relative is None
 
 
 _UPPER: tuple[Operator, ...] = ("<", "<=")

@@ -11,6 +11,7 @@ from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from pytest_kafkaperf.verdict.verdict import judge
 
 P99 = "produce.latency.p99"
@@ -239,3 +240,63 @@ def test_without_reruns_the_one_session_decides() -> None:
         confirm=False,
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.REGRESSED, False)
+
+
+def _of(**values: float) -> Measured:
+    """Five rounds with these values; p99 is the latency, rate the throughput."""
+    names = {"p99": P99, "rate": "produce.throughput"}
+    return Measured(rounds=[{names.get(name, name): value for name, value in values.items()}] * 5)
+
+
+RATES = BaselineRounds(
+    sessions=tuple(tuple(session(factor, name="produce.throughput")) for factor in (0.99, 1.0, 1.01))
+)
+SLOWER, EQUAL = 0.007, 0.010
+"""A suspect, and what clears it."""
+
+
+@pytest.mark.parametrize(
+    ("limit", "fresh", "verdict"),
+    [
+        (f"{P99} <= 25 ms", [{"p99": 10.0}, {"p99": 10.0}], Verdict.VIOLATED),
+        (f"{P99} <= 25 ms", [{"p99": 0.02}, {"p99": 0.02}], Verdict.PASSED),
+        (f"{P99} <= 25 ms", [{"p99": 0.02}, {"p99": 0.03}], Verdict.PASSED),  # the median of all is 20 ms
+        (f"{P99} <= 25 ms", [{}, {}], Verdict.INVALID),
+        (
+            "error_ratio <= 0.1%",
+            [{"p99": 0.02, "error_ratio": 0.0}, {"p99": 0.02, "error_ratio": 1.0}],
+            Verdict.VIOLATED,
+        ),
+        ("error_ratio <= 0.1%", [{"p99": 0.02, "error_ratio": 0.0}] * 2, Verdict.PASSED),
+    ],
+)
+def test_fresh_sessions_meet_the_absolute_thresholds_as_well(
+    limit: str, fresh: Sequence[Mapping[str, float]], verdict: Verdict
+) -> None:
+    """They are as good as the first one, so a failure in them is one of the test."""
+    first = _of(rate=SLOWER, p99=0.02, error_ratio=0.0)
+    judgement = judge(
+        thresholds=[parse_threshold(limit), parse_threshold("produce.throughput >= baseline - 10%")],
+        sessions=[first, *(_of(rate=EQUAL, **values) for values in fresh)],
+        baseline=RATES,
+        confirm=True,
+    )
+    assert (judgement.verdict, judgement.unsettled) == (verdict, False)
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict"),
+    [(f"{P99} <= 25 ms", Verdict.PASSED), ("error_ratio <= 0.1%", Verdict.VIOLATED)],
+)
+def test_short_rounds_beside_the_rebuilt_brokers_meet_no_latency_but_lose_nothing(limit: str, verdict: Verdict) -> None:
+    """Two clusters share the cores there, which costs time and no records."""
+    reference = _of(rate=EQUAL).rounds
+    beside = Measured(rounds=_of(rate=EQUAL, p99=0.05, error_ratio=0.01).rounds, reference=reference)
+    judgement = judge(
+        thresholds=[parse_threshold(limit), parse_threshold("produce.throughput >= baseline - 10%")],
+        sessions=[_of(rate=SLOWER, p99=0.02, error_ratio=0.0), *[beside] * 4],
+        baseline=RATES,
+        confirm=True,
+        rebuilt=Rebuilt(),
+    )
+    assert judgement.verdict is verdict

@@ -326,3 +326,13 @@ def test_a_reading_of_the_brokers_may_be_missing_now_and_then(missing: int, verd
     full = [Measured(rounds=[{name: level}] * 4, reference=[{name: 1.0}] * 4) for level in LEVELS]
     holed = [Measured(rounds=[*one.rounds[:3], {}], reference=one.reference) for one in full]
     assert judged([*full[missing:], *holed[:missing]], f"{name} <= baseline + 10%").verdict is verdict
+
+
+def test_a_share_of_failed_records_is_judged_in_each_session() -> None:
+    """One session in which every fourth record failed would vanish in the mean of many, and it ends the comparison."""
+    found = [
+        Measured(rounds=[{**one, "error_ratio": ratio} for one in each.rounds], reference=each.reference)
+        for each, ratio in zip(sessions(1.0, 3), (0.0, 0.25, 0.0), strict=True)
+    ]
+    judgement = judged(found, "error_ratio <= 10%", LIMIT)
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.VIOLATED, False)
