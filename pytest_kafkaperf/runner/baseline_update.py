@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pytest_kafkaperf.core.files import lock_folder
+from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.runner.capacity import workload_of
@@ -157,9 +158,20 @@ def ratchet_obstacle(
 
 def _flaw(thresholds: Sequence[Threshold], session: MeasuredSession) -> str | None:
     """Return the reason why thresholds cannot be judged by this session as a baseline; None if they can."""
-    rounds = session.measured.rounds
-    gated = (threshold.metric for threshold in thresholds if threshold.relative is not None)
-    return next((flaw for metric in gated if (flaw := flaw_of(metric, rounds, ratio=True))), None)
+    gated = [threshold.metric for threshold in thresholds if threshold.relative is not None]
+    for metric in gated:
+        flaw = flaw_of(metric, session.measured.rounds, ratio=True) or _bound(metric, session)
+        if flaw is not None:
+            return flaw
+    return None
+
+
+def _bound(metric: Metric, session: MeasuredSession) -> str | None:
+    """Return the reason if only a lower bound of a metric is known, so that much worse values would seem unchanged."""
+    for number, one in enumerate(session.rounds, 1):
+        if metric.name in one.at_least:
+            return f"{metric.name} is only a lower bound in round {number} of {len(session.rounds)}"
+    return None
 
 
 def orphans_of(

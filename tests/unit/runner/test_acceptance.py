@@ -114,6 +114,17 @@ def test_a_session_with_a_gap_is_not_taken() -> None:
     assert chosen("all", holed)[0] == 0
 
 
+@pytest.mark.parametrize("mode", ["all", "new", "append"])
+def test_a_lower_bound_is_no_baseline(mode: str) -> None:
+    """The cluster may take three times as much, so a fall to a third would pass as no change."""
+    whole = session()
+    bounded = replace(whole, rounds=(*whole.rounds[:4], replace(whole.rounds[4], at_least=(RATE,))))
+    note = "not written into the baseline: produce.throughput is only a lower bound in round 5 of 5"
+    assert chosen(mode, bounded, exists=mode == "append") == (0, (note,))
+    other = replace(whole, rounds=(*whole.rounds[:4], replace(whole.rounds[4], at_least=("app.drain",))))
+    assert chosen(mode, other, exists=mode == "append")[0] == 1  # no threshold refers to it
+
+
 def test_sessions_beside_other_brokers_are_no_baseline() -> None:
     """They confirm a suspect; their rounds are shorter, and another broker worked beside them."""
     pair = session()
