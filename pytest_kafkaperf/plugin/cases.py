@@ -88,7 +88,7 @@ def warn_of_latency(items: Sequence[pytest.Item], cases: Mapping[str, Case]) -> 
 
 
 def _latency_without_rate(case: Case) -> str | None:
-    own = [limit for limit in case.thresholds if limit not in case.settings.thresholds]
+    own = [limit for limit in case.thresholds if not limit.from_ini]
     searches = any(limit.metric.name in SEARCH_METRICS for limit in own)
     expressions = [repr(limit.expression) for limit in own if ".latency." in limit.metric.name]
     if case.scenario.rate is not None or not case.scenario.producers or searches or not expressions:

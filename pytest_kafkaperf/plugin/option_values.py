@@ -120,7 +120,10 @@ def read_settings(
         time_budget_s=_seconds(values, "time-budget", minimum=1) if "time-budget" in values else None,
         prune="prune-baselines" in values,
         reports=reports,
-        thresholds=tuple(parse_declared(text) for text in values.get("thresholds", "").splitlines()),
+        thresholds=tuple(
+            dataclasses.replace(parse_declared(text), from_ini=True)
+            for text in values.get("thresholds", "").splitlines()
+        ),
     )
 
 

@@ -107,9 +107,9 @@ class Case:
         levels = (*farther, ("call", overrides), command_line)
         scenario, sources = _scenario(levels, self.folder, where, names)
         measured = _measured(scenario, self.settings, self.spec)
-        own = [limit for limit in self.thresholds if limit not in self.settings.thresholds]
+        own = [limit for limit in self.thresholds if not limit.from_ini]
         _refuse_unmeasured(own, scenario, measured)
-        limits = (*own, *_of_settings(self.settings, measured))
+        limits = tuple(dict.fromkeys((*own, *_of_settings(self.settings, measured))))
         scenario = _timed(scenario, sources, limits)
         return replace(self, scenario=scenario, thresholds=limits, sources=sources, levels=levels)
 
@@ -122,7 +122,7 @@ class Case:
         """
         kept = [limit for limit in self.thresholds if limit.metric.name not in SEARCH_METRICS]
         for limit in self.thresholds:
-            if limit.metric.name in SEARCH_METRICS and limit not in self.settings.thresholds:
+            if limit.metric.name in SEARCH_METRICS and not limit.from_ini:
                 raise ScenarioError(
                     f"threshold {limit.expression!r}: kafka_perf() holds one rate; call kafka_perf.capacity(...) to "
                     f"measure {limit.metric.name}"
@@ -163,11 +163,12 @@ class Case:
         """
         for limit in (*self.thresholds, *(() if self.plan is None else self.plan.limits)):
             name = limit.metric.name
-            if limit.metric.is_own and name not in names and limit not in self.settings.thresholds:
+            if limit.metric.is_own and name not in names and not limit.from_ini:
                 remedy = suggestion(name, [*names]) or f"call kafka_perf.record({name!r}, ...) before the load"
                 raise ScenarioError(f"threshold {limit.expression!r}: this test does not record {name}; {remedy}")
         kept = [limit for limit in self.thresholds if limit.metric.name in names or not limit.metric.is_own]
-        return replace(self, thresholds=tuple(parse_declared(limit.expression) for limit in kept))
+        known = [replace(parse_declared(limit.expression), from_ini=limit.from_ini) for limit in kept]
+        return replace(self, thresholds=tuple(known))
 
     def in_short_rounds(self) -> Case:
         """Return the same test with short rounds, for a session beside the reference.

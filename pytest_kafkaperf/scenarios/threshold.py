@@ -11,7 +11,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError
@@ -74,6 +74,8 @@ class Threshold:
     limit: Limit
     implied: bool = False
     """True if the test did not declare it: the plugin adds it, for example `lost == 0` (see `runner.case`)."""
+    from_ini: bool = field(default=False, compare=False)
+    """True if only the ini file declares it, so that it applies where its metric is measured."""
 
     @property
     def relative(self) -> Relative | None:

@@ -482,3 +482,24 @@ def test_a_usual_duration_is_not_for_tests_that_only_read(
     marks = [pytest.mark.kafka_scenario(topic="orders", producers=0, consumers=1, duration="1 s").mark]
     with pytest.raises(ScenarioError, match="producers=0 writes nothing; remove duration"):
         read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+
+
+def test_a_threshold_of_a_marker_stays_the_tests_own_if_the_ini_file_has_it_as_well(tmp_path: Path) -> None:
+    """What a test declares and does not measure is an error, and not a threshold that disappears."""
+    ini = {"thresholds": ["app.rows >= 10", "lag.end <= 10", "capacity >= 5k records/s"]}
+    settings = read_settings({}, ini, invocation_folder=tmp_path, root=tmp_path)
+
+    def declaring(limit: str) -> Case:
+        marks = [pytest.mark.kafka_scenario(consumers=1).mark, pytest.mark.kafka_threshold(limit).mark]
+        return read_case("t.py::t", marks, {}, settings, folder=tmp_path)
+
+    with pytest.raises(ScenarioError, match="does not record app.rows"):
+        declaring("app.rows >= 10").with_recorded([])
+    with pytest.raises(ScenarioError, match="lag.end is not measured here"):
+        declaring("lag.end <= 10").with_overrides({"consumers": 0})
+    with pytest.raises(ScenarioError, match="kafka_perf.capacity"):
+        declaring("capacity >= 5k records/s").without_search()
+    called = declaring("app.rows >= 10").with_overrides({"rounds": 3})
+    assert [limit.expression for limit in called.thresholds] == ini["thresholds"]
+    with pytest.raises(ScenarioError, match="does not record app.rows"):
+        called.with_recorded(["app.rows"]).with_recorded([])
