@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecidable
@@ -24,7 +23,7 @@ from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
 from pytest_kafkaperf.runner.warmup import MOST_SLICES, probe_load
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import SESSIONS
-from pytest_kafkaperf.verdict.verdict import worst
+from pytest_kafkaperf.verdict.verdict import value_missing, worst
 
 OnSession = Callable[[Sequence[MeasuredSession]], None]
 """Takes all sessions of a test so far, after each of them."""
@@ -123,8 +122,7 @@ def run_case(
         sessions.append(session)
         policy.on_session(sessions)
     judge = policy.judge_clear if out_of_time and policy.judge_clear is not None else policy.judge
-    judgement, undecided = judge(sessions), budget.undecided(sessions[0])
-    judgement = judgement if undecided is None else _inconclusive(judgement, undecided)
+    judgement = _judged(judge, sessions, budget)
     cut, beside, enough = budget.cut(sessions[0]), None, None
     if len(sessions[0].rounds) < runner.rounds and policy.suffices(sessions[0].rounds):
         ran = f"{len(sessions[0].rounds)} of {runner.rounds}"
@@ -308,16 +306,42 @@ cold broker took three to four slices."""
 _FLAT_RATIO = 0.9
 
 
-def _inconclusive(judgement: Judgement, reason: str) -> Judgement:
-    """Return the judgement without a decision, because too few rounds ran; sums that are too large only grow."""
-    checks = tuple(
-        check
-        if check.outcome is Verdict.VIOLATED and CATALOGUE[check.metric].over_rounds == "sum"
-        else dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=reason)
-        for check in judgement.checks
-    )
-    outcomes = [Verdict.INVALID if judgement.problems else Verdict.INCONCLUSIVE, *(check.outcome for check in checks)]
-    return Judgement(verdict=worst(outcomes), checks=checks, problems=judgement.problems)
+def _judged(
+    judge: Callable[[Sequence[MeasuredSession]], Judgement], sessions: Sequence[MeasuredSession], budget: CaseBudget
+) -> Judgement:
+    """Judge the sessions, of which the first may have too few rounds for a decision."""
+    judgement, undecided = judge(sessions), budget.undecided(sessions[0])
+    if undecided is None:
+        return judgement
+    return _cut_short(judgement, judge([_filled(sessions[0], budget.fewest_rounds)]), undecided)
+
+
+def _filled(first: MeasuredSession, rounds: int) -> MeasuredSession:
+    """Return a session with that number of rounds; those that did not run have no values."""
+    if not first.rounds:
+        return first
+    missing = [Round(metrics={})] * (rounds - len(first.rounds))
+    return dataclasses.replace(first, rounds=(*first.rounds, *missing))
+
+
+def _cut_short(judgement: Judgement, filled: Judgement, reason: str) -> Judgement:
+    """Return the judgement on a session with too few rounds for a decision.
+
+    `filled` is the judgement on the same session, filled up with rounds without values: an absolute threshold is
+    VIOLATED if they could not change that, and INVALID otherwise. Thresholds on the baseline are INCONCLUSIVE.
+    """
+    outcomes = {check.expression: check.outcome for check in filled.checks}
+    checks = []
+    for check in judgement.checks:
+        outcome = Verdict.INCONCLUSIVE if check.is_relative else outcomes[check.expression]
+        known = outcome is Verdict.VIOLATED
+        checks.append(check if known else dataclasses.replace(check, outcome=outcome, reason=reason))
+    missing = [check for check in checks if check.outcome is Verdict.INVALID]
+    certain = [Verdict.INCONCLUSIVE, *(check.outcome for check in checks if check not in missing)]
+    problems = judgement.problems
+    if Verdict.VIOLATED not in certain:
+        problems = (*problems, *map(value_missing, missing))
+    return Judgement(verdict=Verdict.INVALID if problems else worst(certain), checks=tuple(checks), problems=problems)
 
 
 def _reference_problems(measured: Sequence[Round]) -> Iterator[Problem]:

@@ -120,6 +120,11 @@ class CaseBudget:
             return None
         return f"the time budget allowed {len(first.rounds)} of {counted(self._rounds, 'round')}"
 
+    @property
+    def fewest_rounds(self) -> int:
+        """The number of rounds without which nothing can be decided."""
+        return self._fewest
+
     def undecided(self, first: MeasuredSession) -> str | None:
         """Return the reason if the first session has too few rounds to be judged."""
         if first.problems or len(first.rounds) >= self._fewest:

@@ -116,7 +116,7 @@ def _concluded(
     missing = [check for check in checks if check.outcome is Verdict.INVALID]
     outcomes = [check.outcome for check in checks if check not in missing]
     fails = any(check.outcome.fails for check in checks if check not in (*bounded, *missing))  # whatever the others are
-    doubts = [] if fails else [*map(_bounded, bounded), *(() if problems else map(_missing, missing))]
+    doubts = [] if fails else [*map(_bounded, bounded), *(() if problems else map(value_missing, missing))]
     problems = (*(problem for problem in problems if problem.metric not in over), *doubts)
     checks = tuple(
         check for check in checks if not (check.implied and check in missing)
@@ -154,7 +154,8 @@ def _is_doubtful(result: _Result) -> bool:
     return outcome is not Verdict.INVALID and outcome.fails != (result.threshold.operator in _UPPER)
 
 
-def _missing(check: Check) -> Problem:
+def value_missing(check: Check) -> Problem:
+    """Return the problem of a test with a check that has no value."""
     return Problem(ProblemKind.VALUE_MISSING, f"threshold {check.expression!r} cannot be judged: {check.reason}")
 
 

@@ -186,22 +186,62 @@ def test_a_first_session_ends_when_its_rounds_suffice_and_says_so() -> None:
     assert not ran.partial
 
 
-def test_a_count_that_is_exceeded_fails_also_when_the_time_budget_ends_the_rounds() -> None:
-    """More rounds could only add to it. A median may still be met."""
+P99 = "produce.latency.p99"
+
+
+@pytest.mark.parametrize(
+    ("limit", "values", "outcome"),
+    [
+        ("errors == 0", [9.0], Verdict.VIOLATED),  # more rounds could only add to it
+        ("errors == 0", [0.0], Verdict.INVALID),
+        (f"{P99} <= 25 ms", [0.03], Verdict.INVALID),  # two more rounds could change the median
+        (f"{P99} <= 25 ms", [0.03, 0.03], Verdict.VIOLATED),  # no third one could
+        (f"{P99} <= 25 ms", [0.01, 0.01], Verdict.INVALID),
+        ("error_ratio <= 1%", [0.04], Verdict.VIOLATED),  # 1.3 % of three rounds at least
+        ("error_ratio <= 1%", [0.02], Verdict.INVALID),
+        (f"{P99} <= baseline + 10%", [0.03, 0.03], Verdict.INCONCLUSIVE),  # a suspect that nothing could confirm
+    ],
+)
+def test_too_few_rounds_within_the_time_budget_pass_no_absolute_threshold(
+    limit: str, values: Sequence[float], outcome: Verdict
+) -> None:
+    """What the rounds that did not run could not change is not met; what they could change is unknown."""
+    threshold = parse_threshold(limit)
+    known = BaselineRounds(sessions=(({P99: 0.01},) * 5,) * 3)
 
     def judge(sessions: Sequence[MeasuredSession]) -> Judgement:
-        measured = [Measured(rounds=[{"errors": 9.0, "produce.throughput": 1.0} for _ in sessions[0].rounds])]
-        thresholds = [parse_threshold("errors == 0"), parse_threshold("produce.throughput >= 5 records/s")]
+        ran = [{threshold.metric.name: value} for value in values]
+        measured = [Measured(rounds=[*ran, *(one.metrics for one in sessions[0].rounds[len(values) :])])]
+        return judge_thresholds(thresholds=[threshold], sessions=measured, baseline=known, confirm=True)
+
+    side = Timed("A", [])
+    side.takes_s = 300.0 if len(values) > 1 else 1000.0
+    budget = time_budget_of(ROUNDS, left_s=700, clock=lambda: side.now_s)
+    policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
+    ran = run_case(runner_of(side), budget, policy, lambda _: None)
+    assert len(ran.sessions[0].rounds) == len(values)
+    (check,) = ran.judgement.checks
+    assert (check.outcome, ran.judgement.verdict, ran.partial) == (outcome, outcome, True)
+    kinds = [problem.kind for problem in ran.judgement.problems]
+    assert kinds == ([ProblemKind.VALUE_MISSING] if outcome is Verdict.INVALID else [])
+
+
+def test_a_threshold_that_fails_for_sure_leads_although_others_lack_rounds() -> None:
+    """INVALID does not hide it."""
+    thresholds = [parse_threshold("errors == 0"), parse_threshold("produce.throughput >= 5 records/s")]
+
+    def judge(sessions: Sequence[MeasuredSession]) -> Judgement:
+        values = [{"errors": 9.0, "produce.throughput": 9.0}, *[{}] * (len(sessions[0].rounds) - 1)]
+        measured = [Measured(rounds=values)]
         return judge_thresholds(thresholds=thresholds, sessions=measured, baseline=BaselineRounds(), confirm=True)
 
-    policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
     side = Timed("A", [])
     side.takes_s = 1000.0
     budget = time_budget_of(ROUNDS, left_s=600, clock=lambda: side.now_s)
-    ran = run_case(runner_of(side), budget, policy, lambda _: None)
-    assert [len(session.rounds) for session in ran.sessions] == [1]
-    assert [check.outcome for check in ran.judgement.checks] == [Verdict.VIOLATED, Verdict.INCONCLUSIVE]
-    assert (ran.judgement.verdict, ran.partial) == (Verdict.VIOLATED, True)
+    policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
+    judgement = run_case(runner_of(side), budget, policy, lambda _: None).judgement
+    assert [check.outcome for check in judgement.checks] == [Verdict.VIOLATED, Verdict.INVALID]
+    assert (judgement.verdict, judgement.problems) == (Verdict.VIOLATED, ())
 
 
 def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it() -> None:
