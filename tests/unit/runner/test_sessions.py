@@ -226,6 +226,20 @@ def test_too_few_rounds_within_the_time_budget_pass_no_absolute_threshold(
     assert kinds == ([ProblemKind.VALUE_MISSING] if outcome is Verdict.INVALID else [])
 
 
+def test_a_test_without_any_round_in_time_is_inconclusive() -> None:
+    """Nothing began, so nothing is missing: it is skipped, as a test that has no time from the beginning."""
+
+    def judge(sessions: Sequence[MeasuredSession]) -> Judgement:
+        measured = [Measured(rounds=[one.metrics for one in sessions[0].rounds])]
+        thresholds = [parse_threshold(f"{P99} <= 25 ms")]
+        return judge_thresholds(thresholds=thresholds, sessions=measured, baseline=BaselineRounds(), confirm=True)
+
+    policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
+    budget = time_budget_of(ROUNDS, left_s=0)
+    ran = run_case(runner_of(Scripted("A", [])), budget, policy, lambda _: None)
+    assert (len(ran.sessions[0].rounds), ran.judgement.verdict) == (0, Verdict.INCONCLUSIVE)
+
+
 def test_a_threshold_that_fails_for_sure_leads_although_others_lack_rounds() -> None:
     """INVALID does not hide it."""
     thresholds = [parse_threshold("errors == 0"), parse_threshold("produce.throughput >= 5 records/s")]
