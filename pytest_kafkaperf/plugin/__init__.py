@@ -13,11 +13,13 @@ import pytest
 from pytest_kafkaperf.plugin.options import (
     ACCEPT_OPTION,
     MARKERS,
+    OPTIONS,
     UPDATE_OPTION,
     declare,
     from_command_line,
     from_ini,
     ini_value,
+    key_of,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class Collection:
         """All collected tests, including those that are deselected later."""
         self.incomplete: set[str] = set()
         """Nodeids of deselected tests, and of files and classes that could not be collected."""
+        self.broken: set[str] = set()
+        """Nodeids of files and classes that could not be collected."""
         self.cases: dict[str, Case] = {}
         """The perf tests, by nodeid."""
         self.marks: dict[str, list[pytest.Mark]] = {}
@@ -62,6 +66,7 @@ class Collection:
         """Record files and classes that could not be collected."""
         if report.failed:
             self.incomplete.add(report.nodeid)
+            self.broken.add(report.nodeid)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -83,15 +88,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register markers, and parse options from the command line so that errors come first."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
-    given = [str(argument) for argument in config.invocation_params.args]
-    if config.getoption("kafka_accept") is not None and not any(each.startswith(ACCEPT_OPTION) for each in given):
-        raise pytest.UsageError(
-            f"{ACCEPT_OPTION} in addopts or PYTEST_ADDOPTS would accept every later slowdown as well; give it on the "
-            "command line of the run that may be slower"
-        )
+    _refuse_misspelt_keys(config)
+    _refuse_lasting_acceptance(config)
     config.pluginmanager.register(Collection(), _COLLECTION)
     if from_command_line(config):
         _settings(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Remove the reports of an earlier run, so that nobody takes them for those of this run, whatever becomes of it."""
+    config = session.config
+    if not config.option.collectonly and (config.getoption("kafka_report") or ini_value(config, "report")):
+        _remove_reports(config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -118,19 +127,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Register the plugin that runs perf tests, if there are any or if baselines are to be deleted.
-
-    The reports of an earlier run are removed first, so that nobody takes them for those of this run if it is killed.
-    They are also removed if a file could not be collected, because it may be the one with the perf tests.
-    """
+    """Register the plugin that runs perf tests, if there are any or if baselines are to be deleted."""
     config = session.config
     if config.option.collectonly:
         return
     prunes = config.getoption("kafka_prune_baselines")
     runs = any(takes_perf(item) or has_thresholds(item) for item in session.items)
-    writes = config.getoption("kafka_report") or ini_value(config, "report")
-    if writes and (runs or session.testsfailed):
-        _remove_reports(config)
     if runs or prunes:
         _perf_plugin(config)
     if runs and config.getoption("benchmark_skip", default=False) and _settings(config).strict:
@@ -229,6 +231,42 @@ def _settings(config: pytest.Config) -> Settings:
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
     return collection.settings
+
+
+def _refuse_misspelt_keys(config: pytest.Config) -> None:
+    """Refuse unknown `kafka_` keys of the ini file: pytest only warns, and no threshold in such a key would count.
+
+    Raises:
+        pytest.UsageError: there is one; names the nearest key.
+
+    """
+    names = {key_of(name): name for name in OPTIONS}
+    for key in config._get_unknown_ini_keys():  # noqa: SLF001 - no public way
+        if key in names:
+            raise pytest.UsageError(
+                f"{key} in the ini file: use --kafka-{names[key]} on the command line of a single run"
+            )
+        if key.startswith("kafka_"):
+            from pytest_kafkaperf.core.errors import nearest  # noqa: PLC0415 - only for errors
+
+            known = [key_of(name) for name, option in OPTIONS.items() if option.place != "command line"]
+            raise pytest.UsageError(f"{key} in the ini file: {nearest(key, known)}")
+
+
+def _refuse_lasting_acceptance(config: pytest.Config) -> None:
+    """Refuse options that accept values unjudged where they would last: outside of the command line itself.
+
+    Raises:
+        pytest.UsageError: `addopts` or `PYTEST_ADDOPTS` has such an option.
+
+    """
+    given = [str(argument).partition("=")[0] for argument in config.invocation_params.args]
+    for option in (ACCEPT_OPTION, UPDATE_OPTION, "--kafka-calibrate"):
+        if config.getoption(key_of(option.removeprefix("--kafka-"))) is not None and option not in given:
+            raise pytest.UsageError(
+                f"{option} in addopts or PYTEST_ADDOPTS would accept every later slowdown as well; give it on the "
+                "command line of the run that may be slower"
+            )
 
 
 def _remove_reports(config: pytest.Config) -> None:

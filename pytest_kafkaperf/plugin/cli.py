@@ -22,6 +22,7 @@ from pytest_kafkaperf.core.errors import KafkaPerfError, UnitError, UsageError
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
+from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.reports import listing
 from pytest_kafkaperf.reports.compare import compare_reports
@@ -133,9 +134,9 @@ def make_parser() -> argparse.ArgumentParser:
             "Judge the tests in B against those in A, in the same way as against a baseline. Thresholds are those of B "
             "that refer to a baseline; a test without such thresholds may differ by the tolerance in throughput and "
             "latency. Exit status 0: no test in B is worse; tests that are INCONCLUSIVE or only in B do not change "
-            "that. 1: a test in B is REGRESSED against A, VIOLATED or INVALID, or it failed by its own code or a "
-            "fixture, or a test of A has no measurement in B. 2: the reports have no test in common, or an argument "
-            "or a file is invalid."
+            "that. 10: as 0, but all tests are INCONCLUSIVE. 1: a test in B is REGRESSED against A, VIOLATED or "
+            "INVALID, or it failed by its own code or a fixture, or a test of A has no measurement in B. 2: the "
+            "reports have no test in common, or an argument or a file is invalid."
         ),
     )
     command.add_argument("before", type=Path, metavar="A.json", help="report of --kafka-report=json to compare with")
@@ -250,6 +251,8 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
         lines += ["", *listing.render_compared(test, paper)]
     rest = listing.render_unmatched(compared)
     status = int(compared.fails) if compared.tests else _FAILED
+    if compared.judges_nothing and not compared.fails:
+        status = NOT_JUDGED
     return [*lines, *([""] if rest else []), *rest], status
 
 

@@ -6,25 +6,29 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
-from pytest_kafkaperf.reports.failure import is_undecided
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.reports.failure import failure_of, is_undecided
 from pytest_kafkaperf.runner.result import Ending, Result
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 NOT_JUDGED = 10
 """Exit status of a run in which nothing failed except tests that could not be judged."""
 _GREEN = ("passed", "skipped")
 
 
-def contradictions(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[str]:
+def contradictions(
+    results: Sequence[Result], endings: Mapping[str, Ending], *, strict: bool, succeeds: bool
+) -> list[str]:
     """Return a line for each test that pytest does not report as failed although its verdict fails.
 
     The plugin itself fails such tests. Only other code can change that: a hook, another plugin, or a repetition of the
-    test that was skipped.
+    test that was skipped. `succeeds` is True if pytest's exit status is 0; then every test that failed is such a test.
     """
-    found = []
+    found = [f"{ending.nodeid} failed, but pytest's exit status is 0" for ending in endings.values() if ending.fails]
+    found = found if succeeds else []
     for result in results:
         ending = endings.get(result.nodeid)
-        if result.verdict.fails and not result.accepted and ending is not None and ending.outcome in _GREEN:
+        if ending is not None and ending.outcome in _GREEN and failure_of(result, strict=strict) is not None:
             found.append(
                 f"{result.nodeid} is {result.verdict}, but pytest reports it as {ending.outcome}: a hook, another "
                 "plugin or a repetition of the test has hidden the failure"
@@ -59,10 +63,24 @@ def count_not_judged(
         result.nodeid
         for result in results
         if (result.verdict is Verdict.INVALID or is_undecided(result))
+        and not any(check.outcome is Verdict.VIOLATED and _is_sum(check) for check in result.checks)
         and result.nodeid in endings
         and endings[result.nodeid].by_verdict
     }
     return sum(nodeid in open_tests and phase != "teardown" for nodeid, phase in failures)
+
+
+def nothing_measured(selected: Iterable[pytest.Item], results: Sequence[Result], endings: Mapping[str, Ending]) -> str:
+    """Return a line if no selected perf test measured anything, although none failed; else an empty text."""
+    known = [endings[item.nodeid] for item in selected if item.nodeid in endings]
+    if not known or results or any(ending.outcome != "skipped" for ending in known):
+        return ""
+    return f"--kafka-strict: all perf tests were skipped, so that nothing was judged; {known[0].reason or 'no reason'}"
+
+
+def _is_sum(check: Check) -> bool:
+    """Return True for a count such as `lost`: it is too large, whatever else cannot be trusted."""
+    return check.metric in CATALOGUE and CATALOGUE[check.metric].over_rounds == "sum"
 
 
 def exit_status(status: int, has_errors: bool, /, *, failed: int, not_judged: int) -> int:  # noqa: FBT001 - see below

@@ -118,7 +118,7 @@ class KafkaPerf:
 
     def keep(self, ending: Ending | None) -> None:
         """Keep the measured values for the baseline, unless the test's own code or a fixture failed."""
-        if self._finished and (ending is None or ending.by_verdict or not ending.fails):
+        if self._finished and ending is not None and (ending.by_verdict or not ending.fails):
             with failing():
                 self._session.keep()
 

@@ -20,7 +20,13 @@ from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.plugin import ARGUMENTS, PEER, Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import marks_of, read_item
-from pytest_kafkaperf.plugin.conclusion import contradictions, count_not_judged, exit_status, not_run
+from pytest_kafkaperf.plugin.conclusion import (
+    contradictions,
+    count_not_judged,
+    exit_status,
+    not_run,
+    nothing_measured,
+)
 from pytest_kafkaperf.plugin.console import print_table
 from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
@@ -43,6 +49,10 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.plugin.peer_side import PeerSide
 
 _LATE_MARKER = "markers are read at collection, so one that is added later would not count; put it on the test"
+_REPLACED = (
+    "kafka_perf is not the plugin's fixture here: a fixture or a parameter of the same name replaces it, and nothing "
+    "was measured; give that another name"
+)
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 """Statuses of a run that has collected all tests."""
 _MAX_REASON = 2000
@@ -197,6 +207,8 @@ class PerfPlugin:
             shown.append(
                 self._in_red("kafkaperf: this run accepts tests that are REGRESSED (--kafka-accept=regressed)")
             )
+        if self._config.getoption("benchmark_skip", default=False):
+            shown.append(self._in_red("kafkaperf: this run skips all perf tests (--benchmark-skip)"))
         if is_disabled(self._config) and any(case.thresholds for case in cases):
             shown.append(self._in_red("kafkaperf: this run judges no threshold (--benchmark-disable)"))
         return shown
@@ -245,6 +257,8 @@ class PerfPlugin:
             perf.raise_swallowed(skipped=skipped is not None)
         if skipped is not None:
             raise skipped
+        if perf is None and skipped is None and item.nodeid in self._collection.cases:
+            pytest.fail(_REPLACED, pytrace=False)
         if perf is None and has_thresholds(item):
             pytest.fail(
                 "kafka_threshold needs the measurements of kafka_perf(): use the fixture kafka_perf", pytrace=False
@@ -366,8 +380,12 @@ class PerfPlugin:
         perf = self._session
         if perf is not None:
             self._find_unjudged(session, perf)
-            self._errors += contradictions(perf.results, self._endings)
+            strict, succeeds = self._settings.strict, session.exitstatus == pytest.ExitCode.OK
+            self._errors += contradictions(perf.results, self._endings, strict=strict, succeeds=succeeds)
             selected = [item for item in session.items if item.nodeid in self._collection.cases]
+            if strict and (problem := nothing_measured(selected, perf.results, self._endings)):
+                self._errors.append(problem)
+            self._errors += [f"{name} could not be collected" for name in sorted(self._collection.broken)]
             self._endings |= {each.nodeid: each for each in not_run(selected, self._endings)}
         status = functools.partial(
             exit_status,
@@ -378,7 +396,7 @@ class PerfPlugin:
         if perf is not None:
             self._errors += write_reports(perf, self._endings, exit_status=status, errors=[*self._errors])
         if perf is not None and (perf.results or self._endings):
-            self._annotations = report_to_github(perf, self._endings, os.environ)
+            self._annotations = report_to_github(perf, self._endings, os.environ, errors=self._errors)
         session.exitstatus = status(bool(self._errors))
 
     def _find_unjudged(self, session: pytest.Session, perf: Session) -> None:

@@ -67,14 +67,16 @@ def command(level: str, title: str, message: str, *, file: str | None = None, li
     return f"::{level} {properties}::{_data(message)}"
 
 
-def append_summary(path: Path, results: Sequence[Result], endings: Mapping[str, Ending]) -> str | None:
+def append_summary(
+    path: Path, results: Sequence[Result], endings: Mapping[str, Ending], errors: Sequence[str] = ()
+) -> str | None:
     """Append to the job summary of the step; return a problem for a warning, which never changes a verdict."""
     try:
         with path.open("ab") as file:
             free_bytes = LIMIT_BYTES - file.tell() - 1
             if free_bytes < _MIN_SUMMARY_BYTES:
                 return f"cannot add to the job summary: {file.tell():,} of {LIMIT_BYTES:,} bytes are in use"
-            file.write(b"\n" + markdown(results, endings, limit_bytes=free_bytes).encode())
+            file.write(b"\n" + markdown(results, endings, errors=errors, limit_bytes=free_bytes).encode())
     except OSError as error:
         return f"cannot write the job summary {path}: {error.strerror or error}"
     return None

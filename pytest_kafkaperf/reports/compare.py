@@ -58,6 +58,11 @@ class ComparedReports:
     """Other tests that failed in the second run without a measurement, by nodeid, each with the reason."""
 
     @property
+    def judges_nothing(self) -> bool:
+        """True if no test could be judged, although the reports share some."""
+        return bool(self.tests) and all(test.verdict is Verdict.INCONCLUSIVE for test in self.tests)
+
+    @property
     def fails(self) -> bool:
         """True if a test is worse, failed, or has no measurement in the second report."""
         return bool(self.missing or self.unmeasured or any(test.fails for test in (*self.tests, *self.new)))

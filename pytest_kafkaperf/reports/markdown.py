@@ -33,19 +33,25 @@ _NO_CELLS = [""] * 4
 """Cells of a row for the figures of a threshold."""
 
 
-def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_bytes: int = LIMIT_BYTES) -> str:
+def markdown(
+    results: Sequence[Result],
+    endings: Mapping[str, Ending],
+    *,
+    errors: Sequence[str] = (),
+    limit_bytes: int = LIMIT_BYTES,
+) -> str:
     """Return the number of tests by verdict, a table, the reasons of tests that did not pass, and all figures, folded.
 
     `endings` are those of all perf tests that pytest ran, by nodeid, including those that measured nothing. The worst
-    verdicts come first. If the text exceeds `limit_bytes` as UTF-8, the figures are left out first, then reasons, then
-    rows of the table; a note says so.
+    verdicts come first. `errors` are those of the run, such as files that could not be collected. If the text exceeds
+    `limit_bytes` as UTF-8, the figures are left out first, then reasons, then rows of the table; a note says so.
     """
     ranked = sorted(results, key=lambda result: _rank(result, endings.get(result.nodeid)))
     alone = unmeasured(results, endings)
     failed = [each for each in alone if each.fails]
     standard = "reference" if any(result.reference for result in results) else "baseline"
     return _joined(
-        _headline(results, endings, alone),
+        _headline(results, endings, alone, errors),
         {
             "tests": [*map(_unmeasured_row, alone), *_table_rows(ranked, endings)],
             "tests' reasons": [
@@ -100,7 +106,9 @@ def _rank(result: Result, ending: Ending | None) -> tuple[bool, int]:
     return not _fails(result.verdict, ending), -list(Verdict).index(result.verdict)
 
 
-def _headline(results: Sequence[Result], endings: Mapping[str, Ending], unmeasured: Sequence[Ending]) -> str:
+def _headline(
+    results: Sequence[Result], endings: Mapping[str, Ending], unmeasured: Sequence[Ending], errors: Sequence[str]
+) -> str:
     counts = Counter(result.verdict for result in results)
     texts = [f"{counts[verdict]} {verdict}" for verdict in reversed(Verdict) if verdict in counts]
     texts += [f"{count} not measured ({outcome})" for outcome, count in Counter(e.outcome for e in unmeasured).items()]
@@ -108,11 +116,13 @@ def _headline(results: Sequence[Result], endings: Mapping[str, Ending], unmeasur
     signs = [_sign(each, Verdict.INCONCLUSIVE) for each in unmeasured]
     signs += [_sign(endings.get(result.nodeid), result.verdict) for result in results]
     revisions = ", ".join(dict.fromkeys(text(result.revision) for result in results if result.revision))
+    signs += ["❌"] * len(errors)
     sign = next((each for each in ("❌", "⚠️") if each in signs), "✅")
     return (
         f"### {sign} Kafka performance{f' compared with {revisions}' if revisions else ''}: "
         f"{', '.join(texts) or 'no tests'}"
         f"{f'; {others} of them failed for another reason' if others else ''}\n"
+        f"{''.join(f'{chr(10)}- ❌ {text(error)}' for error in errors)}{chr(10) if errors else ''}"
     )
 
 
@@ -124,7 +134,8 @@ def _fails(verdict: Verdict, ending: Ending | None) -> bool:
 def _sign(ending: Ending | None, verdict: Verdict) -> str:
     if _fails(verdict, ending):
         return "❌"
-    return "⚠️" if verdict.needs_reason else "✅"
+    is_partial = ending is not None and ending.outcome == "not run"
+    return "⚠️" if verdict.needs_reason or is_partial else "✅"
 
 
 def _status(result: Result, ending: Ending | None) -> str:

@@ -54,7 +54,7 @@ def write_reports(
 
     # The JSON report is the last one, because it lists the errors of the others.
     texts: dict[str, Callable[[], str]] = {
-        "markdown": lambda: markdown(results, endings),
+        "markdown": lambda: markdown(results, endings, errors=[*errors, *found]),
         "gitlab": lambda: metrics_text(results),
         "html": lambda: html_page(results, facts, endings),
         "perftest": lambda: "".join(f"{line}\n" for each in results for line in perftest_lines(each)),
@@ -82,12 +82,14 @@ def remove_reports(settings: Settings) -> None:
             remove_report(path, kind=kind)
 
 
-def report_to_github(perf: Session, endings: Mapping[str, Ending], variables: Mapping[str, str]) -> list[str]:
+def report_to_github(
+    perf: Session, endings: Mapping[str, Ending], variables: Mapping[str, str], *, errors: Sequence[str] = ()
+) -> list[str]:
     """Append to the job summary and return the annotations to print; does nothing outside GitHub Actions."""
     if variables.get("GITHUB_ACTIONS") != "true":
         return []
     summary, workspace = variables.get("GITHUB_STEP_SUMMARY"), variables.get("GITHUB_WORKSPACE")
-    problem = append_summary(Path(summary), perf.results, endings) if summary else None
+    problem = append_summary(Path(summary), perf.results, endings, errors) if summary else None
     root = Path(workspace) if workspace else None
     warnings = [] if problem is None else [command("warning", "kafkaperf", problem)]
     return [*warnings, *annotate(perf.results, endings, root=perf.settings.root, workspace=root)]

@@ -361,11 +361,11 @@ class Session:
         )
 
     def _add(self, result: Result) -> Result:
-        """Keep a result for the reports; if another plugin repeats a test, `_repeated` says which run counts."""
+        """Keep a result for the reports; if another plugin repeats a test, `repeated` says which run counts."""
         before = next((each for each in self.results if each.nodeid == result.nodeid), None)
         if before is not None:
             self.results.remove(before)
-            result = _repeated(result, before)
+            result = repeated(result, before)
         self.results.append(result)
         return result
 
@@ -402,8 +402,11 @@ class Session:
         return None if record is None else len({session.date for session in record.sessions}), notes
 
 
-def _repeated(result: Result, before: Result) -> Result:
-    """Return the result of a repeated test: its last run counts, except that lost records stay lost."""
+def repeated(result: Result, before: Result) -> Result:
+    """Return the result of a repeated test: its last run counts, if it could be judged, and lost records stay lost."""
+    if before.verdict.fails and result.verdict is Verdict.INCONCLUSIVE:
+        note = "this test was repeated, but its last run is INCONCLUSIVE, so that the run before it counts"
+        return dataclasses.replace(before, notes=(*before.notes, note))
     notes = (*result.notes, f"this test was repeated; its earlier verdict was {before.verdict}")
     lost = [check for check in before.checks if check.metric in _LOSSES and check.outcome is Verdict.VIOLATED]
     if not lost:

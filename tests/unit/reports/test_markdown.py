@@ -9,6 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
+from pytest_kafkaperf.runner.result import Ending
 from tests.support.results import ending, endings, result, rounds, session, side_by_side
 
 RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -165,3 +166,10 @@ def test_a_comparison_with_a_revision_names_it() -> None:
     assert "| threshold | measured | rounds | reference |" in text
     told = "changed, and passed: <code>commit e46af78 → cf541ca</code>, <code>commit cf541ca Prices: round a -&#62; b</code>"
     assert text.count(told) == 1
+
+
+def test_a_test_that_was_interrupted_after_its_load_is_not_green() -> None:
+    """Its own assertions did not run."""
+    one = result("test_one", "errors == 0")
+    interrupted = Ending(nodeid=one.nodeid, outcome="not run", reason="", file="", line=None)
+    assert markdown([one], {one.nodeid: interrupted}).startswith("### ⚠️")
