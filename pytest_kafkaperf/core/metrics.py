@@ -151,8 +151,8 @@ _METRICS = (
     ),
     _fault_count(
         "unsent",
-        "records of a rate that the cluster had not taken a second after the window; in a round with a broker event, "
-        "those that it never took",
+        "records of a rate that the cluster had not taken a second after the window; in a round in which the test "
+        "stops or starts a broker, those that it never took",
     ),
     _fault_count("lost", "acknowledged records that are missing in the log; absent with acks=0"),
     _fault_count(

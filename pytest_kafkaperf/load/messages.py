@@ -190,6 +190,8 @@ class LoadReport:
     """Offsets of the watched consumer groups, by group."""
     actions: Sequence[tuple[int, str]] = ()
     """Actions on brokers during the round, each with its instant."""
+    acted_ns: int | None = None
+    """Instant of the first `kafka_perf.at(...)` action of the round; None if there was none."""
     application_events: Sequence[tuple[int, str]] = ()
     """Stops and starts of applications by the test, each with its instant."""
     recorded: Mapping[str, float] = field(default_factory=dict)

@@ -104,6 +104,8 @@ class ActionTimer(Observer):
         self._recording = [action for action in actions if action.metric is not None]
         self._values: dict[str, float] = {}
         self._timers: list[threading.Timer] = []
+        self._acted_ns: list[int] = []
+        """Instants at which actions of the test began."""
         self.problems: list[Problem] = []
         """Actions that failed or did not run."""
 
@@ -136,10 +138,14 @@ class ActionTimer(Observer):
             thread.join(_JOIN_TIMEOUT_S)
 
     def add_to(self, report: LoadReport) -> LoadReport:
-        """Add the values, and the problems: actions that failed, or that did not run."""
-        return dataclasses.replace(report, recorded=dict(self._values), problems=(*report.problems, *self.problems))
+        """Add the values, the first action's time, and the problems: actions that failed, or that did not run."""
+        problems = (*report.problems, *self.problems)
+        acted_ns = min(self._acted_ns, default=None)
+        return dataclasses.replace(report, recorded=dict(self._values), acted_ns=acted_ns, problems=problems)
 
     def _do(self, action: Action) -> None:
+        if action.metric is None and action.text is None:
+            self._acted_ns.append(time.monotonic_ns())
         try:
             value = action.do()
             if inspect.iscoroutine(value):

@@ -14,7 +14,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRIC
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram, merged
-from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, WorkerReport, WorkerShare
+from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.timeseries import Curves, merged_series
 from pytest_kafkaperf.runner.round import Round
@@ -36,15 +36,12 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     """Combine the reports of the workers into the measurements of one round."""
     produced, consumed = report.produced, report.consumed
     integrity = _integrity(report)
-    errors = sum(part.failed + part.aborted_by_failure for part in produced)
-    metrics: dict[str, float] = {"errors": float(errors), **integrity}
-    if (acknowledged := sum(part.acknowledged for part in produced)) and "lost" in integrity:
-        metrics["app.output_ratio"] = 1 - integrity["lost"] / acknowledged
+    acknowledged = sum(part.acknowledged for part in produced)
     start_ns = report.start_ns or 0
     found = [] if report.start_ns is None else _events(report, start_ns)
-    if due := sum(part.sent + part.missing for part in produced):
-        metrics["error_ratio"] = sum(part.failed_in_window + part.aborted_by_failure for part in produced) / due
-        metrics["unsent"] = float(sum(part.missing + (0 if found else part.overdue) for part in produced))
+    metrics = {**integrity, **_fault_metrics(produced, excused=_moved_by_test(report, found, start_ns))}
+    if acknowledged and "lost" in integrity:
+        metrics["app.output_ratio"] = 1 - integrity["lost"] / acknowledged
     if report.start_ns is not None:
         metrics |= _produce_metrics(report, scenario)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
@@ -96,6 +93,15 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         clock_skew_s=_clock_skew_s(consumed),
         window_s=None if report.start_ns is None else (start_ns / NS_PER_S, end_ns / NS_PER_S),
     )
+
+
+def _fault_metrics(produced: Sequence[Produced], *, excused: bool) -> dict[str, float]:
+    """Return the metrics of records that failed or were not sent; `excused` leaves out those that were taken late."""
+    metrics = {"errors": float(sum(part.failed + part.aborted_by_failure for part in produced))}
+    if due := sum(part.sent + part.missing for part in produced):
+        metrics["error_ratio"] = sum(part.failed_in_window + part.aborted_by_failure for part in produced) / due
+        metrics["unsent"] = float(sum(part.missing + (0 if excused else part.overdue) for part in produced))
+    return metrics
 
 
 def _produce_metrics(report: LoadReport, scenario: Scenario) -> dict[str, float]:
@@ -215,6 +221,17 @@ def _done(actions: Sequence[tuple[int, str]], start_ns: int) -> list[tuple[int, 
     """Return the actions since the window opened, each with its time in its text."""
     since = [(at_ns, text) for at_ns, text in actions if at_ns >= start_ns]
     return [(at_ns, f"at {(at_ns - start_ns) / NS_PER_S:.1f} s: {text}") for at_ns, text in since]
+
+
+def _moved_by_test(report: LoadReport, found: Sequence[tuple[int, str]], start_ns: int) -> bool:
+    """Return True if the test stopped or started brokers in the window, or its own action was followed by an event.
+
+    Events alone excuse nothing: an overloaded broker also falls out of the in-sync replicas.
+    """
+    if _done(report.actions, start_ns):
+        return True
+    acted_ns = report.acted_ns
+    return acted_ns is not None and any(at_ns >= acted_ns for at_ns, _ in found)
 
 
 def _recovery(

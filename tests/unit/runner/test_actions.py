@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.controller import Progress
+from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.runner.actions import Action, ActionTimer, moved, planned
 from tests.support.orphans import becomes
 from tests.support.patience import PATIENCE_S
@@ -31,6 +33,27 @@ def test_an_action_is_done_at_its_time_after_the_window_opened() -> None:
         assert done.wait(PATIENCE_S)
         assert time.monotonic() - begin_s >= 0.3
     assert acting.problems == []
+
+
+def test_the_first_action_of_the_test_is_on_record() -> None:
+    """What happens to brokers after it may be its effect; what the plugin does by itself excuses nothing."""
+    nothing = LoadReport(workers=(), start_ns=None)
+    done = threading.Event()
+    before_ns = time.monotonic_ns()
+    with ActionTimer([Action(0.0, done.set)]) as acting:
+        acting.follow(progress("measuring", 0.1))
+        assert done.wait(PATIENCE_S)
+    acted_ns = acting.add_to(nothing).acted_ns
+    assert acted_ns is not None
+    assert acted_ns >= before_ns
+
+    done.clear()
+    own = Action(0.0, done.set, text="the start of orders")
+    with ActionTimer([own, Action(0.0, float, metric="app.rows")]) as other:
+        other.follow(progress("measuring", 0.1))
+        assert done.wait(PATIENCE_S)
+        other.settle(dataclasses.replace(nothing, start_ns=1))
+    assert other.add_to(nothing) == dataclasses.replace(nothing, recorded={"app.rows": 0.0})
 
 
 def test_what_an_action_raises_is_a_problem_of_the_round() -> None:
