@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import math
-import statistics
 from collections.abc import Sequence
 
-from pytest_kafkaperf.clusters.monitoring.partitions import events
+from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState, events, instants
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
+from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.histogram import Histogram, merged
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.timeseries import Curves, merged_series
+from pytest_kafkaperf.runner.recovery import recovery_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import (
     blamed_on,
@@ -38,7 +36,8 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     integrity = _integrity(report)
     acknowledged = sum(part.acknowledged for part in produced)
     start_ns = report.start_ns or 0
-    found = [] if report.start_ns is None else _events(report, start_ns)
+    states = _states_since(report, start_ns)
+    found = [] if report.start_ns is None else sorted([*events(states, start_ns), *_done(report.actions, start_ns)])
     metrics = {**integrity, **_fault_metrics(produced, excused=_moved_by_test(report, found, start_ns))}
     if acknowledged and "lost" in integrity:
         metrics["app.output_ratio"] = 1 - integrity["lost"] / acknowledged
@@ -47,8 +46,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
     groups = watched(report, scenario)
     metrics |= {**groups.metrics, **report.recorded}
-    delays = [_latency_metrics("app.delay", one) for one in groups.delay]
-    metrics |= {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
+    metrics |= _slowest_delays(groups.delay)
     catch_up, behind = _catch_up(report)
     metrics |= catch_up
     problems = load_problems(report, scenario, integrity) or [*groups.problems, *behind]
@@ -72,8 +70,11 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         busy = busy_warning(together, report, end_ns)
         warnings += [] if busy is None else [busy]
         problems = problems if busy is None else blamed_on(busy, problems)
-    if report.start_ns is not None and series:
-        metrics |= _recovery(found, report.start_ns, series["produce"], window_s(scenario), warnings)
+    if found and series:
+        recovery = recovery_of(_times_s(found, states, start_ns), series["produce"], window_s(scenario))
+        metrics |= recovery.metrics
+        bounds += recovery.at_least
+        warnings += recovery.warnings
     measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
     return Round(
         metrics={name: metrics[name] for name in CATALOGUE if name in metrics and name in measured},
@@ -172,6 +173,12 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
     }
 
 
+def _slowest_delays(groups: Sequence[Histogram]) -> dict[str, float]:
+    """Return the metrics of an application's delay: of each, the one of the slowest group."""
+    delays = [_latency_metrics("app.delay", one) for one in groups]
+    return {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
+
+
 def _least(report: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
     """Return lower bounds of the latencies if the generator was too slow, and nothing else was wrong."""
     if not problems or any(problem.kind is not ProblemKind.GENERATOR_TOO_SLOW for problem in problems):
@@ -210,11 +217,17 @@ def _end_ns(report: LoadReport) -> int:
     return max((instant for instant in instants if instant is not None), default=report.start_ns or 0)
 
 
-def _events(report: LoadReport, start_ns: int) -> list[tuple[int, str]]:
-    """Return the changes of brokers and partitions since the window opened, each with its instant, in order of time."""
+def _states_since(report: LoadReport, start_ns: int) -> list[tuple[int, PartitionState]]:
+    """Return the state of all partitions when the window opened, and the changes since."""
     before = dict(item for at_ns, state in report.states if at_ns < start_ns for item in state.items())
-    moved = events([(start_ns, before), *(one for one in report.states if one[0] >= start_ns)], start_ns)
-    return sorted([*moved, *_done(report.actions, start_ns)])
+    return [(start_ns, before), *(one for one in report.states if one[0] >= start_ns)]
+
+
+def _times_s(
+    found: Sequence[tuple[int, str]], states: Sequence[tuple[int, PartitionState]], start_ns: int
+) -> list[float]:
+    """Return the times of all events in the window, in order, including those that the texts omit."""
+    return [(at_ns - start_ns) / NS_PER_S for at_ns in sorted({*instants(states), *(at_ns for at_ns, _ in found)})]
 
 
 def _done(actions: Sequence[tuple[int, str]], start_ns: int) -> list[tuple[int, str]]:
@@ -232,31 +245,6 @@ def _moved_by_test(report: LoadReport, found: Sequence[tuple[int, str]], start_n
         return True
     acted_ns = report.acted_ns
     return acted_ns is not None and any(at_ns >= acted_ns for at_ns, _ in found)
-
-
-def _recovery(
-    found: Sequence[tuple[int, str]], start_ns: int, produced: Curves, length_s: float | None, warnings: list[str]
-) -> dict[str, float]:
-    """Return the time until latency recovered from the first event, and add a warning with the lowest throughput.
-
-    Only an event in the window counts: no record is due after it.
-    """
-    if not found:
-        return {}
-    event_s = (found[0][0] - start_ns) / NS_PER_S
-    if length_s is not None and event_s >= length_s:
-        return {}
-    recovery = recovery_s(produced, event_s, length_s)
-    if recovery is None:
-        return {}
-    lowest = dip(produced, event_s)
-    if recovery and lowest is not None:
-        rate = format_quantity(lowest[0], Unit.RECORD_RATE)
-        warnings.append(
-            f"latency was higher than usual for {recovery:.1f} s from {event_s:.1f} s on, and throughput fell to "
-            f"{rate} at {lowest[1]:.0f} s"
-        )
-    return {"recovery": recovery}
 
 
 def _share(worker: WorkerReport) -> WorkerShare:
@@ -292,56 +280,3 @@ def _clock_skew_s(consumed: Sequence[Consumed]) -> float | None:
     """Return how far the clock of the records' producers is ahead of this machine's, at least; None if it is not."""
     ahead_s = max((part.ahead_ns for part in consumed), default=0) / NS_PER_S
     return ahead_s if ahead_s > _LEAST_SKEW_S else None
-
-
-_WORSE = 3.0
-"""A p99 of more than this multiple of the usual p99 counts as disturbed..."""
-
-_WORSE_BY_S = 0.02
-"""...if it is also higher by this many seconds: a p99 of 2 ms is sometimes 6 ms without a cause."""
-
-_CALM_INTERVALS = 3
-"""Number of consecutive calm intervals that end a disturbance; a single one can be chance."""
-
-
-def recovery_s(produced: Curves, event_s: float, length_s: float | None = None) -> float | None:
-    """Return the seconds from an event to the end of the last interval with disturbed latency.
-
-    `length_s` is that of the window: an interval in it without an acknowledged record is disturbed.
-
-    The usual p99 is the median over the intervals before the event, including the warm-up. Intervals are those of the
-    series, by the due time of records: they last one second, and so does the resolution of the result. It is 0 if no
-    interval is disturbed, and None if there is no interval before the event.
-    """
-    interval_s, first_s, p99 = produced["interval_s"], produced["first_s"], list(produced["p99"])
-    if length_s is not None:
-        intervals = math.ceil(round((length_s - first_s) / interval_s, 6))
-        p99 = [*p99[:intervals], *[None] * (intervals - len(p99))]
-    ends_s = [first_s + (place + 1) * interval_s for place in range(len(p99))]
-    before = [value for value, end_s in zip(p99, ends_s, strict=True) if value is not None and end_s <= event_s]
-    if not before:
-        return None
-    usual_s = statistics.median(before)
-    limit_s = max(_WORSE * usual_s, usual_s + _WORSE_BY_S)
-    after = [(end_s, value) for end_s, value in zip(ends_s, p99, strict=True) if end_s > event_s]
-    over_s = event_s
-    calm = 0
-    for end_s, value in after:
-        ordinary = value is not None and value <= limit_s
-        calm = calm + 1 if ordinary else 0
-        if not ordinary:
-            over_s = end_s
-        elif calm == _CALM_INTERVALS:
-            break
-    return over_s - event_s
-
-
-def dip(produced: Curves, event_s: float) -> tuple[float, float] | None:
-    """Return the lowest rate (records/s) of a whole interval after an event and its start (s); None without one."""
-    first_s, interval_s = produced["first_s"], produced["interval_s"]
-    rates = [
-        (rate, first_s + place * interval_s)
-        for place, rate in enumerate(itertools.islice(produced["count"], len(produced["count"]) - 1))
-        if first_s + place * interval_s >= event_s - interval_s
-    ]
-    return min(rates, default=None)

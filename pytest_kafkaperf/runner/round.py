@@ -37,7 +37,8 @@ class Round:
     steps: tuple[Step, ...] = ()
     """The rates that a search for the capacity tried; the round itself is the last step, at the rate that was found."""
     at_least: tuple[str, ...] = ()
-    """Metrics that are lower bounds: a search tried no higher rate, or a group had not committed all in time."""
+    """Metrics that are lower bounds: a search tried no higher rate, a group had not committed all in time, or latency
+    had not recovered when the window ended."""
     limited_by_generator: bool = False
     """True if the load was as fast as its workers could make it, so that its throughput is a lower bound."""
     shares: tuple[WorkerShare, ...] = ()

@@ -20,7 +20,7 @@ def events(states: Sequence[tuple[int, PartitionState]], start_ns: int) -> list[
 
     Times in the texts are relative to `start_ns`. A partition that a state does not include keeps its previous state.
     """
-    found = sorted([*_leader_changes(states), *_under_replicated_times(states)])
+    found = _events(states)
     texts = [(times[0], text.format(*(_relative(at_ns, start_ns) for at_ns in times))) for times, text in found]
     if len(texts) <= MAX_EVENTS:
         return texts
@@ -29,8 +29,17 @@ def events(states: Sequence[tuple[int, PartitionState]], start_ns: int) -> list[
     return [*texts[: MAX_EVENTS - 1], (last_ns, f"and {omitted} more such events until {_relative(last_ns, start_ns)}")]
 
 
+def instants(states: Sequence[tuple[int, PartitionState]]) -> list[int]:
+    """Return when the events began, in order; unlike `events`, it omits none."""
+    return [times[0] for times, _ in _events(states)]
+
+
 _Event = tuple[tuple[int, ...], str]
 """Times, and a text with a placeholder for each of them."""
+
+
+def _events(states: Sequence[tuple[int, PartitionState]]) -> list[_Event]:
+    return sorted([*_leader_changes(states), *_under_replicated_times(states)])
 
 
 def _leader_changes(states: Sequence[tuple[int, PartitionState]]) -> Iterator[_Event]:

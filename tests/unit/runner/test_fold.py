@@ -579,6 +579,29 @@ def test_what_applications_did_is_on_the_time_line_and_no_event_of_a_broker() ->
     assert [*done.brokers["brokers"]] == ["application shop"]
 
 
+def with_outage(*bad_seconds: int, **seen_by_plugin: Any) -> LoadReport:
+    """A round of 10 s, in which the latency is 100 times as high in some seconds."""
+    series = seen(*((second, 500 if second in bad_seconds else 5) for second in range(-2, 10)))
+    worker = WorkerReport(produced=[produced()], produce_series=series, consume_series=Series(START_NS))
+    return report(workers=[worker], **seen_by_plugin)
+
+
+def test_a_round_that_ends_before_latency_has_recovered_has_a_lower_bound_of_the_recovery() -> None:
+    """A limit of 8 s would otherwise hold wherever the window ends 5 s after the stop."""
+    stopped = [(START_NS + 5 * NS_PER_S, "broker 1 stopped")]
+    over, never = (fold(with_outage(*bad, actions=stopped), PACED) for bad in ((5, 6), (5, 6, 7, 8, 9)))
+    assert (over.metrics["recovery"], over.at_least) == (2, ())
+    assert (never.metrics["recovery"], never.at_least) == (5, ("recovery",))
+
+
+def test_an_outage_after_many_events_is_found() -> None:
+    """Texts omit some of many events; the recovery from these counts all the same."""
+    at_s = (0.5, 0.6, 0.7, 0.8, 0.9, 5.0, 9.9)
+    moves = [(START_NS + round(at * NS_PER_S), {0: (number % 2, (0, 1), (0, 1))}) for number, at in enumerate(at_s)]
+    done = fold(with_outage(5, 6, states=[(START_NS - 1, {0: (1, (0, 1), (0, 1))}), *moves]), PACED)
+    assert done.metrics["recovery"] == 2
+
+
 def test_the_state_of_all_partitions_at_the_start_is_known() -> None:
     """Each state holds only the partitions that changed."""
     full, thin = (1, (1, 2), (1, 2)), (1, (1,), (1, 2))
