@@ -192,12 +192,18 @@ def _least(report: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
 
 
 def _integrity(report: LoadReport) -> dict[str, float]:
-    """Return the numbers of lost, duplicated and reordered records: from the audit of the log, or else from counts."""
+    """Return the numbers of lost, duplicated and reordered records: from the audit of the log, or else from counts.
+
+    Where only an audit could tell and there is none, records that seem to be lost are a lower bound, and no loss means
+    nothing: records without an acknowledgement, or repeated ones, may have taken the places of lost records.
+    """
     if isinstance(report.audit, Audit):
         return {name: float(count) for name, count in dataclasses.asdict(report.audit).items()}
     if report.log_growth is None:
         return {}
     lost, surplus = report.log_differences()
+    if report.audit is not None:
+        return {"lost": float(lost)} if lost else {}
     duplicated = max(0, surplus - report.unknown())
     return {"lost": float(lost), "duplicated": float(duplicated), "reordered": float(report.disordered())}
 

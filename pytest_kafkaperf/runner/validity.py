@@ -63,8 +63,9 @@ def load_problems(report: LoadReport, scenario: Scenario, integrity: Mapping[str
         problems += _reading_problems(report, scenario, lost=int(integrity.get("lost", 0)))
     elif any(part.acknowledged for part in report.produced) and not any(part.received for part in report.consumed):
         problems.append(_no_output(report, scenario))
-    if not problems and scenario.producers and scenario.acks != 0 and "lost" not in integrity:
-        reason = report.audit if isinstance(report.audit, str) else "the log of the topic was not read"
+    unread = "the log of the topic was not read" if "lost" not in integrity else None
+    reason = report.audit if isinstance(report.audit, str) else unread
+    if not problems and scenario.producers and scenario.acks != 0 and reason is not None:
         problems.append(Problem(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"))
     return problems
 
@@ -77,7 +78,7 @@ def load_warnings(report: LoadReport, scenario: Scenario, integrity: Mapping[str
     busiest = max((one.busy_ratio for one in report.workers if one.consumed and not one.produced), default=0.0)
     if scenario.rate is not None and busiest > _SATURATED_RATIO:
         warnings.append("the consumers may be the limit: a worker that reads had no idle time; use more consumers")
-    return [*warnings, *_integrity_warnings(report), *_produce_warnings(report, scenario)]
+    return [*warnings, *_produce_warnings(report, scenario)]
 
 
 def silence_s(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> float:
@@ -256,13 +257,6 @@ def _application_warnings(integrity: Mapping[str, float], output_topic: str, sil
     if duplicated := integrity.get("duplicated"):
         warnings.append(f"{counted(round(duplicated), 'record')} came out of {output_topic!r} more than once")
     return warnings
-
-
-def _integrity_warnings(report: LoadReport) -> list[str]:
-    if not isinstance(report.audit, str) or report.log_growth is None:  # without the latter, the round has a problem
-        return []
-    known = "lost and duplicated records are known from counts only, and may cancel each other out"
-    return [f"{report.audit}: {known}; reordered records are known from their acknowledgements"]
 
 
 def _produce_warnings(report: LoadReport, scenario: Scenario) -> list[str]:

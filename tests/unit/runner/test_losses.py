@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.case import Case, read_case
@@ -65,6 +65,21 @@ def test_a_declared_threshold_replaces_the_implied_one() -> None:
     assert judgement.verdict is Verdict.PASSED
     assert [check.expression for check in judgement.checks] == ["lost <= 5"]
     assert judged(case("lost <= 5"), 2, 4).verdict is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("threshold", "verdict"),
+    [("lost == 0", Verdict.VIOLATED), ("lost <= 5", Verdict.VIOLATED), ("lost <= 100", Verdict.INVALID)],
+)
+def test_a_gap_in_a_log_that_nobody_could_audit_violates_but_meets_no_threshold(
+    threshold: str, verdict: Verdict
+) -> None:
+    """At least these records are lost; perhaps more, whose places others have taken."""
+    unknown = Problem(ProblemKind.LOSSES_UNKNOWN, "losses are unknown")
+    gap = Round(metrics={**NO_FAULTS, "lost": 10.0}, problems=(unknown,))
+    session = MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(gap,), problems=(unknown,))
+    tested = case(threshold)
+    assert CaseJudge(tested, BaselineRounds(), tested.settings).judge([session]).verdict is verdict
 
 
 @pytest.mark.parametrize("with_reference", [True, False])
