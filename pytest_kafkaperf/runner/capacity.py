@@ -235,7 +235,8 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
         last = measure(tried, f"step {len(steps) + 1}, {_shown(asked.rate)}")
         outcome, reason = _outcome_of(last, plan, tried)
         if outcome is None:
-            return dataclasses.replace(last, steps=tuple(steps))
+            problems = last.problems or (_ended_by_loss(asked.rate, last.metrics["lost"]),)
+            return dataclasses.replace(last, problems=problems, steps=tuple(steps))
         if outcome is StepOutcome.BROKEN and last.busy_warning and disturbed < _MOST_DISTURBED:
             outcome, disturbed = StepOutcome.DISTURBED, disturbed + 1
         metrics = last.metrics
@@ -264,8 +265,9 @@ def _outcome_of(one: Round, plan: SearchPlan, scenario: Scenario) -> tuple[StepO
     kinds, reasons = {problem.kind for problem in one.problems}, [problem.text for problem in one.problems]
     if ProblemKind.GENERATOR_TOO_SLOW in kinds:
         return StepOutcome.UNREACHED, reasons[0]
-    lost = scenario.output_topic is None and one.metrics.get("lost", 0) > 0
-    if lost or kinds - _OF_LOAD:
+    is_limited = any(limit.metric.name == "lost" for limit in plan.limits)
+    has_lost = scenario.output_topic is None and not is_limited and one.metrics.get("lost", 0) > 0
+    if has_lost or kinds - _OF_LOAD:
         return None, next(iter(reasons), None)
     broken = [*reasons, *_backlog(one.metrics, scenario), *_broken(one.metrics, plan)]
     return (StepOutcome.BROKEN, broken[0]) if broken else (StepOutcome.HELD, None)
@@ -300,6 +302,14 @@ def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
         if seen < _SUSTAINED_RATIO * due * length_s / (length_s + _TAIL_S + max(0.0, delay_s)):
             found.append(f"of {_shown(due)} only {_shown(seen)} were {what} in time")
     return found
+
+
+def _ended_by_loss(rate: float, lost: float) -> Problem:
+    text = (
+        f"the search ended at {_shown(rate)}, because {lost:.0f} acknowledged records were lost, so the capacity is "
+        "unknown; to allow losses, give kafka_perf.capacity() a threshold on `lost`"
+    )
+    return Problem(ProblemKind.CAPACITY_NOT_FOUND, text)
 
 
 def _missed(missed: Missed, plan: SearchPlan, steps: Sequence[Step]) -> Problem:

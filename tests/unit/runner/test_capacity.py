@@ -116,8 +116,25 @@ def test_a_loss_of_acknowledged_records_ends_a_search(output_topic: str | None) 
     found = searched(measure, consumers=1, **fields)
     if output_topic is None:
         assert (len(queue.asked), "capacity" in found.metrics) == (2, False)
+        assert [problem.kind for problem in found.problems] == [ProblemKind.CAPACITY_NOT_FOUND]
     else:
         assert len(queue.asked) > 2
+
+
+@pytest.mark.parametrize("limit", ["lost <= 5", "lost < 3"])
+def test_a_search_may_allow_losses(limit: str) -> None:
+    """Then each rate has to hold that limit, like any other."""
+    queue = Queue(100_000)
+
+    def measure(scenario: Scenario, step: str) -> Round:
+        one = queue(scenario, step)
+        lost = 3.0 if peak_rate(scenario.rate or 0.0) > 20_000 else 0.0
+        return dataclasses.replace(one, metrics={**one.metrics, "lost": lost})
+
+    plan = dataclasses.replace(PLAN, limits=(*PLAN.limits, parse_threshold(limit)))
+    found = find_capacity(plan, Scenario(duration=f"{HOLD_S} s", warmup="2 s"), measure, [])
+    assert found.problems == ()
+    assert found.metrics["capacity"] == pytest.approx(100_000 if limit == "lost <= 5" else 20_000, rel=0.05)
 
 
 @pytest.mark.parametrize(("implied", "capacity"), [((), 100_000), (("unsent == 0",), 50_000)])

@@ -11,6 +11,7 @@ import pytest
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.capacity import find_capacity
 from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.judging import CaseJudge
 from pytest_kafkaperf.runner.result import MeasuredSession
@@ -79,6 +80,19 @@ def test_a_gap_in_a_log_that_nobody_could_audit_violates_but_meets_no_threshold(
     gap = Round(metrics={**NO_FAULTS, "lost": 10.0}, problems=(unknown,))
     session = MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(gap,), problems=(unknown,))
     tested = case(threshold)
+    assert CaseJudge(tested, BaselineRounds(), tested.settings).judge([session]).verdict is verdict
+
+
+@pytest.mark.parametrize(("threshold", "verdict"), [("lost <= 5", Verdict.INVALID), ("errors == 0", Verdict.VIOLATED)])
+def test_a_search_that_a_loss_ended_does_not_pass(threshold: str, verdict: Verdict) -> None:
+    """The test allows the loss, but nobody knows the capacity."""
+    tested = case(threshold).with_search(
+        ["produce.latency.p99 <= 20 ms"], low="1k records/s", high="2M records/s", hold="10 s"
+    )
+    assert tested.plan is not None
+    metrics = {**NO_FAULTS, "produce.latency.p99": 0.001, "lost": 3.0}
+    found = find_capacity(tested.plan, tested.scenario, lambda *_: Round(metrics=metrics), [])
+    session = MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(found,), problems=found.problems)
     assert CaseJudge(tested, BaselineRounds(), tested.settings).judge([session]).verdict is verdict
 
 
