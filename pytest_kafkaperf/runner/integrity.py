@@ -17,6 +17,7 @@ from pytest_kafkaperf.load.controller import WorkerPool
 from pytest_kafkaperf.load.messages import Audit, LoadReport
 from pytest_kafkaperf.load.producers.accounting import MAX_NAMED
 from pytest_kafkaperf.runner.context import RoundContext
+from pytest_kafkaperf.runner.validity import REASSIGNED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +28,6 @@ REPLICATION_TIMEOUT_S = 10
 _MOST_REPLICATION_S = 600
 """The same for followers that make progress."""
 _REPLICATION_TICK_S = 0.1
-_REASSIGNED = "the plugin's consumers had to rejoin their group under load, and may have skipped or repeated records"
 
 
 def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]) -> LoadReport:
@@ -103,7 +103,7 @@ def _compare_output(report: LoadReport) -> LoadReport:
         return report  # records came out, but without their tag, so that nobody knows which
     found = outcome(report.consumed, _unknown(report), sum(part.acknowledged for part in report.produced))
     if (found.lost or found.duplicated) and any(part.reassigned for part in report.consumed):
-        return dataclasses.replace(report, audit=_REASSIGNED)
+        return dataclasses.replace(report, audit=REASSIGNED)
     return dataclasses.replace(report, audit=found)
 
 

@@ -19,9 +19,12 @@ from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.monitoring.readings import Readings
     from pytest_kafkaperf.load.histogram import Histogram
-    from pytest_kafkaperf.load.messages import LoadReport, Produced, WorkerReport
+    from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced, WorkerReport
     from pytest_kafkaperf.runner.round import Round
 
+
+REASSIGNED = "the plugin's consumers had to rejoin their group under load, and may have skipped or repeated records"
+"""Why it is unknown which records the consumers have received."""
 
 _COMMITTED = ("app.delay", "app.drain", "app.start", "app.recovery")
 """Beginnings of the metrics whose times include the commit interval of a group."""
@@ -212,12 +215,24 @@ def _reading_problems(report: LoadReport, scenario: Scenario, *, lost: int) -> l
     skipped = sum(max(0, expected - count) for count in report.received().values())
     unread = max(skipped, sum(part.unread for part in report.consumed))
     if unread <= 0:
-        return []
+        is_doubtful = any(_may_have_skipped(each, report.consumed, expected) for each in report.received())
+        return [Problem(ProblemKind.RECORDS_UNREAD, f"records unread: {REASSIGNED}")] if is_doubtful else []
     text = (
         f"records unread: {unread} records in the log were not received by the consumers in time; end-to-end figures "
         "would leave out the slowest"
     )
     return [Problem(ProblemKind.RECORDS_UNREAD, text)]
+
+
+def _may_have_skipped(group: int, consumed: Sequence[Consumed], expected: int) -> bool:
+    """Return True if a group rebalanced, and repeated records may hide in its count that it skipped others.
+
+    A consumer notices repeated records, unless another one had received them before.
+    """
+    members = [part for part in consumed if part.group == group]
+    if not any(part.reassigned for part in members):
+        return False
+    return len(members) > 1 or members[0].disordered > 0 or members[0].received != expected
 
 
 def _no_output(report: LoadReport, scenario: Scenario) -> Problem:

@@ -27,6 +27,8 @@ MS = 1_000_000
 PACED = Scenario.of({"rate": 100, "duration": "10 s"})
 UNPACED = Scenario.of({"records": 1000})
 READ = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 2})
+ALONE = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 1})
+EXISTING = Scenario.of({"topic": "orders", "producers": 0, "consumers": 2})
 BACKLOG = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 2, "consume": "backlog"})
 
 
@@ -491,6 +493,28 @@ def test_records_that_no_consumer_got_make_the_round_invalid(parts: tuple[Consum
         "records unread: 3 records in the log were not received by the consumers in time; end-to-end figures would "
         "leave out the slowest"
     )
+
+
+@pytest.mark.parametrize(
+    ("scenario", "parts", "is_doubtful"),
+    [
+        pytest.param(READ, (consumed(reassigned=True), consumed()), True, id="as many were skipped as repeated"),
+        pytest.param(READ, (consumed(reassigned=True), consumed(received=600)), True, id="some were repeated"),
+        pytest.param(ALONE, (consumed(received=1000, reassigned=True),), False, id="one consumer went on in order"),
+        pytest.param(ALONE, (consumed(received=1000, reassigned=True, disordered=1),), True, id="one went back"),
+        pytest.param(EXISTING, (consumed(reassigned=True),), True, id="nobody knows how many there are"),
+        pytest.param(READ, (consumed(), consumed()), False, id="no rebalance"),
+    ],
+)
+def test_a_rebalance_under_load_makes_the_round_invalid_unless_counts_show_that_nothing_happened(
+    scenario: Scenario,
+    parts: tuple[Consumed, ...],
+    is_doubtful: bool,  # noqa: FBT001
+) -> None:
+    """Repeated records stand in for skipped ones, and the latter may be the slowest."""
+    sent = [produced()] if scenario.producers else []
+    done = fold(report(*sent, *parts), scenario)
+    assert [problem.kind for problem in done.problems] == [ProblemKind.RECORDS_UNREAD] * is_doubtful
 
 
 @pytest.mark.parametrize(("isolation_level", "unread"), [("read_uncommitted", 200), ("read_committed", 0)])
