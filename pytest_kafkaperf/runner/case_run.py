@@ -202,18 +202,20 @@ class SessionRunner:
         """
         created, sides = now(), self._in_order()
         self._sessions += 1
+        lost = dict.fromkeys(self._sides, 0.0)
         try:
             if self.allocation.is_open:
-                self.allocation = self._probed(f"{label} sizing".strip())
+                self.allocation, lost[self._sides[0]] = self._probed(f"{label} sizing".strip())
             with running(sides, self.allocation, label=label) as workers:
-                _warm_up(sides, workers, self._warm_up_s)
+                for side, count in zip(sides, _warm_up(sides, workers, self._warm_up_s), strict=True):
+                    lost[side] += count
                 turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
                 for _ in rounds(sides, workers, turns if budget is None else budget.limited(turns, fresh=fresh)):
                     if suffices(self._sides[0].rounds):  # each side keeps its rounds
                         break
         except ClusterError as error:
             return dataclasses.replace(not_run(error), created=created)
-        ours, *other = (side.rounds for side in self._sides)
+        ours, *other = (_with_losses(side.rounds, lost[side]) for side in self._sides)
         problems = [*_problems(ours, ""), *(text for theirs in other for text in _reference_problems(theirs))]
         return MeasuredSession(
             created=created, rounds=tuple(ours), reference=tuple(other[0]) if other else None, problems=tuple(problems)
@@ -246,12 +248,12 @@ class SessionRunner:
         first = self._sessions % len(self._sides)
         return [*self._sides[first:], *self._sides[:first]]
 
-    def _probed(self, label: str) -> WorkerAllocation:
-        """Return the allocation with as many workers as a short load shows to be needed."""
+    def _probed(self, label: str) -> tuple[WorkerAllocation, float]:
+        """Return the allocation with as many workers as a short load shows to be needed, and the records it lost."""
         side = self._sides[0]
         reason = undecidable(side.scenario, usable_cores())
         if reason is not None:
-            return dataclasses.replace(self.allocation, reason=reason)
+            return dataclasses.replace(self.allocation, reason=reason), 0.0
         probe = Side(
             probe_load(side.scenario),
             side.cluster,
@@ -261,11 +263,27 @@ class SessionRunner:
         )
         with running([probe], WorkerAllocation(producing=1, consuming=1), label=label) as workers:
             measured = probe.measure(workers)
-        return decided(side.scenario, measured.shares, usable_cores())
+        return decided(side.scenario, measured.shares, usable_cores()), measured.metrics.get("lost", 0.0)
 
 
-def _warm_up(sides: Sequence[Side], workers: Workers, most_s: float) -> None:
+def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
+    """Return a session's rounds, the first one with the records that the loads before it lost."""
+    if not lost or not measured:
+        return [*measured]
+    first, *others = measured
+    text = (
+        f"records lost: {lost:.0f} records were acknowledged and are not in the log, in a load before the first round "
+        "(the broker warm-up, or the sizing of the workers)"
+    )
+    metrics = {**first.metrics, "lost": first.metrics.get("lost", 0.0) + lost}
+    problems = (*first.problems, Problem(ProblemKind.RECORDS_LOST, text))
+    return [dataclasses.replace(first, metrics=metrics, problems=problems), *others]
+
+
+def _warm_up(sides: Sequence[Side], workers: Workers, most_s: float) -> list[float]:
     """Warm up cold sides alternately and equally, until no side gets faster, for at most `most_s` of load on each.
+
+    Return the number of acknowledged records that each side lost.
 
     A side is warm if a record costs its brokers no less CPU time than before, apart from noise: the JVM's compiler has
     done its work. The cost of a cold broker falls in steps. Two sides may be on a step, as they are compared with each
@@ -275,21 +293,24 @@ def _warm_up(sides: Sequence[Side], workers: Workers, most_s: float) -> None:
         ClusterError: as `Side.measure`.
 
     """
+    lost = [0.0 for _ in sides]
     if not any(side.is_cold for side in sides):
-        return
+        return lost
     steady = _STEADY_SLICES if len(sides) > 1 else _STEADY_SLICES_ALONE
     costs: list[list[float]] = [[] for _ in sides]
     most = min(MOST_SLICES, max(int(most_s / _SLICE_S), int(most_s > 0)))
     for number in range(most):
         for place in range(len(sides)) if number % 2 == 0 else reversed(range(len(sides))):
             one = sides[place].warm_up_slice(workers, duration_s=_SLICE_S)
+            lost[place] += one.metrics.get("lost", 0.0)
             if sides[place].broken:
-                return  # the first round reports why
+                return lost  # the first round reports why
             costs[place].append(one.metrics.get("broker.cost", math.inf))
         if number + 1 >= _FEWEST_SLICES and all(_is_flat(each, steady) for each in costs):
             break
     for side in sides:
         side.mark_warm()
+    return lost
 
 
 def _is_flat(costs: Sequence[float], steady: int) -> bool:

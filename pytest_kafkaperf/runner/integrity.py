@@ -148,7 +148,29 @@ def settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: 
     wait = Stall(REPLICATION_TIMEOUT_S, most_s=_MOST_REPLICATION_S)
     while True:
         after = admin.end_offsets(topic, len(before))
-        missing = sum(max(0, count - (after[each] - before[each])) for each, count in expected.items())
+        missing = _missing(before, after, expected)
         if not missing or wait.is_over(missing):
             return after
         time.sleep(_REPLICATION_TICK_S)
+
+
+def backlog_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
+    """Return the end offsets of a topic after a backlog was written to it, by partition.
+
+    `before` are those before it, `expected` the offsets that it must have added.
+
+    Raises:
+        ClusterError: records are missing.
+
+    """
+    after = settled_ends(admin, topic, before, expected)
+    if missing := _missing(before, after, expected):
+        raise ClusterError(
+            f"{missing} records of the backlog were acknowledged and are not in the log of topic {topic!r}; check the "
+            "brokers, or use acks='all' with replicas"
+        )
+    return after
+
+
+def _missing(before: Mapping[int, int], after: Mapping[int, int], expected: Mapping[int, int]) -> int:
+    return sum(max(0, count - (after[each] - before[each])) for each, count in expected.items())

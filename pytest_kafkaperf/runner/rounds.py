@@ -34,7 +34,7 @@ from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, group_drain_s, longest
 from pytest_kafkaperf.runner.actions import Action, ActionTimer
 from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
 from pytest_kafkaperf.runner.context import RoundContext
-from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, settled_ends, verified
+from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, backlog_ends, verified
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.observers import BrokerObserver, GroupObserver, ProgressObserver, TopicObserver, observing
 from pytest_kafkaperf.runner.permission import Permission, permission_on
@@ -221,7 +221,7 @@ class Side:
                 before = self._admin.end_offsets(context.topic, scenario.partitions)
                 if scenario.backlog:
                     written = self._write_backlog(workers, context, ProgressObserver(progress, step="backlog").follow)
-                    before = settled_ends(self._admin, context.topic, before, written)
+                    before = backlog_ends(self._admin, context.topic, before, written)
                 counters = workers.pool.counters(groups=scenario.consumer_groups)
                 assignments = context.assignments(workers.shares, counters)
                 report = self._run_load(workers, scenario, assignments, counters, follow)

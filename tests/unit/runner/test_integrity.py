@@ -134,6 +134,20 @@ def test_a_gap_that_does_not_close_is_looked_into(monkeypatch: pytest.MonkeyPatc
     assert auditor.asked == [{0: (100, 129), 1: (7, 37)}]
 
 
+def test_a_backlog_that_is_not_all_in_the_log_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Acknowledged records are lost, and consumers would catch up with fewer than the test declares."""
+    monkeypatch.setattr(integrity, "REPLICATION_TIMEOUT_S", 0)
+
+    def ends(*of_partition: int) -> dict[int, int]:
+        log = cast("Admin", Log([(of_partition[0], of_partition[1])]))
+        return integrity.backlog_ends(log, "shared", {0: 100, 1: 7}, {0: 30, 1: 30})
+
+    assert ends(130, 37) == {0: 130, 1: 37}
+    assert ends(135, 37) == {0: 135, 1: 37}  # others write to it as well
+    with pytest.raises(ClusterError, match=r"^2 records of the backlog were acknowledged and are not in the log"):
+        ends(140, 35)
+
+
 @pytest.mark.parametrize(
     ("change", "ends"), [({"unknown": 1}, (30, 30)), ({"disordered": 1}, (30, 30)), ({}, (31, 30))]
 )

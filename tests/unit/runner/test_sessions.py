@@ -17,6 +17,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner import case_run
 from pytest_kafkaperf.runner.case_run import SessionPolicy, SessionRunner, run_case
 from pytest_kafkaperf.runner.result import MeasuredSession, problems_of
 from pytest_kafkaperf.runner.round import Round
@@ -44,7 +45,7 @@ class Scripted(Side):
         cluster = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="external", version="unknown")
         super().__init__(Scenario.of({"rounds": ROUNDS}), cluster)
         self.name, self.costs, self.cold, self.breaks = name, costs, bool(costs), False
-        self.warmed_s = 0.0
+        self.warmed_s = self.loses = 0.0
         self.problems: list[Problem] = []
         """Problems of the first round of each session, the last one first."""
         self.meets: threading.Barrier | None = None
@@ -70,7 +71,7 @@ class Scripted(Side):
         self._log.append(self.name.lower())
         self.warmed_s += duration_s
         self.broken = self.breaks
-        return Round(metrics={"broker.cost": next(self._script)})
+        return Round(metrics={"broker.cost": next(self._script), "lost": self.loses})
 
     def measure(self, workers: Workers) -> Round:
         assert workers.shares
@@ -469,3 +470,41 @@ def test_a_load_that_breaks_a_side_ends_the_warm_up() -> None:
     theirs.breaks = True
     runner_of(ours, theirs).measure(time_budget_of(ROUNDS))
     assert warmed_up(log) == "ab"
+
+
+def test_records_that_a_warm_up_lost_are_lost_records_of_the_session() -> None:
+    """The cluster acknowledged them; which load they belong to makes no difference."""
+    ours, theirs = Scripted("A", [], costs=[5] * 5), Scripted("B", [], costs=[5] * 5)
+    ours.loses = 2.0
+    found = runner_of(ours, theirs).measure(time_budget_of(ROUNDS))
+    assert [one.metrics.get("lost", 0) for one in found.rounds] == [6, 0, 0, 0]
+    assert [problem.kind for problem in found.problems] == [ProblemKind.RECORDS_LOST]
+    assert (found.lost_records, found.other_failed) == (True, None)
+    assert found.reference is not None
+    assert [one.problems for one in found.reference] == [()] * ROUNDS
+
+
+def test_records_that_the_other_side_lost_in_its_warm_up_are_no_loss_of_the_test() -> None:
+    """But a comparison with it means nothing."""
+    ours, theirs = Scripted("A", [], costs=[5] * 5), Scripted("B", [], costs=[5] * 5)
+    theirs.loses = 2.0
+    found = runner_of(ours, theirs).measure(time_budget_of(ROUNDS))
+    assert found.lost_records is False
+    assert found.other_failed is not None
+    assert found.other_failed.kind is ProblemKind.RECORDS_LOST
+
+
+def test_so_are_records_that_the_sizing_of_the_workers_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a load like others."""
+
+    class Probe(Scripted):
+        def measure(self, workers: Workers) -> Round:
+            return dataclasses.replace(super().measure(workers), metrics={"lost": 2.0})
+
+    side = Scripted("A", [])
+    side.scenario = Scenario.of({"rounds": ROUNDS, "rate": 100, "producers": 2})
+    monkeypatch.setattr(case_run, "Side", lambda *_, **__: Probe("P", []))
+    monkeypatch.setattr(case_run, "usable_cores", lambda: 4)
+    runner = SessionRunner([side], warm_up_s=0, allocation=WorkerAllocation())
+    found = runner.measure(time_budget_of(ROUNDS))
+    assert [one.metrics.get("lost", 0) for one in found.rounds] == [2, 0, 0, 0]
