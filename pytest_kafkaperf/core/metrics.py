@@ -169,8 +169,8 @@ _METRICS = (
     _lower_or_zero(
         "recovery",
         Unit.SECONDS,
-        "longest time from a broker event or a leader change until the latency is normal again; only in rounds with "
-        "such an event; a lower bound if the round ends before that",
+        "longest time from a broker event, a leader change or the first action before it until the latency is normal "
+        "again; only in rounds with such an event; a lower bound if the round ends before that",
     ),
     _lower("app.cpu", Unit.CORES, "mean CPU use of all applications of `kafka_app` together, with their children"),
     _lower("app.memory", Unit.BYTES, "highest resident memory of all applications of `kafka_app` together"),

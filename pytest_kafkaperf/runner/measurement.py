@@ -45,8 +45,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         metrics |= _produce_metrics(report, scenario)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
     groups = watched(report, scenario)
-    metrics |= {**groups.metrics, **report.recorded}
-    metrics |= _slowest_delays(groups.delay)
+    metrics |= {**groups.metrics, **report.recorded, **_slowest_delays(groups.delay)}
     catch_up, behind = _catch_up(report)
     metrics |= catch_up
     problems = load_problems(report, scenario, integrity) or [*groups.problems, *behind]
@@ -71,7 +70,8 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         warnings += [] if busy is None else [busy]
         problems = problems if busy is None else blamed_on(busy, problems)
     if found and series:
-        recovery = recovery_of(_times_s(found, states, start_ns), series["produce"], window_s(scenario))
+        causes_s = _causes_s(report, [*instants(states), *(at_ns for at_ns, _ in found)])
+        recovery = recovery_of(causes_s, series["produce"], window_s(scenario))
         metrics |= recovery.metrics
         bounds += recovery.at_least
         warnings += recovery.warnings
@@ -229,11 +229,13 @@ def _states_since(report: LoadReport, start_ns: int) -> list[tuple[int, Partitio
     return [(start_ns, before), *(one for one in report.states if one[0] >= start_ns)]
 
 
-def _times_s(
-    found: Sequence[tuple[int, str]], states: Sequence[tuple[int, PartitionState]], start_ns: int
-) -> list[float]:
-    """Return the times of all events in the window, in order, including those that the texts omit."""
-    return [(at_ns - start_ns) / NS_PER_S for at_ns in sorted({*instants(states), *(at_ns for at_ns, _ in found)})]
+def _causes_s(report: LoadReport, events_ns: Sequence[int]) -> list[float]:
+    """Return when latency may have begun to suffer: at events, and at the test's first action, which they may follow.
+
+    The times are in order, in seconds after the window opened.
+    """
+    acted_ns = [] if report.acted_ns is None else [report.acted_ns]
+    return [(at_ns - (report.start_ns or 0)) / NS_PER_S for at_ns in sorted([*events_ns, *acted_ns])]
 
 
 def _done(actions: Sequence[tuple[int, str]], start_ns: int) -> list[tuple[int, str]]:

@@ -637,6 +637,17 @@ def test_an_outage_after_many_events_is_found() -> None:
     assert done.metrics["recovery"] == 2
 
 
+def test_the_recovery_counts_from_the_action_of_the_test_where_brokers_change_later() -> None:
+    """A new leader ends an outage that a function of the test has begun; from then on, latency is as usual."""
+    moved = START_NS + round(5.9 * NS_PER_S)
+    states = [(START_NS - 1, {0: (1, (1, 2), (1, 2))}), (moved, {0: (2, (1, 2), (1, 2))})]
+    seen_late, known = (
+        fold(with_outage(3, 4, 5, states=states, acted_ns=acted_ns), PACED).metrics["recovery"]
+        for acted_ns in (None, START_NS + 3 * NS_PER_S)
+    )
+    assert [seen_late, known] == pytest.approx([0.1, 3])
+
+
 def test_the_state_of_all_partitions_at_the_start_is_known() -> None:
     """Each state holds only the partitions that changed."""
     full, thin = (1, (1, 2), (1, 2)), (1, (1,), (1, 2))
