@@ -500,8 +500,10 @@ def test_records_that_no_consumer_got_make_the_round_invalid(parts: tuple[Consum
     [
         pytest.param(READ, (consumed(reassigned=True), consumed()), True, id="as many were skipped as repeated"),
         pytest.param(READ, (consumed(reassigned=True), consumed(received=600)), True, id="some were repeated"),
+        pytest.param(READ, (consumed(received=1000, reassigned=True), consumed(received=0)), True, id="one left early"),
         pytest.param(ALONE, (consumed(received=1000, reassigned=True),), False, id="one consumer went on in order"),
         pytest.param(ALONE, (consumed(received=1000, reassigned=True, disordered=1),), True, id="one went back"),
+        pytest.param(ALONE, (consumed(received=1100, reassigned=True),), True, id="one received more than there are"),
         pytest.param(EXISTING, (consumed(reassigned=True),), True, id="nobody knows how many there are"),
         pytest.param(READ, (consumed(), consumed()), False, id="no rebalance"),
     ],
