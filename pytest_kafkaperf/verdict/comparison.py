@@ -112,16 +112,19 @@ def no_ratio(subject: Metric, sessions: Sequence[Rounds], *, of: str = "the base
 def flaw_of(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "") -> str | None:
     """Explain why a metric of these rounds cannot be used: missing or invalid values; return None if it can.
 
-    With `ratio`, zero is invalid, too. `of` names the origin of the rounds in the text.
+    Zero is valid for counts, for the user's metrics, and where more is better, because nothing may have come out. A
+    latency or a broker's CPU time of 0 is a failed reading. With `ratio`, zero is never valid. `of` names the origin of
+    the rounds in the text.
     """
     if not rounds:
         return f"no round{of} was measured"
+    may_be_zero = not ratio and (subject.can_be_zero or subject.is_own or subject.better == "higher")
     for number, one in enumerate(rounds, 1):
         where = f"in round {number} of {len(rounds)}{of}"
         value = one.get(subject.name)
         if value is None:
             return f"{subject.name} is missing {where}"
-        if not math.isfinite(value) or value < 0 or (ratio and value == 0):
+        if not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
             reason = ", so it has no ratio" if value == 0 else ""
             return f"{subject.name} is {format_quantity(value, subject.unit)} {where}{reason}"
     return None

@@ -387,9 +387,17 @@ def test_nothing_where_more_is_better_is_regressed(values: Sequence[float]) -> N
         ([0.0, *_times(3)[1:]], Verdict.REGRESSED),  # one round at 0 hides nothing
     ],
 )
+@pytest.mark.usefixtures("catalogue")
 def test_zero_where_less_is_better_is_the_best_value(values: Sequence[float], outcome: Verdict) -> None:
     """A metric of the test's own may reach it."""
-    assert _judge(f"{_P99} <= baseline + 10%", values, _TEN_MS).outcome is outcome
+    declare("app.wait", unit="s", better="lower")
+    assert _judge("app.wait <= baseline + 10%", values, _TEN_MS).outcome is outcome
+
+
+@pytest.mark.parametrize("expression", [f"{_P99} <= baseline + 10%", f"{_P99} <= 25 ms"])
+def test_a_latency_of_zero_is_a_failed_reading(expression: str) -> None:
+    """Nothing takes no time, so it must neither pass nor improve."""
+    assert _judge(expression, [0.0, *_TEN_MS[1:]], _TEN_MS).outcome is Verdict.INVALID
 
 
 def test_a_baseline_from_before_the_metric_never_decides() -> None:
