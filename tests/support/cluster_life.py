@@ -39,6 +39,7 @@ def load_once(cluster: Cluster) -> Round:
     scenario = Scenario.of(
         {
             "records": 5000,
+            "rate": 5000,
             "warmup": 0,
             "rounds": 1,
             "consumers": 1,

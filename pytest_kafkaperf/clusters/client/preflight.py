@@ -170,9 +170,14 @@ class Preflight:
 
 
 def needed_operations(scenario: Scenario) -> frozenset[Operation]:
-    """Return the operations of a run on its topic."""
-    reading = {Operation.READ} if scenario.consumers and scenario.output_topic is None else set()
-    return frozenset({Operation.DESCRIBE} | ({Operation.WRITE} if scenario.producers else set()) | reading)
+    """Return the operations of a run on its topic; acknowledged records are read back to count losses."""
+    needed = {Operation.DESCRIBE}
+    if scenario.producers:
+        needed.add(Operation.WRITE)
+    is_audited = scenario.producers and scenario.acks != 0
+    if scenario.output_topic is None and (scenario.consumers or is_audited):
+        needed.add(Operation.READ)
+    return frozenset(needed)
 
 
 def _topics(topic: str, *, own: bool) -> Resource:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def test_brokers_are_reached_at_the_daemons_address(
 ) -> None:
     """Ports, certificates and JMX exporters must be those of the other machine, and the figures need a caveat."""
     jar = jmx_exporter.jar(distribution.cache_folder())  # before the test has a cache of its own
-    (tmp_path / "agents").symlink_to(jar.parent)
+    shutil.copytree(jar.parent, tmp_path / "agents")
     monkeypatch.setenv(distribution.CACHE_VARIABLE, str(tmp_path))
     spec = ClusterSpec.of({"brokers": 2, "security": SECURED, "jmx": True, "heap": "300m"})
     with daemon_elsewhere() as address:

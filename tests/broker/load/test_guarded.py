@@ -215,7 +215,7 @@ def test_an_application_may_have_a_topic_that_this_client_may_only_see(guarded: 
 @pytest.mark.parametrize(
     ("ready", "topics", "missing"),
     [
-        ("line:up", ["hidden"], "WRITE and DESCRIBE on topic 'hidden'"),
+        ("line:up", ["hidden"], "READ, WRITE and DESCRIBE on topic 'hidden'"),
         ("group:unseen", [], "DESCRIBE on group 'unseen'"),
     ],
 )

@@ -12,6 +12,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from tests.support.project import Project, Run
 from tests.support.strangers import drop_topic, make_topic
 
+CONSENT = "-okafka_writable_topics=shrinking"
 SHRINKING = """
 import asyncio
 
@@ -53,7 +54,9 @@ def check_of(run: Run, metric: str) -> dict[str, Any]:
 @pytest.mark.usefixtures("shrinking")
 def test_half_of_the_records_is_refused_and_the_test_fails(project: Project, on_broker: str) -> None:
     """The other half has a good p99, which a fast refusal must not improve; the action is named."""
-    run = project.test(SHRINKING.format(thresholds='"produce.latency.p50 <= 10 s"')).run(on_broker)
+    run = project.test(SHRINKING.format(thresholds='"produce.latency.p50 <= 10 s"')).run(
+        on_broker, "-okafka_writable_topics=shrinking"
+    )
     assert run.verdicts == {"test_half": "VIOLATED"}, run.out
     check = check_of(run, "errors")
     assert (check["expression"], check["implied"], check["outcome"]) == ("errors == 0", True, "VIOLATED")
@@ -68,7 +71,9 @@ def test_half_of_the_records_is_refused_and_the_test_fails(project: Project, on_
 @pytest.mark.usefixtures("shrinking")
 def test_a_threshold_on_failed_records_replaces_the_rule(project: Project, on_broker: str) -> None:
     """A test of an outage may allow them."""
-    run = project.test(SHRINKING.format(thresholds='"error_ratio <= 90%"')).run(on_broker)
+    run = project.test(SHRINKING.format(thresholds='"error_ratio <= 90%"')).run(
+        on_broker, "-okafka_writable_topics=shrinking"
+    )
     assert run.verdicts == {"test_half": "PASSED"}, run.out
 
 

@@ -18,6 +18,7 @@ from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.brokers.certificates import certificates
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from tests.support.access_properties import properties_of
 from tests.support.dask_workers import dask
 from tests.support.leaks import (
@@ -106,7 +107,7 @@ def read_again(project: Project, run: Run) -> Run:
             capture_output=True,
             text=True,
             timeout=RUN_S,
-            check=True,
+            check=arguments[0] == "show",  # `compare` finds the failed test
         ).stdout
         for arguments in (["show", "kafka-baselines"], ["compare", report, report])
     ]
@@ -175,7 +176,7 @@ def test_credentials_go_to_dask_workers_over_tls_only(project: Project, foreign:
         run = project.run(
             f"--kafka-cluster={foreign.servers}", option, f"--kafka-workers=dask://{workers.address}", reports=False
         )
-    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    assert run.status == NOT_JUDGED, run.out
     assert "--kafka-insecure-workers" in run.out
 
 

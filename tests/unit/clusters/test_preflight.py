@@ -100,9 +100,10 @@ def test_what_may_do_is_not_refused(scenario: dict[str, Any], metadata: dict[str
     assert problems(scenario, **metadata) == []
 
 
-def test_reading_needs_more_than_writing() -> None:
-    """Nothing is asked of an administrator that the run does not need."""
-    assert needed_operations(Scenario.of({})) == {Operation.WRITE, Operation.DESCRIBE}
+def test_a_run_needs_to_read_what_it_has_to_account_for() -> None:
+    """Nothing is asked of an administrator that the run does not need, but losses that it cannot count are INVALID."""
+    assert needed_operations(Scenario.of({"acks": 0})) == {Operation.WRITE, Operation.DESCRIBE}
+    assert needed_operations(Scenario.of({})) == {Operation.WRITE, Operation.DESCRIBE, Operation.READ}
     only_reading = Scenario.of({"topic": "orders", "producers": 0, "consumers": 1})
     assert needed_operations(only_reading) == {Operation.DESCRIBE, Operation.READ}
     assert needed_operations(Scenario.of({"consumers": 1})) == {Operation.WRITE, Operation.DESCRIBE, Operation.READ}
