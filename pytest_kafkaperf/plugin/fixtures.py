@@ -58,6 +58,10 @@ _UNJUDGED = (
     "--kafka-strict: the thresholds of this test were not judged, because of --benchmark-disable; leave one of the two "
     "options out (addopts may have them)"
 )
+_TOO_LATE = (
+    "kafka_perf() was called after the test had ended, when its verdict can no longer fail the test; call it in the "
+    "test, or in a fixture before its yield"
+)
 _CAUGHT = "The test's own code caught this failure. To expect it, mark the test with pytest.mark.xfail."
 
 
@@ -202,7 +206,7 @@ class KafkaPerf:
     def _run(self, configure: Callable[[Case], Case]) -> Result:
         with self._lock:
             if self._is_over:
-                pytest.fail("kafka_perf() was called after the test had ended", pytrace=False)
+                pytest.fail(_TOO_LATE, pytrace=False)
             if not self._idle.is_set():
                 pytest.fail("kafka_perf() is already running in this test; wait for its end first", pytrace=False)
             self._idle.clear()

@@ -87,7 +87,7 @@ def test_without_a_baseline_a_test_passes_and_says_how_to_make_one(project: Proj
 def test_strict_fails_what_could_not_be_decided(project: Project, on_broker: str) -> None:
     """A team that wants every test gated must hear of one that is not."""
     run = project.test(GUARD).run(on_broker, "--kafka-rounds=1", "--kafka-strict")
-    assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "INCONCLUSIVE"}), run.out
+    assert (run.status, run.verdicts) == (NOT_JUDGED, {"test_guard": "INCONCLUSIVE"}), run.out
 
 
 def test_every_broken_limit_is_listed(project: Project, on_broker: str) -> None:
@@ -184,6 +184,10 @@ def test_one_load_a_test(project: Project, on_broker: str) -> None:
 
 FORGOTTEN = """
 @pytest.fixture
+def before(kafka_perf):
+    kafka_perf(duration="300 ms", warmup="100 ms", rounds=1, rate=100)
+
+@pytest.fixture
 def after(kafka_perf):
     yield
     kafka_perf(duration="300 ms", warmup="100 ms", rounds=1, rate=100)
@@ -201,7 +205,11 @@ class TestOfAClass:
         pass
 
 @pytest.mark.kafka_threshold("errors == 0")
-def test_by_its_fixture(after):
+def test_by_its_fixture(before):
+    pass
+
+@pytest.mark.kafka_threshold("errors == 0")
+def test_late(after):
     pass
 
 @pytest.mark.kafka_threshold("errors == 0")
@@ -219,12 +227,13 @@ def test_what_measures_nothing_does_not_pass(project: Project, on_broker: str) -
     run = project.test(FORGOTTEN).run(on_broker, "-rA")
     outcomes = sorted(re.findall(r"^(PASSED|FAILED|ERROR) test_perf\.py::([\w:]+)", run.out, re.MULTILINE))
     assert outcomes == [
-        ("ERROR", "test_no_call"),
+        ("ERROR", "test_late"),
         ("FAILED", "test_failing"),
+        ("FAILED", "test_late"),
+        ("FAILED", "test_no_call"),
         ("FAILED", "test_no_fixture"),
         ("PASSED", "TestOfAClass::test_without_load"),
         ("PASSED", "test_by_its_fixture"),
-        ("PASSED", "test_no_call"),
     ], run.out
     assert "this test measured nothing: call kafka_perf(), or pytest.skip() if there is nothing to measure" in run.out
     assert "kafka_threshold needs the measurements of kafka_perf(): use the fixture kafka_perf" in run.out
