@@ -6,14 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
-from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.reports.failure import failure_of, is_undecided
 from pytest_kafkaperf.runner.result import Ending, Result
-from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.outcome import Verdict
 
 NOT_JUDGED = 10
 """Exit status of a run in which nothing failed except tests that could not be judged."""
 _GREEN = ("passed", "skipped")
+_FACTS_OF_THE_LOG = ("lost", "duplicated", "reordered")
+"""Metrics that stay true whatever else cannot be trusted. `errors` and `unsent` are not: a broker that was killed from
+outside causes both."""
 
 
 def contradictions(
@@ -63,7 +65,7 @@ def count_not_judged(
         result.nodeid
         for result in results
         if (result.verdict is Verdict.INVALID or is_undecided(result))
-        and not any(check.outcome is Verdict.VIOLATED and _is_sum(check) for check in result.checks)
+        and not any(check.outcome is Verdict.VIOLATED and check.metric in _FACTS_OF_THE_LOG for check in result.checks)
         and result.nodeid in endings
         and endings[result.nodeid].by_verdict
     }
@@ -76,11 +78,6 @@ def nothing_measured(selected: Iterable[pytest.Item], results: Sequence[Result],
     if not known or results or any(ending.outcome != "skipped" for ending in known):
         return ""
     return f"--kafka-strict: all perf tests were skipped, so that nothing was judged; {known[0].reason or 'no reason'}"
-
-
-def _is_sum(check: Check) -> bool:
-    """Return True for a count such as `lost`: it is too large, whatever else cannot be trusted."""
-    return check.metric in CATALOGUE and CATALOGUE[check.metric].over_rounds == "sum"
 
 
 def exit_status(status: int, has_errors: bool, /, *, failed: int, not_judged: int) -> int:  # noqa: FBT001 - see below

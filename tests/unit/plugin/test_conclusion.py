@@ -64,6 +64,7 @@ def test_a_run_that_succeeds_has_no_failed_test() -> None:
     [
         (result_of(Verdict.INVALID), 1),
         (result_of(Verdict.INVALID, ("produce.latency.p99", Verdict.VIOLATED)), 1),
+        (result_of(Verdict.INVALID, ("errors", Verdict.VIOLATED)), 1),
         (result_of(Verdict.INVALID, ("lost", Verdict.VIOLATED)), 0),
         (OPEN, 1),
         (VIOLATED, 0),
