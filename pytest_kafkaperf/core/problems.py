@@ -47,6 +47,8 @@ class ProblemKind(StrEnum):
     """A metric with a threshold has no value in some round, and that round could change the verdict."""
     COMMIT_INTERVAL = "commit_interval"
     """A threshold on a time of a group is below the interval of its commits."""
+    COLD_BROKER = "cold_broker"
+    """A broker or an application still compiled its code in a round that decides the verdict."""
     CLOCK_UNCERTAIN = "clock_uncertain"
     """A threshold on end-to-end latency is below the uncertainty of the clocks of the machines."""
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.monitoring.compiler import Usage
 from pytest_kafkaperf.clusters.monitoring.groups import GroupOffsets
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.samples import Sample
@@ -182,6 +183,8 @@ class LoadReport:
     """Contents of the log, or the reason why no audit was possible; None if the counts agree."""
     samples: Mapping[str | int, Sequence[Sample]] = field(default_factory=dict)
     """Readings of the brokers, by broker."""
+    compilers: Mapping[str | int, Usage | None] = field(default_factory=dict)
+    """CPU time of the compilers of brokers and applications, by broker; None: unknown."""
     unread: Sequence[str] = ()
     """Reasons why some broker metrics could not be read."""
     states: Sequence[tuple[int, PartitionState]] = ()

@@ -129,7 +129,10 @@ OPTIONS = {
         "", "start brokers for comparisons: logs in memory, and the JVM's quick compiler only", "off", "bool"
     ),
     "preheat": Option(
-        "TIME", "broker warm-up: maximum load on new brokers before the first round of a scenario", "5 s", place="ini"
+        "TIME",
+        "maximum time for the warm-up of new brokers, on each side; '0 s' measures cold brokers",
+        "60 s",
+        place="ini",
     ),
     "jmx": Option("", "collect JMX metrics from brokers that the session starts", "off", "bool", "ini"),
     "metrics-url": Option(

@@ -75,6 +75,18 @@ class Case:
     """True if the test only shows that the scenario runs: no threshold is judged, and no baseline is written."""
 
     @property
+    def needs_warm_brokers(self) -> bool:
+        """False if only a pass or a fail of absolute limits counts: a test that passes on cold brokers stays passed.
+
+        A test without thresholds is there for its values, as is a search for the capacity.
+        """
+        if self.is_smoke_test:
+            return False
+        kept = self.settings.update is not None or self.settings.calibrate is not None
+        is_absolute = bool(self.thresholds) and all(one.relative is None for one in self.thresholds)
+        return kept or self.reference is not None or self.plan is not None or not is_absolute
+
+    @property
     def implied(self) -> tuple[Threshold, ...]:
         """The thresholds that apply without being declared, unless the test has its own on such a metric."""
         if self.is_smoke_test:

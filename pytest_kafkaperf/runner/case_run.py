@@ -18,9 +18,10 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecida
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.result import MeasuredSession, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import OnProgress, Side, Workers, rounds, running
+from pytest_kafkaperf.runner.rounds import OnProgress, Side, rounds, running
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
-from pytest_kafkaperf.runner.warmup import MOST_SLICES, probe_load
+from pytest_kafkaperf.runner.warmth import cold_warnings
+from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd, probe_load, warm_up
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import SESSIONS
 from pytest_kafkaperf.verdict.verdict import value_missing, worst
@@ -57,6 +58,8 @@ class SessionPolicy:
     """True to confirm an improvement with fresh sessions, before it becomes the baseline."""
     suffices: Callable[[Sequence[Round]], bool] = lambda _: False
     """Returns True if the first session can end after these rounds."""
+    short_warm_up: bool = False
+    """True if a test that passes on cold brokers would pass on warm ones as well."""
     judge_clear: Callable[[Sequence[MeasuredSession]], Judgement] | None = None
     """Judges suspects for which the time budget has no further session; None: `judge` does that, too."""
     on_session: OnSession = lambda _: None
@@ -142,12 +145,35 @@ def run_case(
 def _measure_first(
     runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy
 ) -> tuple[MeasuredSession, str | None]:
-    """Return the first session, and a note if it was measured again because the machine had spoilt it."""
-    session = runner.measure(budget, suffices=policy.suffices)
+    """Return the first session, and a note if it was measured again.
+
+    Cold brokers are measured again without a restart, as that would make them cold again.
+    """
+    session, note = runner.measure(budget, suffices=policy.suffices, short=policy.short_warm_up), None
+    for _ in range(_MOST_COLD):
+        if not _is_undecided(session, policy) or budget.refuses_session(runner.rounds) is not None:
+            break
+        note = f"measured again on warm brokers: {'; '.join(cold_warnings([session])) or 'the warm-up was short'}"
+        session = runner.measure(budget, "warm", suffices=policy.suffices)
     if not session.is_spoilt or budget.refuses_session(runner.rounds) is not None:
-        return session, None
+        return session, note
     note = f"the first session was measured again: {'; '.join(map(str, session.problems))}"
     return runner.measure_fresh(budget, "again"), note
+
+
+_MOST_COLD = 2
+"""Further attempts at a first session that cold brokers may have made fail."""
+
+
+def _is_undecided(session: MeasuredSession, policy: SessionPolicy) -> bool:
+    """Return True if the session fails, or cannot be judged, only because brokers or applications were cold."""
+    is_short = any(each.end is WarmUpEnd.SHORT for each in session.warm_ups)
+    judgement = policy.judge([session])
+    if session.lost_records or (session.problems and not session.is_spoilt):
+        return False
+    if is_short:
+        return judgement.verdict.fails
+    return any(problem.kind is ProblemKind.COLD_BROKER for problem in judgement.problems)
 
 
 def not_run(error: ClusterError | None = None) -> MeasuredSession:
@@ -193,22 +219,26 @@ class SessionRunner:
         label: str = "",
         *,
         fresh: bool = False,
+        short: bool = False,
         suffices: Callable[[Sequence[Round]], bool] = lambda _: False,
     ) -> MeasuredSession:
         """Run one session: warm up cold brokers, then run the scenario's rounds, or as many as the time budget allows.
 
         Before the first session, a probe finds out how many workers the scenario needs. The session ends early if
-        `suffices` returns True for the rounds of the first side.
+        `suffices` returns True for the rounds of the first side. `short` makes the warm-up so short that brokers are
+        still cold.
         """
         created, sides = now(), self._in_order()
+        warmed: dict[Side, WarmUp] = {}
         self._sessions += 1
         lost = dict.fromkeys(self._sides, 0.0)
         try:
             if self.allocation.is_open:
                 self.allocation, lost[self._sides[0]] = self._probed(f"{label} sizing".strip())
             with running(sides, self.allocation, label=label) as workers:
-                for side, count in zip(sides, _warm_up(sides, workers, self._warm_up_s), strict=True):
-                    lost[side] += count
+                warmed = dict(zip(sides, warm_up(sides, workers, most_s=self._warm_up_s, short=short), strict=True))
+                for side in sides:
+                    lost[side] += warmed[side].lost
                 turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
                 for _ in rounds(sides, workers, turns if budget is None else budget.limited(turns, fresh=fresh)):
                     if suffices(self._sides[0].rounds):  # each side keeps its rounds
@@ -218,7 +248,11 @@ class SessionRunner:
         ours, *other = (_with_losses(side.rounds, lost[side]) for side in self._sides)
         problems = [*_problems(ours, ""), *(text for theirs in other for text in _reference_problems(theirs))]
         return MeasuredSession(
-            created=created, rounds=tuple(ours), reference=tuple(other[0]) if other else None, problems=tuple(problems)
+            created=created,
+            rounds=tuple(ours),
+            reference=tuple(other[0]) if other else None,
+            problems=tuple(problems),
+            warm_ups=tuple(warmed[side] for side in self._sides),
         )
 
     def measure_fresh(self, budget: CaseBudget | None = None, label: str = "") -> MeasuredSession:
@@ -278,53 +312,6 @@ def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
     metrics = {**first.metrics, "lost": first.metrics.get("lost", 0.0) + lost}
     problems = (*first.problems, Problem(ProblemKind.RECORDS_LOST, text))
     return [dataclasses.replace(first, metrics=metrics, problems=problems), *others]
-
-
-def _warm_up(sides: Sequence[Side], workers: Workers, most_s: float) -> list[float]:
-    """Warm up cold sides alternately and equally, until no side gets faster, for at most `most_s` of load on each.
-
-    Return the number of acknowledged records that each side lost.
-
-    A side is warm if a record costs its brokers no less CPU time than before, apart from noise: the JVM's compiler has
-    done its work. The cost of a cold broker falls in steps. Two sides may be on a step, as they are compared with each
-    other. One side is compared with other days, so its cost must stay the same for longer than a step lasts.
-
-    Raises:
-        ClusterError: as `Side.measure`.
-
-    """
-    lost = [0.0 for _ in sides]
-    if not any(side.is_cold for side in sides):
-        return lost
-    steady = _STEADY_SLICES if len(sides) > 1 else _STEADY_SLICES_ALONE
-    costs: list[list[float]] = [[] for _ in sides]
-    most = min(MOST_SLICES, max(int(most_s / _SLICE_S), int(most_s > 0)))
-    for number in range(most):
-        for place in range(len(sides)) if number % 2 == 0 else reversed(range(len(sides))):
-            one = sides[place].warm_up_slice(workers, duration_s=_SLICE_S)
-            lost[place] += one.metrics.get("lost", 0.0)
-            if sides[place].broken:
-                return lost  # the first round reports why
-            costs[place].append(one.metrics.get("broker.cost", math.inf))
-        if number + 1 >= _FEWEST_SLICES and all(_is_flat(each, steady) for each in costs):
-            break
-    for side in sides:
-        side.mark_warm()
-    return lost
-
-
-def _is_flat(costs: Sequence[float], steady: int) -> bool:
-    """Return True if none of the last `steady` slices was cheaper than all before them, apart from noise."""
-    before, last = costs[:-steady], costs[-steady:]
-    return bool(before) and min(last) > _FLAT_RATIO * min(before)
-
-
-_SLICE_S = 0.7
-_FEWEST_SLICES = 3
-_STEADY_SLICES, _STEADY_SLICES_ALONE = 1, 4
-"""Slices at the end of a warm-up that do not get cheaper: of two sides, and of one. On two cores, the longest step of a
-cold broker took three to four slices."""
-_FLAT_RATIO = 0.9
 
 
 def _judged(

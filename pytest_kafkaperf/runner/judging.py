@@ -18,6 +18,7 @@ from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, ju
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.validity import resolution_problems, skew_problems
+from pytest_kafkaperf.runner.warmth import cold_judgement
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -90,6 +91,8 @@ class CaseJudge:
         group. `final`: there is no time for another session.
         """
         judgement = self._judge_thresholds(sessions, final=final)
+        kept = self._settings.update is not None or self._settings.calibrate is not None
+        judgement = cold_judgement(judgement, judged(sessions), kept=kept)
         rounds = [one for session in sessions for one in session.all_rounds]
         declared = [threshold for threshold in self.case.thresholds if not threshold.implied]
         values = [check.limit_value for check in judgement.checks if not check.implied]

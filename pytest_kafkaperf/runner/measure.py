@@ -20,7 +20,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-_WARM_UP_S = 5.0
+_WARM_UP_S = 60.0
 """Longest warm-up of brokers that were started here: the default of tests."""
 
 

@@ -85,6 +85,8 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         series=series,
         brokers=curves,
         uses={str(broker): use for broker, use in readings.uses(start_ns, end_ns).items()},
+        compiler=_compiler(report, start_ns, end_ns),
+        starts_program=_starts_program(report),
         events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in all_events),
         limited_by_generator=limited_by_generator(report, scenario),
         shares=tuple(map(_share, report.workers)),
@@ -94,6 +96,20 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         clock_skew_s=_clock_skew_s(consumed),
         window_s=None if report.start_ns is None else (start_ns / NS_PER_S, end_ns / NS_PER_S),
     )
+
+
+def _compiler(report: LoadReport, start_ns: int, end_ns: int) -> dict[str, float | None]:
+    """Return the number of cores that each program's compiler used in the window; none if no load ran."""
+    if report.start_ns is None or end_ns <= start_ns:
+        return {}
+    return {
+        str(key): None if usage is None else usage.share(start_ns, end_ns) for key, usage in report.compilers.items()
+    }
+
+
+def _starts_program(report: LoadReport) -> bool:
+    """Return True if the test started a broker or an application, which is cold then."""
+    return any("started" in text for _, text in (*report.actions, *report.application_events))
 
 
 def _fault_metrics(produced: Sequence[Produced], *, excused: bool) -> dict[str, float]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
 from pytest_kafkaperf.clusters.application import Application
+from pytest_kafkaperf.clusters.monitoring.compiler import CompilerWatcher
 from pytest_kafkaperf.clusters.monitoring.groups import GroupWatcher
+from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.monitoring.readings import APPLICATION
 from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.clusters.spec import Cluster
@@ -77,9 +80,7 @@ class BrokerObserver(BrokerWatcher, Observer):
     """Samples the CPU, memory, network and JMX metrics of the brokers, and the CPU and memory of applications."""
 
     def __init__(self, cluster: Cluster, applications: Sequence[Application]) -> None:
-        super().__init__(
-            lambda: {**cluster.probes(), **{f"{APPLICATION}{each}": each.probes() for each in applications}}
-        )
+        super().__init__(functools.partial(_probes, cluster, applications))
         self._cluster = cluster
         self._applications = applications
         self._end_ns: int | None = None
@@ -105,6 +106,21 @@ class BrokerObserver(BrokerWatcher, Observer):
         unread = self.unread(gaps=not actions and not events)  # a broker that the test stops leaves gaps
         samples = self.samples()
         return dataclasses.replace(report, samples=samples, unread=unread, actions=actions, application_events=events)
+
+
+class CompilerObserver(CompilerWatcher, Observer):
+    """Samples the CPU time of the compilers of brokers and applications."""
+
+    def __init__(self, cluster: Cluster, applications: Sequence[Application]) -> None:
+        super().__init__(functools.partial(_probes, cluster, applications))
+
+    def add_to(self, report: LoadReport) -> LoadReport:
+        """Add the samples."""
+        return dataclasses.replace(report, compilers=self.usage())
+
+
+def _probes(cluster: Cluster, applications: Sequence[Application]) -> dict[str | int, Sequence[Probe]]:
+    return {**cluster.probes(), **{f"{APPLICATION}{each}": each.probes() for each in applications}}
 
 
 class TopicObserver(TopicWatcher, Observer):

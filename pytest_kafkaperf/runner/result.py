@@ -17,6 +17,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import generator_warning, resolution_warnings
+from pytest_kafkaperf.runner.warmup import WarmUp
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -85,6 +86,8 @@ class MeasuredSession:
     """Rounds on the reference cluster, each paired with the round at the same index; None without a reference."""
     problems: tuple[Problem, ...] = ()
     """Reasons why the session is INVALID, those of the own rounds first; empty if it is valid."""
+    warm_ups: tuple[WarmUp, ...] = ()
+    """The warm-up of each side, the own one first; empty if none was made."""
     own_failed: bool = False
     """True if the own brokers or applications did not restart, so that there are no rounds."""
 

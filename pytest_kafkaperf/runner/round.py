@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.load.timeseries import Curves
 
 
+COLD_SHARE = 0.25
+"""Number of cores above which the compiler of a broker or an application is busy. A warm broker's uses 0.02 to 0.07."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """The metrics of one round in base units, and the reasons not to trust them."""
@@ -32,6 +36,11 @@ class Round:
     """Readings of the brokers over the same time; None if no broker could be read."""
     uses: Mapping[str, Use] = field(default_factory=dict)
     """CPU and memory that each broker used in the window, by broker."""
+    compiler: Mapping[str, float | None] = field(default_factory=dict)
+    """Number of cores that the JVM's compiler of each broker and application used in the window; None: unknown."""
+    starts_program: bool = False
+    """True if the test started a broker or an application in the round, or the round is a search for the capacity: then
+    the compiler has work to do, which belongs to what the test measures."""
     events: tuple[tuple[float, str], ...] = ()
     """Changes of brokers and partitions: seconds after the window opened, and the text, which is also a warning."""
     steps: tuple[Step, ...] = ()
@@ -52,6 +61,13 @@ class Round:
     """Commit interval of the slowest watched group, which times of the application include; None without one."""
     window_s: tuple[float, float] | None = None
     """Start and end of the window on the monotonic clock of this machine, in seconds; None if no load ran."""
+
+    @property
+    def cold(self) -> tuple[str, ...]:
+        """The brokers and applications whose compiler was still busy."""
+        if self.starts_program:
+            return ()
+        return tuple(name for name, share in self.compiler.items() if share is not None and share > COLD_SHARE)
 
 
 class StepOutcome(StrEnum):

@@ -36,10 +36,17 @@ from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capaci
 from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, backlog_ends, verified
 from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.runner.observers import BrokerObserver, GroupObserver, ProgressObserver, TopicObserver, observing
+from pytest_kafkaperf.runner.observers import (
+    BrokerObserver,
+    CompilerObserver,
+    GroupObserver,
+    ProgressObserver,
+    TopicObserver,
+    observing,
+)
 from pytest_kafkaperf.runner.permission import Permission, permission_on
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.warmup import backlog_load, warm_up_load, workload_key
+from pytest_kafkaperf.runner.warmup import Phase, backlog_load, workload_key
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 OnProgress = Callable[[str, int, Progress], None]
@@ -92,6 +99,7 @@ class Side:
         """True if the last load left the cluster or the workers unusable."""
         self._actions = actions
         self._applications = applications
+        self._applications_warm = False
         self._plan = plan
         self._on_progress = on_progress
         self._admin = Admin(cluster.bootstrap_servers, cluster.access)
@@ -127,29 +135,43 @@ class Side:
             self._delete_groups(hasty=self.broken or not ended)
 
     @property
-    def is_cold(self) -> bool:
-        """True if the plugin has started the brokers, and they are not warm for this scenario."""
-        fleet = self.cluster.fleet
-        writes = self.scenario.producers > 0  # a warm-up needs records to read
-        return fleet is not None and writes and workload_key(self.scenario) not in fleet.preheated
+    def searches(self) -> bool:
+        """True if each round is a search for the capacity."""
+        return self._plan is not None
 
-    def mark_warm(self) -> None:
-        """Remember that the brokers are warm for this scenario, until they are started again."""
-        if self.cluster.fleet is not None:
-            self.cluster.fleet.preheated.add(workload_key(self.scenario))
+    @property
+    def warms_applications(self) -> bool:
+        """True if the plugin started applications, and the scenario writes to the topic that they read."""
+        return bool(self._applications) and self.scenario.topic is not None
 
-    def warm_up_slice(self, workers: Workers, *, duration_s: float) -> Round:
-        """Run a short part of the warm-up with the scenario's own load at full speed, without the actions of a round.
+    def is_cold(self, phase: Phase) -> bool:
+        """Return True if the plugin has started what this phase of a warm-up warms up, and it is not warm yet.
 
         Each start is warmed up once for each scenario: brokers that had only seen another scenario were 5 % slower
         than in their next sessions.
+        """
+        if self.scenario.producers == 0:  # a warm-up needs records to read
+            return False
+        if phase is Phase.APPLICATION:
+            return not self._applications_warm
+        fleet = self.cluster.fleet
+        return fleet is not None and workload_key(self.scenario, phase) not in fleet.preheated
+
+    def mark_warm(self, phase: Phase) -> None:
+        """Remember that what this phase warms up is warm for this scenario, until it is started again."""
+        if phase is Phase.APPLICATION:
+            self._applications_warm = True
+        elif self.cluster.fleet is not None:
+            self.cluster.fleet.preheated.add(workload_key(self.scenario, phase))
+
+    def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
+        """Run a slice of the warm-up, without the actions of a round.
 
         Raises:
             ClusterError: as `measure`.
 
         """
-        load = warm_up_load(self.scenario, duration_s=duration_s)
-        return self._measure_load(workers, load, "broker warm-up", actions=())
+        return self._measure_load(workers, load, f"warm-up: {phase}", actions=())
 
     def measure(self, workers: Workers) -> Round:
         """Measure one round: one load, or a capacity search whose steps are loads.
@@ -169,6 +191,7 @@ class Side:
             measured = load(self.scenario)
         else:
             measured = find_capacity(self._plan, self.scenario, load, self.rounds)
+            measured = dataclasses.replace(measured, starts_program=True)  # each rate uses other code
         self.rounds.append(measured)
         return measured
 
@@ -181,6 +204,7 @@ class Side:
             ClusterError: brokers or applications did not come up again.
 
         """
+        self._applications_warm = False
         for application in self._applications:
             application.end()  # one that has lost its brokers would fill its output with that
         self.cluster.renew()
@@ -207,6 +231,7 @@ class Side:
         observers = [
             TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
             BrokerObserver(self.cluster, self._applications),
+            CompilerObserver(self.cluster, self._applications),
             ProgressObserver(progress, step=step),
             *([GroupObserver(self.cluster, context.topic, scenario, self._applications)] if scenario.group else []),
             ActionTimer(actions),  # the last one: it records metrics when the application is done with the load

@@ -26,13 +26,14 @@ from pytest_kafkaperf.runner.common_shift import CommonShift
 from pytest_kafkaperf.runner.judging import CaseJudge, is_acceptable, quieter_notes, stale_notes
 from pytest_kafkaperf.runner.peer import NewTestError, Peer, PeerTest, opened_peer
 from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
-from pytest_kafkaperf.runner.result import Result, warnings_of
+from pytest_kafkaperf.runner.result import Result, judged, warnings_of
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
 from pytest_kafkaperf.runner.samples import with_content
 from pytest_kafkaperf.runner.session_clusters import SessionClusters
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run, time_left_s
+from pytest_kafkaperf.runner.warmth import cold_warnings, warm_up_notes
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -164,6 +165,7 @@ class Session:
                 calibrate=None if case.is_smoke_test else self.settings.calibrate,
                 confirm_gain=self.settings.update == "improved",
                 suffices=judge.suffices,
+                short_warm_up=not case.needs_warm_brokers,
                 judge_clear=judge.judge_clear,
                 on_session=on_session,
             )
@@ -347,11 +349,12 @@ class Session:
             verdict=verdict,
             accepted=self.settings.accepts_regressed and is_acceptable(verdict, judgement),
             checks=judgement.checks,
-            warnings=(*warnings_of(sessions), *judgement.warnings, *judgement.doubts),
+            warnings=(*warnings_of(sessions), *cold_warnings(judged(sessions)), *judgement.warnings, *judgement.doubts),
             problems=judgement.problems,
             notes=(
                 *([] if judge.way is None or len(sessions) == 1 else [judge.way]),
                 *ran.notes,
+                *warm_up_notes(sessions),
                 *quieter_notes(case, judgement.checks),
                 *uncalibrated,
             ),

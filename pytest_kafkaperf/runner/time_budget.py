@@ -24,8 +24,8 @@ _FEWEST_ROUNDS = 3
 """Rounds below which one outlier would decide a median."""
 _SETUP_S = 1.0
 """Time that a session needs to start its workers and to check the cluster."""
-_WARM_UP_RATIO = 1.4
-"""Longest time of a broker warm-up, by the load in it."""
+_WARM_UP_S, _SHORT_WARM_UP_S = 20.0, 5.0
+"""Usual times of a complete and of a short warm-up on two cores."""
 _ROUND_SETUP_S = 0.3
 """Time that a load needs besides its warm-up and its window: to make topics, to connect clients, to check the log."""
 _COMMIT_S = 2.5
@@ -184,8 +184,12 @@ def _least_s(case: Case) -> float:
 
 
 def _setup_s(case: Case) -> float:
-    """Return the time before the first round of a session, with the longest warm-up of brokers that are cold."""
-    return _SETUP_S + (0.0 if _is_external(case) else _WARM_UP_RATIO * case.settings.preheat_s)
+    """Return the time before the first round of a session, with the warm-up of brokers that are cold."""
+    if _is_external(case):
+        return _SETUP_S
+    warm_up_s = _WARM_UP_S if case.needs_warm_brokers else _SHORT_WARM_UP_S
+    sides = 1 if case.reference is None else 2
+    return _SETUP_S + sides * min(warm_up_s, case.settings.preheat_s)
 
 
 def _restart_s(case: Case) -> float:

@@ -15,6 +15,7 @@ from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.rounds import Side, running
+from pytest_kafkaperf.runner.warmup import Phase, slice_load
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import Once, run_scenario
 from tests.support.strangers import topic_properties, topics
@@ -168,9 +169,10 @@ def test_a_slice_of_the_warm_up_is_no_round_and_runs_no_action(broker: Cluster) 
     scenario = Scenario.of({"duration": "500 ms", "warmup": 0, "rounds": 1})
     side = Side(scenario, broker, actions=[Action(0.0, lambda: done.append("now"))])
     with running([side], WorkerAllocation(producing=1, consuming=1)) as workers:
-        measured = side.warm_up_slice(workers, duration_s=0.5)
+        measured = side.warm_up_slice(workers, slice_load(scenario, Phase.FULL), Phase.FULL)
         assert (done, side.rounds) == ([], [])
         assert measured.metrics["broker.cost"] > 0
+        assert measured.compiler["1"] is not None
         side.measure(workers)
     assert (done, len(side.rounds)) == (["now"], 1)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
-import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +21,7 @@ from pytest_kafkaperf.runner.result import MeasuredSession, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, Workers
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT
-from pytest_kafkaperf.runner.warmup import MOST_SLICES
+from pytest_kafkaperf.runner.warmup import IDLE_SLICES, Phase
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -38,40 +36,37 @@ PASSED = Judgement(verdict=Verdict.PASSED, checks=(), problems=())
 
 
 class Scripted(Side):
-    """A side without a cluster: it writes down what it has to do, and its brokers' cost follows a script."""
+    """A side without a cluster: it writes down what it has to do."""
 
-    def __init__(self, name: str, log: list[str], *, costs: Sequence[float] = ()) -> None:
-        """Without `costs`, its brokers are warm."""
+    def __init__(self, name: str, log: list[str], *, cold: bool = False) -> None:
         cluster = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="external", version="unknown")
         super().__init__(Scenario.of({"rounds": ROUNDS}), cluster)
-        self.name, self.costs, self.cold, self.breaks = name, costs, bool(costs), False
-        self.warmed_s = self.loses = 0.0
+        self.name, self.cold = name, cold
+        self.loses = 0.0
         self.problems: list[Problem] = []
         """Problems of the first round of each session, the last one first."""
         self.meets: threading.Barrier | None = None
         self._log = log
 
-    @property
-    def is_cold(self) -> bool:
-        return self.cold
+    def is_cold(self, phase: Phase) -> bool:
+        return self.cold and phase is Phase.FULL
 
     @contextlib.contextmanager
     def started(self, *, label: str, sides: int) -> Iterator[None]:
         assert sides in (1, 2)
         self._log.append(f"start {self.name}{label}")
         self.rounds, self.broken = [], False
-        self._script = itertools.chain(self.costs, itertools.repeat(math.inf))
         yield
 
-    def mark_warm(self) -> None:
+    def mark_warm(self, phase: Phase) -> None:
+        assert phase is Phase.FULL
         self.cold = False
 
-    def warm_up_slice(self, workers: Workers, *, duration_s: float) -> Round:
+    def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
         assert workers.shares
+        assert (load.rounds, phase) == (1, Phase.FULL)
         self._log.append(self.name.lower())
-        self.warmed_s += duration_s
-        self.broken = self.breaks
-        return Round(metrics={"broker.cost": next(self._script), "lost": self.loses})
+        return Round(metrics={"lost": self.loses}, compiler={"1": 0.0})
 
     def measure(self, workers: Workers) -> Round:
         assert workers.shares
@@ -105,11 +100,6 @@ def runner_of(*sides: Scripted, warm_up_s: float = 60.0, gap_s: float = 0.0) -> 
     return SessionRunner(sides, warm_up_s=warm_up_s, gap_s=gap_s, allocation=allocation, on_progress=lambda *_: None)
 
 
-def warmed_up(log: list[str]) -> str:
-    """The sides of the warm-up's slices, in lower case, before the first round."""
-    return "".join(itertools.takewhile(str.islower, (each for each in log if not each.startswith("start"))))
-
-
 def test_each_side_is_the_first_in_every_other_session_and_rounds_go_forth_and_back() -> None:
     """What is done second meets another machine: a cache that is warm, a disk that still writes."""
     log: list[str] = []
@@ -131,49 +121,6 @@ def test_each_side_is_the_first_in_every_other_session_and_rounds_go_forth_and_b
         assert len(session.rounds) == len(session.reference or ()) == ROUNDS
     assert found[2].rounds == tuple(ours.rounds)
     assert found[2].reference == tuple(theirs.rounds)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "slices"),
-    [
-        ([9, 5, 5], [9, 5, 5], 3),
-        ([5, 5, 5], [5, 5, 5], 3),  # never fewer: two may be equal by chance
-        ([9, 7, 5, 4, 4], [9, 5, 5, 5, 5], 5),
-        ([9, 5, 5, 5, 5], [9, 7, 5, 4, 4], 5),
-        ([9, 5, 5, 4.6], [9, 5, 5, 4.6], 3),  # less than 10 % cheaper is noise
-    ],
-)
-def test_a_warm_up_in_turns_ends_when_neither_side_gets_cheaper(
-    ours: list[float], theirs: list[float], slices: int
-) -> None:
-    """The compiler has done its work on both, and both have had the same load."""
-    log: list[str] = []
-    sides = Scripted("A", log, costs=ours), Scripted("B", log, costs=theirs)
-    runner_of(*sides).measure(time_budget_of(ROUNDS))
-    assert warmed_up(log) == ("abba" * slices)[: 2 * slices]
-    assert [side.cold for side in sides] == [False, False]
-    assert sides[0].warmed_s == sides[1].warmed_s > 0
-
-
-@pytest.mark.parametrize(
-    ("costs", "slices"),
-    [
-        ([5, 5, 5, 5, 5], 5),
-        ([9, 5, 5, 5, 5, 5], 6),
-        ([9, 4, 4, 4, 4, 2, 2, 2, 2, 2], 10),  # a step of a broker that is not warm yet
-        ([9, 7, 5, 4, 4, 4, 4, 4], 8),
-    ],
-)
-def test_a_side_alone_is_warm_when_its_cost_stays_the_same_for_longer_than_a_step(
-    costs: list[float], slices: int
-) -> None:
-    """Its figures are compared with those of other days, when the compiler may have been at another step."""
-    log: list[str] = []
-    side = Scripted("A", log, costs=costs)
-    runner_of(side).measure(time_budget_of(ROUNDS))
-    assert warmed_up(log) == "a" * slices
-    assert log[1 + slices :] == ["A"] * ROUNDS
-    assert not side.cold
 
 
 def test_a_first_session_ends_when_its_rounds_suffice_and_says_so() -> None:
@@ -431,53 +378,22 @@ def test_a_first_session_that_the_machine_has_spoilt_is_measured_again_once(kind
 def test_a_fresh_session_of_one_side_warms_its_brokers_up_again() -> None:
     """They have restarted."""
     log: list[str] = []
-    side = Scripted("A", log, costs=[5] * 5)
+    side = Scripted("A", log, cold=True)
     side.meets = threading.Barrier(1)
     runner = runner_of(side)
     runner.measure(time_budget_of(ROUNDS))
     side.cold = True
     runner.measure_fresh(time_budget_of(ROUNDS), " 2")
-    session = [*"aaaaa", *"A" * ROUNDS]
+    session = [*"a" * IDLE_SLICES, *"A" * ROUNDS]
     assert log == ["start A", *session, "start A 2", *session]
-
-
-@pytest.mark.parametrize("warm_up_s", [3.0, 600.0])
-def test_a_warm_up_that_never_gets_flat_ends_at_its_limit(warm_up_s: float) -> None:
-    """`kafka_preheat` is the most load on each side, and no session waits for ever."""
-    log: list[str] = []
-    falling = [0.5**number for number in range(100)]
-    sides = Scripted("A", log, costs=falling), Scripted("B", log, costs=falling)
-    runner_of(*sides, warm_up_s=warm_up_s).measure(time_budget_of(ROUNDS))
-    slices = len(warmed_up(log)) // 2
-    slice_s = sides[0].warmed_s / slices
-    assert slices == min(MOST_SLICES, int(warm_up_s / slice_s))
-    assert sides[0].warmed_s == sides[1].warmed_s <= warm_up_s
-
-
-def test_warm_sides_get_no_further_warm_up() -> None:
-    """Nor does anything if the user wants none."""
-    log: list[str] = []
-    runner_of(Scripted("A", log), Scripted("B", log)).measure(time_budget_of(ROUNDS))
-    unwanted = runner_of(Scripted("A", log, costs=[9, 1]), Scripted("B", log, costs=[9, 1]), warm_up_s=0)
-    unwanted.measure(time_budget_of(ROUNDS))
-    assert warmed_up(log) == ""
-
-
-def test_a_load_that_breaks_a_side_ends_the_warm_up() -> None:
-    """The first round says why; twenty more slices would only take time."""
-    log: list[str] = []
-    ours, theirs = Scripted("A", log, costs=[9, 9]), Scripted("B", log, costs=[9, 9])
-    theirs.breaks = True
-    runner_of(ours, theirs).measure(time_budget_of(ROUNDS))
-    assert warmed_up(log) == "ab"
 
 
 def test_records_that_a_warm_up_lost_are_lost_records_of_the_session() -> None:
     """The cluster acknowledged them; which load they belong to makes no difference."""
-    ours, theirs = Scripted("A", [], costs=[5] * 5), Scripted("B", [], costs=[5] * 5)
+    ours, theirs = Scripted("A", [], cold=True), Scripted("B", [], cold=True)
     ours.loses = 2.0
     found = runner_of(ours, theirs).measure(time_budget_of(ROUNDS))
-    assert [one.metrics.get("lost", 0) for one in found.rounds] == [6, 0, 0, 0]
+    assert [one.metrics.get("lost", 0) for one in found.rounds] == [2 * IDLE_SLICES, 0, 0, 0]
     assert [problem.kind for problem in found.problems] == [ProblemKind.RECORDS_LOST]
     assert (found.lost_records, found.other_failed) == (True, None)
     assert found.reference is not None
@@ -486,7 +402,7 @@ def test_records_that_a_warm_up_lost_are_lost_records_of_the_session() -> None:
 
 def test_records_that_the_other_side_lost_in_its_warm_up_are_no_loss_of_the_test() -> None:
     """But a comparison with it means nothing."""
-    ours, theirs = Scripted("A", [], costs=[5] * 5), Scripted("B", [], costs=[5] * 5)
+    ours, theirs = Scripted("A", [], cold=True), Scripted("B", [], cold=True)
     theirs.loses = 2.0
     found = runner_of(ours, theirs).measure(time_budget_of(ROUNDS))
     assert found.lost_records is False

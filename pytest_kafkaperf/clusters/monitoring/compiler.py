@@ -1,0 +1,302 @@
+"""CPU time of the compiler threads of JVMs, by which warm brokers and applications are told from cold ones.
+
+HotSpot compiles hot code a second time with its optimizing compiler C2. Until C2 has worked through its queue, a broker
+has a third of its final throughput, and the compiler takes up to a core from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+import psutil
+
+from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, ProcessProbe
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.units import NS_PER_S
+
+Key = str | int
+"""A broker's number, or the name of an application, which begins with `readings.APPLICATION`."""
+
+ThreadCpu = Mapping[tuple[int, int], float]
+"""CPU time (s) of each compiler thread, by its id and its start time in clock ticks: ids are used again."""
+
+INTERVAL_S = 0.2
+"""Time between two readings. HotSpot removes compiler threads that are idle, and their last work would be missed."""
+
+_NAMES = ("C1 ", "C2 ", "JVMCI", "JIT Compilation")
+"""Beginnings of the names of compiler threads: of HotSpot, of GraalVM and of OpenJ9. Linux cuts names to 15 bytes."""
+_TICKS_PER_S = 100
+"""Clock ticks in `/proc/PID/stat`, which Linux fixes to 100 for programs on all common processors (USER_HZ)."""
+_FAMILY_INTERVAL_S = 1.0
+"""Time between two searches for the children of a process."""
+_ANSWER_TIMEOUT_S = 10
+"""Time limit of a command in a container, and of `jcmd`."""
+_EXIT_TIMEOUT_S = 2.0
+_LEAST_COVERED = 0.5
+"""Share of a period that readings must cover for a statement about it."""
+_ALL_STATS = "cat /proc/[0-9]*/task/[0-9]*/stat 2>/dev/null"
+_JCMD_LINE = re.compile(r'^"(?P<name>[^"]+)" #(?P<number>\d+).*? cpu=(?P<cpu_ms>[\d.]+)ms', re.MULTILINE)
+
+
+class CompilerReader(Protocol):
+    """Reads the compiler threads of one program: a process with its children, or a container."""
+
+    @property
+    def is_costly(self) -> bool:
+        """True if a reading disturbs the program, and is taken only before and after a load."""
+
+    def read(self) -> ThreadCpu:
+        """Return the CPU time of each compiler thread; empty if none is known.
+
+        Raises:
+            OSError: the program has ended, or cannot be read.
+
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """CPU time of a program's compiler threads over time."""
+
+    at_ns: tuple[int, ...]
+    """Instants of the monotonic clock."""
+    cpu_s: tuple[float, ...]
+    """Sum over all threads so far; one that has ended keeps its last value."""
+
+    def share(self, start_ns: int, end_ns: int) -> float | None:
+        """Return the mean number of cores that the compiler used in a period; None if too little of it was observed."""
+        first, last = max(start_ns, self.at_ns[0]), min(end_ns, self.at_ns[-1])
+        if last <= first or last - first < _LEAST_COVERED * (end_ns - start_ns):
+            return None
+        return (self._at(last) - self._at(first)) / ((last - first) / NS_PER_S)
+
+    def _at(self, instant_ns: int) -> float:
+        return float(np.interp(instant_ns, self.at_ns, self.cpu_s))
+
+
+class ThreadFiles:
+    """Reads the threads of a process on Linux from `/proc`, and those of its children."""
+
+    is_costly = False
+
+    def __init__(self, pid: int, *, with_children: bool) -> None:
+        self._pid = pid
+        self._with_children = with_children
+        self._family: tuple[int, ...] = (pid,)
+        self._searched_s = -_FAMILY_INTERVAL_S
+        self._others: dict[tuple[int, int], int] = {}
+        """Threads that are no compiler threads, by process and thread, with the number of times that they were read:
+        a thread gets its name only some time after it has started."""
+
+    def read(self) -> ThreadCpu:
+        """Read a file for each compiler thread, and for each thread that is new."""
+        now_s = time.monotonic()
+        if self._with_children and now_s - self._searched_s >= _FAMILY_INTERVAL_S:
+            self._family, self._searched_s = tuple(_family(self._pid)), now_s
+        found: dict[tuple[int, int], float] = {}
+        present = set()
+        for pid in self._family:
+            with contextlib.suppress(*([OSError] if pid != self._pid else [])):  # a child may have ended
+                for path in Path(f"/proc/{pid}/task").iterdir():
+                    place = pid, int(path.name)
+                    present.add(place)
+                    if self._others.get(place, 0) < 2:  # noqa: PLR2004 - once before and once after it got its name
+                        found |= self._read_thread(place, path)
+        self._others = {place: times for place, times in self._others.items() if place in present}
+        return found
+
+    def _read_thread(self, place: tuple[int, int], path: Path) -> dict[tuple[int, int], float]:
+        with contextlib.suppress(OSError):  # the thread has ended
+            thread = _thread_of((path / "stat").read_text(encoding="utf-8", errors="replace"))
+            if not thread.is_compiler:
+                self._others[place] = self._others.get(place, 0) + 1
+                return {}
+            cpu_s = thread.cpu_s
+            with contextlib.suppress(OSError):  # a kernel without it has ticks of 10 ms only
+                cpu_s = int((path / "schedstat").read_text(encoding="ascii").split()[0]) / NS_PER_S
+            return {thread.key: cpu_s}
+        return {}
+
+
+class ContainerFiles:
+    """Reads the threads of a container: from this machine's `/proc` if they are visible there, else inside it."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+        self._files: ThreadFiles | None = None
+        self._locate()
+
+    @property
+    def is_costly(self) -> bool:
+        """True if each reading is a command in the container."""
+        return self._files is None
+
+    def read(self) -> ThreadCpu:
+        """Read the threads; those of a restarted container are other threads."""
+        if self._files is not None:
+            try:
+                return self._files.read()
+            except OSError:
+                self._locate()
+                if self._files is not None:
+                    return self._files.read()
+        try:
+            output = self._container.exec_run(["sh", "-c", _ALL_STATS]).output.decode("utf-8", errors="replace")
+        except Exception as error:  # errors of two libraries, such as a container that has ended
+            raise OSError(f"{type(error).__name__}: {error}") from error
+        threads = [_thread_of(line) for line in output.splitlines() if ")" in line]
+        return {thread.key: thread.cpu_s for thread in threads if thread.is_compiler}
+
+    def _locate(self) -> None:
+        """Find the container's process here; its number may be that of another machine, or of another namespace."""
+        self._files = None
+        with contextlib.suppress(Exception):
+            self._container.reload()
+            pid = self._container.attrs["State"]["Pid"]
+            if self._container.id in Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8"):
+                self._files = ThreadFiles(pid, with_children=True)
+
+
+class JcmdThreads:
+    """Asks a JVM for its threads with the `jcmd` of its JDK, where there is no `/proc`. All its threads stop for it."""
+
+    is_costly = True
+
+    def __init__(self, pid: int, *, with_children: bool) -> None:
+        self._pid = pid
+        self._with_children = with_children
+
+    def read(self) -> ThreadCpu:
+        """Ask each JVM in the family."""
+        found: dict[tuple[int, int], float] = {}
+        for pid in _family(self._pid) if self._with_children else [self._pid]:
+            with contextlib.suppress(psutil.Error, OSError, subprocess.SubprocessError):
+                jcmd = Path(psutil.Process(pid).exe()).with_name("jcmd")
+                if jcmd.is_file():
+                    command: list[str | Path] = [jcmd, str(pid), "Thread.print"]
+                    ran = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_TIMEOUT_S, check=True)  # noqa: S603 - the JDK's own
+                    found |= {(number, pid): cpu_s for number, cpu_s in jcmd_threads(ran.stdout)}
+        return found
+
+
+def reader_of(probes: Sequence[Probe]) -> CompilerReader | None:
+    """Return what reads the program that these probes read; None if they read no program."""
+    for probe in probes:
+        match probe:
+            case ProcessProbe(pid, with_children):
+                kind = ThreadFiles if sys.platform == "linux" else JcmdThreads
+                return kind(pid, with_children=with_children)
+            case ContainerProbe(container):
+                return ContainerFiles(container)
+    return None
+
+
+def jcmd_threads(printed: str) -> Iterator[tuple[int, float]]:
+    """Yield the number and the CPU time (s) of each compiler thread in the output of `jcmd PID Thread.print`."""
+    for found in _JCMD_LINE.finditer(printed):
+        if found["name"].startswith(_NAMES):
+            yield int(found["number"]), float(found["cpu_ms"]) / 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class _Thread:
+    key: tuple[int, int]
+    name: str
+    cpu_s: float
+
+    @property
+    def is_compiler(self) -> bool:
+        return self.name.startswith(_NAMES)
+
+
+def _thread_of(stat: str) -> _Thread:
+    """Parse the line of a thread; see proc_pid_stat(5). Its name may contain any character."""
+    front, _, back = stat.rpartition(")")
+    number, _, name = front.partition(" (")
+    fields = back.split()
+    user, system, started = int(fields[11]), int(fields[12]), int(fields[19])
+    return _Thread(key=(int(number), started), name=name, cpu_s=(user + system) / _TICKS_PER_S)
+
+
+def _family(pid: int) -> Iterable[int]:
+    """Return a process and all its children that run."""
+    try:
+        return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+    except psutil.Error:
+        return [pid]
+
+
+@dataclass(slots=True)
+class _Log:
+    """The readings of one program, which may be restarted."""
+
+    last: dict[tuple[int, int], float] = field(default_factory=dict)
+    at_ns: list[int] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+
+    def add(self, threads: ThreadCpu) -> None:
+        self.last.update(threads)
+        if self.last:
+            self.at_ns.append(time.monotonic_ns())
+            self.cpu_s.append(sum(self.last.values()))
+
+
+class CompilerWatcher:
+    """Reads the compiler threads of all programs in a thread of its own, from entry to exit."""
+
+    def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]]) -> None:
+        """`probes` returns the probes of the programs; it is called for each reading, as brokers may restart."""
+        self._probes = probes
+        self._readers: dict[Key, tuple[Sequence[Probe], CompilerReader]] = {}
+        self._logs: dict[Key, _Log] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kafkaperf-compiler", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._read(costly=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        self._thread.join(_EXIT_TIMEOUT_S)
+        if not self._thread.is_alive():
+            self._read(costly=True)
+
+    def usage(self) -> dict[Key, Usage | None]:
+        """Return the CPU time of each program's compiler; None for one without known compiler threads."""
+        return {
+            key: Usage(tuple(log.at_ns), tuple(log.cpu_s)) if len(log.at_ns) > 1 else None
+            for key, log in self._logs.items()
+        }
+
+    def _run(self) -> None:
+        while not self._closing.wait(INTERVAL_S):
+            self._read(costly=False)
+
+    def _read(self, *, costly: bool) -> None:
+        try:
+            current = self._probes()
+        except (OSError, ClusterError):  # the cluster is changing
+            return
+        for key, probes in current.items():
+            known = self._readers.get(key)
+            if known is None or known[0] != probes:
+                reader = reader_of(probes)
+                if reader is None:
+                    continue
+                self._readers[key] = known = probes, reader
+            log = self._logs.setdefault(key, _Log())
+            if costly or not known[1].is_costly:
+                with contextlib.suppress(OSError):
+                    log.add(known[1].read())

@@ -1,0 +1,123 @@
+"""The effect of cold brokers and applications on a verdict. Pure functions.
+
+A cold program is only slower than a warm one. So a limit that is met stands, and a limit that is not met does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.text import listed
+from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.round import COLD_SHARE, Round
+from pytest_kafkaperf.runner.warmup import WarmUpEnd
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
+from pytest_kafkaperf.verdict.verdict import worst
+
+_FACTS = ("lost", "duplicated", "reordered")
+"""Metrics that a cold broker does not change."""
+_DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)
+
+
+def is_cold(session: MeasuredSession) -> bool:
+    """Return True if the compiler of a broker or an application was still busy in a round, on either side."""
+    return any(one.cold for one in session.all_rounds)
+
+
+def cold_warnings(sessions: Sequence[MeasuredSession]) -> list[str]:
+    """Return a warning for each side that was cold in some round of these sessions."""
+    own = [one for session in sessions for one in session.rounds]
+    other = [one for session in sessions for one in session.reference or ()]
+    ends = {warm_up.end for session in sessions for warm_up in session.warm_ups}
+    return [text + _why(ends) for text in (*_described(own, ""), *_described(other, "the reference: "))]
+
+
+def cold_judgement(judgement: Judgement, sessions: Sequence[MeasuredSession], *, kept: bool) -> Judgement:
+    """Return the judgement without what cold programs may have caused.
+
+    It is unchanged if the user has switched the warm-up off.
+
+    - Values that are `kept`, in a baseline or as the noise of a test, are INVALID.
+    - An absolute limit that is not met is INVALID, except for counts of the log.
+    - Side by side, a threshold is INVALID unless both sides were equally cold.
+    - REGRESSED against a stored baseline becomes INCONCLUSIVE.
+    """
+    is_off = any(warm_up.end is WarmUpEnd.OFF for one in sessions for warm_up in one.warm_ups)
+    if is_off or judgement.problems or not any(map(is_cold, sessions)):
+        return judgement
+    paired = sessions[0].reference is not None
+    uneven = paired and any(map(_is_uneven, sessions))
+    checks = tuple(_cold_check(check, paired=paired, uneven=uneven) for check in judgement.checks)
+    if checks == judgement.checks and not kept:
+        return judgement
+    found = Verdict.INVALID if kept else worst([check.outcome for check in checks])
+    problems: tuple[Problem, ...] = ()
+    if found is Verdict.INVALID:
+        problems = tuple(Problem(ProblemKind.COLD_BROKER, text) for text in cold_warnings(sessions))
+    return dataclasses.replace(judgement, verdict=found, checks=checks, problems=problems, unsettled=False)
+
+
+def _cold_check(check: Check, *, paired: bool, uneven: bool) -> Check:
+    if check.metric in _FACTS:
+        return check
+    if check.outcome is Verdict.VIOLATED:
+        reason = f"{check.reason}; a cold broker may be the cause"
+        return dataclasses.replace(check, outcome=Verdict.INVALID, reason=reason)
+    if not check.is_relative:
+        return check
+    if uneven and check.outcome in _DECIDED:
+        return dataclasses.replace(check, outcome=Verdict.INVALID, reason="only one side was cold, or colder")
+    if not paired and check.outcome is Verdict.REGRESSED:
+        return dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=f"{check.reason}; {_COLD}")
+    return check
+
+
+_COLD = "a cold broker may be the cause"
+
+
+def _is_uneven(session: MeasuredSession) -> bool:
+    """Return True if a round of one side was colder than its pair by more than a warm program varies."""
+    pairs = zip(session.rounds, session.reference or (), strict=False)  # a load that failed has no pair
+    return any((one.cold or other.cold) and abs(_share(one) - _share(other)) > COLD_SHARE for one, other in pairs)
+
+
+def _share(one: Round) -> float:
+    return sum(share or 0.0 for share in one.compiler.values())
+
+
+def _described(rounds: Sequence[Round], side: str) -> Iterator[str]:
+    cold = [one for one in rounds if one.cold]
+    if cold:
+        names = listed([*dict.fromkeys(_named(name) for one in cold for name in one.cold)])
+        most = max(one.compiler[name] or 0.0 for one in cold for name in one.cold)
+        yield (
+            f"{side}{names} still compiled code in {len(cold)} of {counted(len(rounds), 'round')}, with up to "
+            f"{most:.0%} of a core, and may be faster when warm"
+        )
+
+
+def _named(name: str) -> str:
+    return f"broker {name}" if name.isdigit() else name
+
+
+def _why(ends: set[WarmUpEnd]) -> str:
+    if WarmUpEnd.OFF in ends:
+        return " (kafka_preheat is 0 s)"
+    if WarmUpEnd.LIMIT in ends:
+        return "; the warm-up took as long as kafka_preheat allows: raise it, or use a machine with more cores"
+    return ""
+
+
+def warm_up_notes(sessions: Sequence[MeasuredSession]) -> list[str]:
+    """Return a note if the sessions had a short warm-up, so that their values are those of cold brokers."""
+    short = any(warm_up.end is WarmUpEnd.SHORT for one in sessions for warm_up in one.warm_ups)
+    return [_SHORT] if short else []
+
+
+_SHORT = (
+    "measured after a short warm-up: warm brokers are faster, so limits that are met would be met then as well; other "
+    "uses of these values need a complete warm-up"
+)
