@@ -65,6 +65,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "search": None if result.plan is None else _search(result.plan),
         "cluster": _cluster(result.cluster),
         "workers": {"scheduler": result.allocation.scheduler, "reason": result.allocation.reason},
+        "warm_ups": _warm_ups(result.sessions[0]),
         "rounds": [_round(one) for one in result.rounds],
         "further_sessions": [_session(session) for session in result.sessions[1:]],
         "reference": None if result.reference is None else _reference(result.reference, result.sessions[0]),
@@ -112,10 +113,19 @@ def _reference(cluster: Cluster, first: MeasuredSession) -> dict[str, Any]:
 def _session(session: MeasuredSession) -> dict[str, Any]:
     return {
         "created": session.created,
+        "warm_ups": _warm_ups(session),
         "rounds": [_round(one) for one in session.rounds],
         "reference_rounds": [_round(one) for one in session.reference or ()],
         **_problems(session.problems),
     }
+
+
+def _warm_ups(session: MeasuredSession) -> list[dict[str, Any]]:
+    """Return the warm-up of each side, the own one first."""
+    return [
+        {"end": str(one.end), "took_s": one.took_s, "compiler": [dict(shares) for shares in one.shares]}
+        for one in session.warm_ups
+    ]
 
 
 def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
@@ -141,6 +151,8 @@ def _round(one: Round) -> dict[str, Any]:
         "series": {**one.series, **({} if one.brokers is None else {"brokers": one.brokers})},
         "brokers": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
         "workers": [dataclasses.asdict(share) for share in one.shares],
+        "compiler": dict(one.compiler),
+        "cold": list(one.cold),
         "e2e_uncertainty_s": one.e2e_uncertainty_s,
         "commit_interval_s": one.commit_interval_s,
         "events": [{"at_s": at_s, "text": text} for at_s, text in one.events],

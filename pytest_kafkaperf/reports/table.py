@@ -19,6 +19,7 @@ from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.layout import Row
 from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, judged, standard_of
+from pytest_kafkaperf.runner.warmth import describe_warm_ups
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.advice import LEAST_CHANGE, Advice
@@ -357,6 +358,8 @@ def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
     yield from (f"advice (no threshold): {describe_advice(one)}" for one in result.advice)
     if verbose:
         yield f"scenario: {_scenario(result)}"
+    if verbose:
+        yield from describe_warm_ups(result.sessions[0])
     if verbose and result.rounds and result.rounds[0].shares:
         yield describe_workers(result.allocation, result.rounds[0].shares)
 

@@ -6,7 +6,7 @@ A cold program is only slower than a warm one. So a limit that is met stands, an
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.text import listed
@@ -121,3 +121,20 @@ _SHORT = (
     "measured after a short warm-up: warm brokers are faster, so limits that are met would be met then as well; other "
     "uses of these values need a complete warm-up"
 )
+
+
+def describe_warm_ups(session: MeasuredSession) -> Iterator[str]:
+    """Yield a line for each side: its warm-up, and how busy its compilers were in it and in the rounds."""
+    sides = (("", session.rounds), ("the reference: ", session.reference or ()))
+    for warm_up, (side, rounds) in zip(session.warm_ups, sides, strict=False):
+        slices = _busiest(warm_up.shares)
+        took = f"{warm_up.took_s:.1f} s, " if slices else ""
+        before = f"{counted(len(slices), 'slice')} from {slices[0]} to {slices[-1]}, " if slices else ""
+        within = " ".join(_busiest([one.compiler for one in rounds])) or "unknown"
+        yield f"{side}warm-up: {warm_up.end}, {took}cores used by the JVM's compiler: {before}rounds {within}"
+
+
+def _busiest(shares: Sequence[Mapping[str, float | None]]) -> list[str]:
+    """Return the number of cores that the busiest compiler used in each slice or round."""
+    known = [[share for share in one.values() if share is not None] for one in shares]
+    return [f"{max(each):.2f}" if each else "-" for each in known]

@@ -237,18 +237,24 @@ def _family(pid: int) -> Iterable[int]:
 
 
 @dataclass(slots=True)
-class _Log:
+class Log:
     """The readings of one program, which may be restarted."""
 
     last: dict[tuple[int, int], float] = field(default_factory=dict)
+    """CPU time of each thread so far; a thread that has ended keeps it."""
     at_ns: list[int] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
 
     def add(self, threads: ThreadCpu) -> None:
+        """Add a reading; one without a compiler thread says nothing."""
         self.last.update(threads)
         if self.last:
             self.at_ns.append(time.monotonic_ns())
             self.cpu_s.append(sum(self.last.values()))
+
+    def usage(self) -> Usage | None:
+        """Return the CPU time over time; None if it is unknown."""
+        return Usage(tuple(self.at_ns), tuple(self.cpu_s)) if len(self.at_ns) > 1 else None
 
 
 class CompilerWatcher:
@@ -258,7 +264,7 @@ class CompilerWatcher:
         """`probes` returns the probes of the programs; it is called for each reading, as brokers may restart."""
         self._probes = probes
         self._readers: dict[Key, tuple[Sequence[Probe], CompilerReader]] = {}
-        self._logs: dict[Key, _Log] = {}
+        self._logs: dict[Key, Log] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafkaperf-compiler", daemon=True)
 
@@ -275,10 +281,7 @@ class CompilerWatcher:
 
     def usage(self) -> dict[Key, Usage | None]:
         """Return the CPU time of each program's compiler; None for one without known compiler threads."""
-        return {
-            key: Usage(tuple(log.at_ns), tuple(log.cpu_s)) if len(log.at_ns) > 1 else None
-            for key, log in self._logs.items()
-        }
+        return {key: log.usage() for key, log in self._logs.items()}
 
     def _run(self) -> None:
         while not self._closing.wait(INTERVAL_S):
@@ -296,7 +299,7 @@ class CompilerWatcher:
                 if reader is None:
                     continue
                 self._readers[key] = known = probes, reader
-            log = self._logs.setdefault(key, _Log())
+            log = self._logs.setdefault(key, Log())
             if costly or not known[1].is_costly:
                 with contextlib.suppress(OSError):
                     log.add(known[1].read())

@@ -82,7 +82,7 @@ def reason_in(report: dict[str, Any] | None, shown: str) -> str:
     told = [line for test in tests for line in test["problems"]]
     told += [f"{check['expression']}: {check['reason']}" for test in tests for check in _failing(test)]
     told += [] if report is None else [*report["errors"], *(one["reason"] or "" for one in report["unmeasured"])]
-    told += re.findall(r"^(?:ERROR: |_+ test_load _+\r?\n)(.+?)\r?$", shown, re.MULTILINE)
+    told += re.findall(r"^(?:ERROR: |_+ (?:ERROR at teardown of )?test_load _+\r?\n)(.+?)\r?$", shown, re.MULTILINE)
     return told[0].partition("\n")[0] if told else ""
 
 

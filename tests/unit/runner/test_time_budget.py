@@ -21,10 +21,11 @@ from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run, estimate, estimated_s
 
-SETUP_S = 1.0 + 1.4 * 5
-"""With the longest broker warm-up."""
+PREHEAT_S = 7.0
+SETUP_S = 1.0 + PREHEAT_S
+"""With a warm-up that takes as long as it may."""
 ROUND_SETUP_S = 0.3
-REFERENCE_S = 6 * (SETUP_S + 4 * 2 * (ROUND_SETUP_S + 1.3)) + 5 * 3
+REFERENCE_S = 6 * (SETUP_S + PREHEAT_S + 4 * 2 * (ROUND_SETUP_S + 1.3)) + 5 * 3
 """Six sessions of four short rounds on each side, and five restarts."""
 
 
@@ -45,7 +46,12 @@ def case_of(*limits: str, reference: str | None = None, options: dict[str, str] 
     marks = [pytest.mark.kafka_scenario(**{"duration": "5 s", "warmup": "2 s", **fields}).mark]
     if limits:
         marks.append(pytest.mark.kafka_threshold(*limits).mark)
-    given = {"cluster": "local", **({} if reference is None else {"reference": reference}), **(options or {})}
+    given = {
+        "cluster": "local",
+        "preheat": f"{PREHEAT_S} s",
+        **({} if reference is None else {"reference": reference}),
+        **(options or {}),
+    }
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=Path())
 
@@ -140,14 +146,26 @@ def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
         ({"records": 1000, "duration": None}, 7.3),
         ({"records": 1000, "rate": 500, "duration": None}, 4.3),
         ({"records": 3000, "rate": "100 records/s for 10 s, 1k records/s", "duration": None}, 14.3),
-        ({"reference": "local:4.0.0"}, 14.6),
     ],
 )
 def test_a_round_takes_what_its_scenario_declares(fields: dict[str, Any], round_s: float) -> None:
-    """Beside a reference every round is two."""
+    """Otherwise the last rounds of a run would end after its budget."""
     case = case_of(rounds=3, **fields)
     assert CaseBudget(case, [], left_s=SETUP_S + 3 * round_s + 0.001).obstacle is None
     assert CaseBudget(case, [], left_s=SETUP_S + 3 * round_s - 0.001).obstacle is not None
+
+
+def test_beside_a_reference_every_round_and_the_warm_up_are_two() -> None:
+    """One for each side."""
+    case, needed_s = case_of(rounds=3, reference="local:4.0.0"), SETUP_S + PREHEAT_S + 3 * 14.6
+    assert CaseBudget(case, [], left_s=needed_s + 0.001).obstacle is None
+    assert CaseBudget(case, [], left_s=needed_s - 0.001).obstacle is not None
+
+
+def test_a_test_with_limits_alone_has_a_short_warm_up() -> None:
+    """Cold brokers are only slower: a limit that they meet is met."""
+    gated, limited = case_of(LIMIT), case_of("produce.throughput >= 10 records/s")
+    assert estimated_s(gated) - estimated_s(limited) == pytest.approx(PREHEAT_S - 5)
 
 
 def test_a_search_takes_its_steps() -> None:
