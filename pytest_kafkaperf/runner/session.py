@@ -23,6 +23,7 @@ from pytest_kafkaperf.runner.capacity import workload_of
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.case_run import CaseRun, OnSession, SessionPolicy, SessionRunner, not_run, now, run_case
 from pytest_kafkaperf.runner.common_shift import CommonShift
+from pytest_kafkaperf.runner.drift import drift_warnings
 from pytest_kafkaperf.runner.judging import CaseJudge, is_acceptable, quieter_notes, stale_notes
 from pytest_kafkaperf.runner.peer import NewTestError, Peer, PeerTest, opened_peer
 from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
@@ -188,6 +189,7 @@ class Session:
             result,
             took_s=time.monotonic() - began_s,
             deduced=deduced,
+            warnings=(*result.warnings, *drift_warnings(result, actions)),
             notes=(*remarks, *result.notes),
             changed=(*changes, *result.changed),
             revision=revision if twin is None else twin.revision,

@@ -1,0 +1,50 @@
+"""A cluster of others that gets faster from round to round: the user is warned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.load.controller import Progress
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.case import read_case
+from pytest_kafkaperf.runner.session import Session
+from tests.support.proxy import ProxiedBroker
+from tests.support.repeats import note_rounds
+
+DELAYS_S = (0.16, 0.1131, 0.08, 0.0566, 0.04)
+"""Of each round: it falls by the same factor, and is far above what the broker takes."""
+
+
+@pytest.mark.parametrize(
+    ("actions", "expected"),
+    [((), ["produce.latency.p50 fell"]), ((Action(0.1, list),), [])],
+    ids=["without actions", "with an action"],
+)
+def test_a_cluster_that_gets_faster_during_the_rounds_is_a_warning_of_the_test(
+    behind: ProxiedBroker, actions: Sequence[Action], expected: list[str], tmp_path: Path
+) -> None:
+    """Nothing is known of its brokers, and a baseline of cold ones would let regressions pass."""
+    settings = read_settings({}, {}, invocation_folder=tmp_path, root=tmp_path)
+    fields = {"rate": 200, "duration": "500 ms", "warmup": "300 ms", "linger": 0, "rounds": len(DELAYS_S)}
+    marks = [pytest.mark.kafka_scenario(**fields).mark]
+    case = read_case("test_a.py::test_a", marks, {}, settings, folder=tmp_path)
+
+    def set_delay(_: str, number: int, progress: Progress) -> None:
+        if progress.phase == "connecting":
+            behind.proxy.delay(DELAYS_S[number - 1])
+
+    session = Session(settings, began_s=time.monotonic())
+    try:
+        result = session.run(case, behind.proxied, set_delay, actions)
+    finally:
+        session.close()
+        behind.proxy.delay(0)
+
+    note_rounds(result.rounds)
+    drifts = [text for text in result.warnings if "from the first round to the last" in text]
+    assert [text.partition(" by ")[0] for text in drifts] == expected, result["produce.latency.p50"].rounds
