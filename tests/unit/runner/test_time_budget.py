@@ -46,12 +46,9 @@ def case_of(*limits: str, reference: str | None = None, options: dict[str, str] 
     marks = [pytest.mark.kafka_scenario(**{"duration": "5 s", "warmup": "2 s", **fields}).mark]
     if limits:
         marks.append(pytest.mark.kafka_threshold(*limits).mark)
-    given = {
-        "cluster": "local",
-        "preheat": f"{PREHEAT_S} s",
-        **({} if reference is None else {"reference": reference}),
-        **(options or {}),
-    }
+    given = {"cluster": "local", "preheat": f"{PREHEAT_S} s", **(options or {})}
+    if reference is not None:
+        given["reference"] = reference
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=Path())
 
