@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, assert_never
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
 from pytest_kafkaperf.clusters.target import CONNECT_WAIT_S, DEFAULT_VERSION, Docker, External, Local, Target, resolve
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.core.spans import Stopwatch
 from pytest_kafkaperf.core.text import is_secret
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def provision(
     client_properties: Path | None = None,
     metrics_urls: tuple[str, ...] = (),
     connect_timeout_s: float = CONNECT_WAIT_S,
+    stopwatch: Stopwatch | None = None,
 ) -> Iterator[Cluster]:
     """Provide a ready cluster and remove what was started afterwards.
 
@@ -42,6 +44,7 @@ def provision(
         client_properties: the file of `--kafka-client-config`, for an external cluster.
         metrics_urls: the URLs of `kafka_metrics_url`, for an external cluster.
         connect_timeout_s: maximum wait until an external cluster is ready.
+        stopwatch: counts the time of downloads for `Span.FETCH`; None: nobody asks.
 
     Raises:
         UsageError: the request is invalid; nothing was started.
@@ -49,16 +52,17 @@ def provision(
 
     """
     check(target, client_properties, metrics_urls)
+    stopwatch = stopwatch or Stopwatch()
     with ExitStack() as stack:
         match resolve(target):
             case Local():
                 from pytest_kafkaperf.clusters import local  # noqa: PLC0415 - imports psutil and filelock
 
-                cluster = stack.enter_context(local.start(spec))
+                cluster = stack.enter_context(local.start(spec, stopwatch))
             case Docker():
                 from pytest_kafkaperf.clusters import docker  # noqa: PLC0415 - the same
 
-                cluster = stack.enter_context(docker.start(spec))
+                cluster = stack.enter_context(docker.start(spec, stopwatch))
             case External(servers):
                 from pytest_kafkaperf.clusters.external import reach  # noqa: PLC0415 - the same
 

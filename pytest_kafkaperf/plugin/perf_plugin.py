@@ -225,6 +225,7 @@ class PerfPlugin:
         if case is not None:
             self._refuse_beside_unstopped()
             session, later = self.session_or_fail(), self.later(item)
+            session.stopwatch.restart()
             if (result := session.refuse_for_time(case, later)) is not None:
                 conclude(result, session, item)
             with failing():

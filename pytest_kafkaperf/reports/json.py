@@ -86,6 +86,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "checks": [_check(check) for check in result.checks],
         "advice": [dataclasses.asdict(one) for one in result.advice],
         "calibration": {name: _calibrated(name, one, result) for name, one in result.calibration.items()},
+        "spans_s": {str(span): seconds for span, seconds in result.spans.items()},
         "notes": list(result.notes),
         "warnings": list(result.warnings),
         **_problems(result.problems),

@@ -82,6 +82,8 @@ class ReportedTest(_Part):
     checks: tuple[ReportedCheck, ...] = ()
     problems: tuple[str, ...] = ()
     """Reasons why the verdict is INVALID."""
+    spans_s: dict[str, Annotated[float, Field(ge=0, le=MOST)]] = {}
+    """Seconds by span: they show where the time of the test went."""
     notes: tuple[str, ...] = ()
 
 

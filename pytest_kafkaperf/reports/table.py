@@ -17,6 +17,7 @@ from pytest_kafkaperf.load.allocation import describe_workers
 from pytest_kafkaperf.reports.again import command_for, is_compared, lacks_baseline, remedy_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.layout import Row
+from pytest_kafkaperf.reports.spans import describe_spans
 from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, judged, standard_of
 from pytest_kafkaperf.runner.warmth import describe_warm_ups
@@ -362,6 +363,8 @@ def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
         yield from describe_warm_ups(result.sessions[0])
     if verbose and result.rounds and result.rounds[0].shares:
         yield describe_workers(result.allocation, result.rounds[0].shares)
+    if verbose and (time := describe_spans(result.spans)):
+        yield time
 
 
 def _scenario(result: Result) -> str:

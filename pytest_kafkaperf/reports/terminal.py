@@ -16,6 +16,7 @@ from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
 from pytest_kafkaperf.reports.layout import STYLES, Columns, Line, Paper, mark_of
 from pytest_kafkaperf.reports.perftest import perftest_lines
+from pytest_kafkaperf.reports.spans import span_rows
 from pytest_kafkaperf.reports.table import Block, block_of, count_verdicts, names_of, render_notes, tolerated, took
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.round import StepOutcome
@@ -108,6 +109,16 @@ def render_latency_curve(curve: LatencyCurve, paper: Paper) -> str:
     return render(Group(table, *reasons[:1]), paper)
 
 
+def render_spans(results: Sequence[Result], paper: Paper) -> str:
+    """Render one row for each span of all tests, with what makes it shorter."""
+    took_s = sum(result.took_s for result in results)
+    table = new_table("span", right=["time", "share"])
+    table.add_column("to make it shorter", overflow="fold")
+    for row in span_rows(results):
+        table.add_row(*row)
+    return render(Group(f"where the time of {counted(len(results), 'test')} went: {took(took_s)}", table), paper)
+
+
 def new_table(*left: str, right: Sequence[str]) -> Table:
     """Return an empty table without borders; cells of its `left` columns may be folded."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
@@ -151,6 +162,8 @@ def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *,
         if curve is not None:
             which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
             lines += ["", f"{names[result.nodeid]}{which}", *render_latency_curve(curve, paper).splitlines()]
+    if verbose and len(results) > 1:
+        lines += ["", *render_spans(results, paper).splitlines()]
     notes = wrapped([*tolerated(results, endings), *render_notes(perf)], paper)
     lines += ["", *notes] if notes and lines else notes
     if "perftest" in perf.settings.reports and perf.settings.reports["perftest"] is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecidable
 from pytest_kafkaperf.load.controller import Progress
@@ -198,14 +199,19 @@ class SessionRunner:
         gap_s: float = 0.0,
         allocation: WorkerAllocation,
         on_progress: OnProgress = lambda *_: None,
+        stopwatch: Stopwatch | None = None,
     ) -> None:
-        """`sides` are the test's cluster and, if there is one, the reference; `gap_s` is the pause between sessions."""
+        """`sides` are the test's cluster and, if there is one, the reference; `gap_s` is the pause between sessions.
+
+        The stopwatch measures where the time of the test goes; None: nobody asks.
+        """
         self.allocation = allocation
         """As given in the options; from the first session on, with as many workers as the scenario needs."""
         self._sides = sides
         self._warm_up_s = warm_up_s
         self._gap_s = gap_s
         self._on_progress = on_progress
+        self._stopwatch = stopwatch or Stopwatch()
         self._sessions = 0
 
     @property
@@ -234,9 +240,12 @@ class SessionRunner:
         lost = dict.fromkeys(self._sides, 0.0)
         try:
             if self.allocation.is_open:
-                self.allocation, lost[self._sides[0]] = self._probed(f"{label} sizing".strip())
+                with self._stopwatch.measure(Span.PROBE):
+                    self.allocation, lost[self._sides[0]] = self._probed(f"{label} sizing".strip())
             with running(sides, self.allocation, label=label) as workers:
-                warmed = dict(zip(sides, warm_up(sides, workers, most_s=self._warm_up_s, short=short), strict=True))
+                with self._stopwatch.measure(Span.WARM_UP):
+                    found = warm_up(sides, workers, most_s=self._warm_up_s, short=short)
+                warmed = dict(zip(sides, found, strict=True))
                 for side in sides:
                     lost[side] += warmed[side].lost
                 turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
@@ -261,11 +270,12 @@ class SessionRunner:
         A pause comes first if one was asked for, so that a disturbance which lasts a while does not last for all
         sessions.
         """
-        for _ in range(steps := math.ceil(self._gap_s / _STEP_S)):
-            waiting = Progress(phase="waiting", elapsed_s=0.0, acknowledged=0)
-            self._on_progress(label, 1, waiting)  # raises if the test is interrupted
-            time.sleep(self._gap_s / steps)
-        with ThreadPoolExecutor(len(self._sides)) as threads:
+        with self._stopwatch.measure(Span.PAUSE):
+            for _ in range(steps := math.ceil(self._gap_s / _STEP_S)):
+                waiting = Progress(phase="waiting", elapsed_s=0.0, acknowledged=0)
+                self._on_progress(label, 1, waiting)  # raises if the test is interrupted
+                time.sleep(self._gap_s / steps)
+        with self._stopwatch.measure(Span.START), ThreadPoolExecutor(len(self._sides)) as threads:
             restarts = {side: threads.submit(side.restart) for side in self._in_order()}
         for side in self._sides:
             try:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.actions import Action
@@ -64,6 +65,7 @@ class CaseJudge:
         *,
         alone: str | None = "no load has run",
         actions: Sequence[Action] = (),
+        stopwatch: Stopwatch | None = None,
     ) -> None:
         """`alone` is the reason why the baseline's brokers cannot confirm a suspect; None if they can.
 
@@ -77,6 +79,7 @@ class CaseJudge:
         """Way in which suspects were confirmed, with the reason; None if there were none."""
         self.case = case
         self._settings = settings
+        self._stopwatch = stopwatch or Stopwatch()
         self._actions = [str(one) for one in actions if one.metric is None]
 
     @property
@@ -90,7 +93,8 @@ class CaseJudge:
         The verdict is INVALID if a threshold is below the uncertainty of the clocks, or below the commit interval of a
         group. `final`: there is no time for another session.
         """
-        judgement = self._judge_thresholds(sessions, final=final)
+        with self._stopwatch.measure(Span.JUDGE):
+            judgement = self._judge_thresholds(sessions, final=final)
         kept = self._settings.update is not None or self._settings.calibrate is not None
         judgement = cold_judgement(judgement, judged(sessions), kept=kept)
         rounds = [one for session in sessions for one in session.all_rounds]

@@ -12,6 +12,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import NotMeasuredError
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, Metric, metric
 from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
+from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
@@ -235,8 +236,8 @@ class Result:
     """Remarks about the baseline and about rounds that the time budget left out."""
     allocation: WorkerAllocation = field(default_factory=WorkerAllocation)
     """The requested worker processes, and the reason for their number."""
-    took_s: float = 0.0
-    """Duration of all sessions with their warm-ups and restarts, in seconds."""
+    spans: Mapping[Span, float] = field(default_factory=dict)
+    """Seconds by span, from the start of the test's setup until its verdict: they show where the time went."""
     dates_written: int | None = None
     """Number of dates of the baseline that this run has written; None if it wrote none."""
     partial: bool = False
@@ -270,6 +271,11 @@ class Result:
         by_generator = ("produce.throughput", "produce.bandwidth") if 2 * sum(limited) > len(limited) else ()
         unended = {problem.metric for session in judged(self.sessions) for problem in session.problems}
         return (*at_least(self.sessions), *by_generator, *sorted(filter(None, unended)))
+
+    @property
+    def took_s(self) -> float:
+        """The time from the start of the test's setup until its verdict, in seconds."""
+        return sum(self.spans.values())
 
     def values(self) -> dict[str, list[float]]:
         """Return the values of each metric, one for each round that has it, in the order of the catalogue.

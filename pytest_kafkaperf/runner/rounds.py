@@ -23,6 +23,8 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError, warn
 from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.core.spans import Span, Stopwatch
+from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.aiokafka_hooks import check_aiokafka
 from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, shares
 from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
@@ -82,11 +84,13 @@ class Side:
         prefix: str = PREFIX,
         applications: Sequence[Application] = (),
         permission: Permission | None = None,
+        stopwatch: Stopwatch | None = None,
     ) -> None:
         """`actions` run in every round; with a `plan`, each round is a search for the capacity.
 
         Names of topics, groups and transactional ids begin with `prefix`. Without a `permission`, the load has that of
-        a cluster for which no setting allows more.
+        a cluster for which no setting allows more. The stopwatch measures where the time of rounds goes; None: nobody
+        asks.
         """
         self.permission = permission or permission_on(cluster)
         self.prefix = prefix
@@ -102,6 +106,7 @@ class Side:
         self._applications_warm = False
         self._plan = plan
         self._on_progress = on_progress
+        self._stopwatch = stopwatch or Stopwatch()
         self._admin = Admin(cluster.bootstrap_servers, cluster.access)
         self._label = self._run = ""
         self._read_partitions = self._loads = 0
@@ -182,7 +187,8 @@ class Side:
         """
 
         def load(scenario: Scenario, step: str = "") -> Round:
-            one = self._measure_load(workers, scenario, step, actions=self._actions)
+            with self._stopwatch.measure(Span.TOPIC):  # where a load begins
+                one = self._measure_load(workers, scenario, step, actions=self._actions)
             done = Progress(phase="done", elapsed_s=0.0, acknowledged=0, step=step, metrics=one.metrics)
             self._on_progress(self._label, len(self.rounds) + 1, done)
             return one
@@ -242,18 +248,22 @@ class Side:
             context.create_topic()
             if first:
                 context.preflight()
+            self._stopwatch.begin(Span.CONNECT)
             with observing(observers) as follow:
                 before = self._admin.end_offsets(context.topic, scenario.partitions)
                 if scenario.backlog:
                     written = self._write_backlog(workers, context, ProgressObserver(progress, step="backlog").follow)
                     before = backlog_ends(self._admin, context.topic, before, written)
+                    self._stopwatch.begin(Span.CONNECT)
                 counters = workers.pool.counters(groups=scenario.consumer_groups)
                 assignments = context.assignments(workers.shares, counters)
                 report = self._run_load(workers, scenario, assignments, counters, follow)
+                self._count_load(report, scenario)
                 for observer in observers:
                     observer.settle(report)
             for observer in observers:
                 report = observer.add_to(report)
+            self._stopwatch.begin(Span.AUDIT)
             report = verified(report, context, workers.pool, before)
         except ClusterError as error:
             reason = self._reason(error)
@@ -261,15 +271,24 @@ class Side:
                 raise reason from None
             report = LoadReport.failed(ProblemKind.CLUSTER_ERROR, reason)
         finally:
+            self._stopwatch.begin(Span.TOPIC)
             hasty = report is None or report.broken
             unended = context.abort_transactions(hasty=hasty) if assignments else None
             left_behind = context.delete_topic(hasty=hasty)
             if report is None and assignments:  # there is no round to add it to
                 for text in filter(None, (unended, None if self.cluster.fleet else left_behind)):
                     warn(text)
+        self._stopwatch.begin(Span.JUDGE)
         self.broken = report.broken
         measured = _with_warning(fold(report, scenario), left_behind)
         return measured if unended is None else dataclasses.replace(measured, warnings=(*measured.warnings, unended))
+
+    def _count_load(self, report: LoadReport, scenario: Scenario) -> None:
+        """Count the time of a load that has ended: until its first record, until its last one, and after that."""
+        if report.start_ns is not None:
+            first_ns = report.start_ns - round(scenario.warmup * NS_PER_S)
+            self._stopwatch.begin(Span.WINDOW, at_ns=first_ns)
+        self._stopwatch.begin(Span.DRAIN, at_ns=report.drain_ns)
 
     def _reason(self, error: ClusterError) -> ClusterError:
         """Return the reason why a broker has ended instead of an error that does not give it: it explains more."""
@@ -294,6 +313,7 @@ class Side:
         scenario = context.scenario
         for application in () if scenario.topic is None else self._applications:
             application.end()
+        self._stopwatch.begin(Span.WINDOW)
         load = backlog_load(scenario, paced=self.permission.is_limited)
         counters = workers.pool.counters(groups=scenario.consumer_groups)
         assignments = [

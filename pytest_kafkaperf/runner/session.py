@@ -15,6 +15,7 @@ from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.environment import commit_change, current_commit, default_environment_key, differences
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.actions import Action, moved
 from pytest_kafkaperf.runner.baseline_update import orphans_of, update_baseline
@@ -71,7 +72,9 @@ class Session:
         """Baselines whose tests no longer exist."""
         self.pruned = False
         """True if these baselines were deleted."""
-        self.clusters = SessionClusters(settings)
+        self.stopwatch = Stopwatch()
+        """Measures where the time of the current test goes; restarted when a test begins."""
+        self.clusters = SessionClusters(settings, self.stopwatch)
         self.created = now()
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
@@ -102,14 +105,15 @@ class Session:
             return
         if self._unopened is not None:
             raise self._unopened  # a setup may take minutes before it fails
-        if self.peer is None:
-            starting = opened_peer(revision, self.settings, files=self._files, options=self._peer_options)
-            try:
-                self.peer = self._open.enter_context(starting)
-            except UsageError as error:
-                self._unopened = error
-                raise
-        self.peer.begin(case.nodeid, [each.nodeid for each in later])
+        with self.stopwatch.measure(Span.SETUP):
+            if self.peer is None:
+                starting = opened_peer(revision, self.settings, files=self._files, options=self._peer_options)
+                try:
+                    self.peer = self._open.enter_context(starting)
+                except UsageError as error:
+                    self._unopened = error
+                    raise
+            self.peer.begin(case.nodeid, [each.nodeid for each in later])
 
     def run(
         self,
@@ -132,7 +136,6 @@ class Session:
                 do not allow the load.
 
         """
-        began_s = time.monotonic()
         self.clusters.permission(case, cluster).check(case.scenario, case.plan)
         key = self.environment_key(cluster.provider)
         if not actions:
@@ -145,14 +148,15 @@ class Session:
         revision: str | None = None
         if self.peer is not None and case.reference is not None:  # a smoke test has none
             try:
-                twin = self.peer.test(case.nodeid, actions, cluster)
+                with self.stopwatch.measure(Span.SETUP):
+                    twin = self.peer.test(case.nodeid, actions, cluster)
             except NewTestError as error:
                 case, notes = dataclasses.replace(case, reference=None), [str(error)]
                 revision = str(self.settings.reference)
         alone = obstacle(
             case, cluster, baseline, has_actions=bool(actions), has_app=bool(self.clusters.applications_on(cluster))
         )
-        judge = CaseJudge(case, baseline, self.settings, alone=alone, actions=actions)
+        judge = CaseJudge(case, baseline, self.settings, alone=alone, actions=actions, stopwatch=self.stopwatch)
         reference = self.clusters.reference(case) if twin is None else twin.cluster
         for each in (cluster, reference):
             self.clusters.sweep(each)
@@ -187,7 +191,6 @@ class Session:
         changes = () if twin is None else (*commit_change(twin.commit, self.commit), *twin.changes)
         result = dataclasses.replace(
             result,
-            took_s=time.monotonic() - began_s,
             deduced=deduced,
             warnings=(*result.warnings, *drift_warnings(result, actions)),
             notes=(*remarks, *result.notes),
@@ -270,7 +273,14 @@ class Session:
 
     def _runner(self, sides: Sequence[Side], allocation: WorkerAllocation, on_progress: OnProgress) -> SessionRunner:
         warm_up_s, gap_s = self.settings.preheat_s, self.settings.session_gap_s
-        return SessionRunner(sides, warm_up_s=warm_up_s, gap_s=gap_s, allocation=allocation, on_progress=on_progress)
+        return SessionRunner(
+            sides,
+            warm_up_s=warm_up_s,
+            gap_s=gap_s,
+            allocation=allocation,
+            on_progress=on_progress,
+            stopwatch=self.stopwatch,
+        )
 
     def _sides(
         self,
@@ -293,6 +303,7 @@ class Session:
             plan=case.plan,
             on_progress=on_progress,
             prefix=self.settings.topic_prefix,
+            stopwatch=self.stopwatch,
         )
         applications = self.clusters.applications_on(cluster)
         permission = self.clusters.permission(case, cluster)
@@ -332,7 +343,9 @@ class Session:
         there = baseline.fingerprint if reference is None else reference.fingerprint
         has_app = case.scenario.output_topic or case.scenario.group or self.clusters.applications_on(cluster)
         commit = commit_change(baseline.commit, self.commit) if has_app and reference is None else ()
-        calibration, uncalibrated = judge.calibrate(sessions)
+        with self.stopwatch.measure(Span.JUDGE):
+            calibration, uncalibrated = judge.calibrate(sessions)
+            advice = judge.advise(sessions) if compared and not judgement.problems else ()
         verdict = judgement.verdict if sessions[0].rounds or judgement.problems else Verdict.INCONCLUSIVE
         return Result(
             nodeid=case.nodeid,
@@ -346,7 +359,7 @@ class Session:
             baseline_sessions=len(baseline.sessions) if compared and baseline.sessions else None,
             baseline=baseline,
             changed=(*commit, *(differences(there, cluster.fingerprint) if there else ())),
-            advice=judge.advise(sessions) if compared and not judgement.problems else (),
+            advice=advice,
             calibration=calibration,
             verdict=verdict,
             accepted=self.settings.accepts_regressed and is_acceptable(verdict, judgement),
@@ -367,6 +380,7 @@ class Session:
 
     def _add(self, result: Result) -> Result:
         """Keep a result for the reports; if another plugin repeats a test, `repeated` says which run counts."""
+        result = dataclasses.replace(result, spans=self.stopwatch.seconds())
         before = next((each for each in self.results if each.nodeid == result.nodeid), None)
         if before is not None:
             self.results.remove(before)

@@ -12,6 +12,7 @@ from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.clusters.target import External, Target
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
+from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.permission import Permission, permission_on
 from pytest_kafkaperf.runner.revision import Revision
@@ -36,8 +37,9 @@ _REBUILT = "the baseline's brokers"
 class SessionClusters:
     """Provides clusters as the settings ask for, and owns those that it starts."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, stopwatch: Stopwatch) -> None:
         self._settings = settings
+        self._stopwatch = stopwatch
         self._running: dict[_Wanted, tuple[Cluster, contextlib.ExitStack]] = {}
         self._lasting: set[_Wanted] = set()
         """Clusters that are restored instead of replaced, because fixtures of the whole session use their addresses."""
@@ -62,10 +64,12 @@ class SessionClusters:
         """
         for wanted, (cluster, _) in self._running.items():
             if wanted in self._lasting and cluster.fleet is not None and not _is_reusable(cluster):
-                cluster.fleet.restore()
+                with self._stopwatch.measure(Span.START):
+                    cluster.fleet.restore()
         for application in self._applications:  # before a test's fixtures, only those of the session run
             if application.pid is None and _is_reusable(application.cluster):  # others are replaced
-                application.launch()
+                with self._stopwatch.measure(Span.SETUP):
+                    application.launch()
 
     def own(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
         """Return the cluster of that spec: the first call starts it, and a lost or changed one is replaced.
@@ -138,7 +142,8 @@ class SessionClusters:
         """
         if str(application) in map(str, self.applications_on(application.cluster)):
             raise UsageError(f"kafka_app: {application} is already running; give this one another name: name='NAME'")
-        self._applications.append(application.open())
+        with self._stopwatch.measure(Span.SETUP):
+            self._applications.append(application.open())
         application.closing.callback(self._applications.remove, application)
         return application
 
@@ -173,8 +178,9 @@ class SessionClusters:
             client_properties=wanted.client_properties,
             metrics_urls=wanted.metrics_urls,
             connect_timeout_s=self._settings.connect_timeout_s,
+            stopwatch=self._stopwatch,
         )
-        with contextlib.ExitStack() as stack:
+        with self._stopwatch.measure(Span.START), contextlib.ExitStack() as stack:
             try:
                 cluster = stack.enter_context(starting)
             except (ClusterError, UsageError) as error:

@@ -56,6 +56,7 @@ from pytest_kafkaperf.clusters.monitoring.probes import MachineProbe
 from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, Cluster, ClusterSpec, facts_of, not_applied
 from pytest_kafkaperf.core.errors import warn
 from pytest_kafkaperf.core.signals import without_interrupt
+from pytest_kafkaperf.core.spans import Span, Stopwatch
 
 _PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
 """Ports inside the container."""
@@ -71,8 +72,10 @@ _JAVA_VERSION_COMMAND = 'timeout 5 "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version'
 
 
 @contextmanager
-def start(spec: ClusterSpec) -> Iterator[Cluster]:
+def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
     """Start brokers, provide them when they are ready, and remove their containers and network afterwards.
+
+    The stopwatch counts the time of downloads for `Span.FETCH`.
 
     Raises:
         ClusterError: there is no daemon or no image, or a broker did not start; says what to do.
@@ -84,7 +87,9 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         client, host = docker.client, host_of(docker)
         security = Security.make(spec.security, [host] if host != LOOPBACK else [LOOPBACK, "localhost"])
         sweep(client, runs)
-        confluent = is_confluent(get_image(client, image))
+        with stopwatch.measure(Span.FETCH):
+            confluent = is_confluent(get_image(client, image))
+            agent = jmx_exporter.jar(cache_folder()) if spec.jmx else None
         start_reaper(client)
         labels = labels_of(folder)
         layout = _Layout(
@@ -95,7 +100,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             docker=docker,
             host=host,
             network=stack.enter_context(_network(docker, folder.name, labels)),
-            agent=jmx_exporter.jar(cache_folder()) if spec.jmx else None,
+            agent=agent,
             labels=labels,
         )
         cluster = stack.enter_context(launched(layout.plan, what=image))

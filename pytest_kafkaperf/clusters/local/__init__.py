@@ -30,6 +30,7 @@ from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, Cluster, Clust
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.core.signals import without_interrupt
+from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.units import Unit, format_quantity
 
 _HOST = "127.0.0.1"
@@ -62,8 +63,10 @@ _JVM_OPTIONS = (
 
 
 @contextmanager
-def start(spec: ClusterSpec) -> Iterator[Cluster]:
+def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
     """Start brokers, provide them when they are ready, and remove their processes and files afterwards.
+
+    The stopwatch counts the time of downloads for `Span.FETCH`.
 
     Raises:
         ClusterError: Java or Kafka is missing, or a broker did not start; says what to do.
@@ -71,7 +74,8 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
     """
     cache = distribution.cache_folder()
     runtime = java.find()
-    kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
+    with stopwatch.measure(Span.FETCH):
+        kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
     security = Security.make(spec.security, [_HOST, "localhost"])
     with ExitStack() as stack:
         folder = stack.enter_context(run_folder(cache / "runs"))
@@ -89,7 +93,8 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         logs = [stack.enter_context(run_folder(disk)) for disk in disks]
         if spec.low_noise:
             _check_memory(spec)  # now that nothing is left of killed sessions
-        agent = jmx_exporter.jar(cache) if spec.jmx else None
+        with stopwatch.measure(Span.FETCH):
+            agent = jmx_exporter.jar(cache) if spec.jmx else None
         layout = Layout(
             spec=spec, runtime=runtime, kafka=kafka, security=security, agent=agent, folder=folder, logs=tuple(logs)
         )

@@ -17,6 +17,7 @@ from pytest_kafkaperf.clusters.application import Recipe
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.json_reader import Report
@@ -110,7 +111,7 @@ def report() -> dict[str, Any]:
     """A report that has something in every part."""
     moved = Advice(metric="client.cost", observed=1.5, baseline=1.0, change=0.5, better=False)
     tests = [
-        dataclasses.replace(results.regression(), advice=(moved,)),
+        dataclasses.replace(results.regression(), advice=(moved,), spans=dict.fromkeys(Span, 1.5)),
         results.failover(),
         results.side_by_side(),
         results.calibration(),
@@ -132,6 +133,13 @@ def test_the_reference_has_every_kind_of_problem() -> None:
     """Scripts compare them, so none may be missing and none may be made up."""
     documented = re.findall(r"^\| `([^`]+)` \|", _section("Kinds of problems"), re.MULTILINE)
     assert documented == list(ProblemKind)
+
+
+def test_the_reference_explains_every_span() -> None:
+    """A reader who wants a faster test looks up the longest one."""
+    page = (ROOT / "docs" / "reference" / "terminal.md").read_text(encoding="utf-8")
+    section = page.split("\n## Where the time goes\n")[1]
+    assert re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE) == list(Span)
 
 
 def test_the_reference_has_every_field_of_the_report(report: dict[str, Any]) -> None:
@@ -165,7 +173,7 @@ def _section(heading: str) -> str:
     return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-OPEN = ("environment", "scenario", "cluster", "reference.cluster", "metrics", "calibration")
+OPEN = ("environment", "scenario", "cluster", "reference.cluster", "metrics", "calibration", "spans_s")
 """Mappings whose names are not the report's own."""
 OPAQUE = ("round.series", "round.brokers", "round.events[]")
 """What stands in these is told beside them, or below the table."""

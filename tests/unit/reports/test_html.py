@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.reports.again import command_for
 from pytest_kafkaperf.reports.html import check_installed, html_page
 from pytest_kafkaperf.runner.result import Ending
@@ -164,7 +165,7 @@ def test_a_verdict_has_its_colour() -> None:
 
 def test_each_test_has_its_duration_its_way_to_the_verdict_and_the_rate_of_what_came_out() -> None:
     """An application that writes 38 of 200 records a second must not look as if it kept up."""
-    slow = dataclasses.replace(results.regression(), took_s=161.0)
+    slow = dataclasses.replace(results.regression(), spans={Span.WINDOW: 161.0})
     metrics = {"produce.throughput": 200.0, "consume.throughput": 38.0}
     behind = results.result("test_app", "errors == 0", measured=[{**metrics, "errors": 0.0}])
     page = html_page(**results.report([slow, behind]))

@@ -11,6 +11,7 @@ from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.clusters.target import parse_servers
 from pytest_kafkaperf.core.errors import UnitError, UsageError
+from pytest_kafkaperf.core.spans import Stopwatch
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.runner.capacity import SearchPlan
@@ -146,7 +147,7 @@ def test_a_topic_needs_no_consent_where_the_plugin_has_created_it(
     given = {"cluster": "127.0.0.1:1", "reference": "broker1:9092", "writable-topics": "perf"}
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
     case = read_case("a.py::test", [], {}, settings, folder=Path())
-    clusters = SessionClusters(settings)
+    clusters = SessionClusters(settings, Stopwatch())
     application = Application(Recipe.of({"command": ["serve"], "ready": "port:1"}), HERE)
     application.created = ["orders"]
     clusters._applications.append(application)  # noqa: SLF001 - as if it ran

@@ -1,0 +1,99 @@
+"""Spans of time, which show where a test's time goes, and the stopwatch that divides the time into them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+from pytest_kafkaperf.core.units import NS_PER_S
+
+
+class Span(StrEnum):
+    """A part of a test's time; the order is that of a test."""
+
+    FETCH = "fetch"
+    """Downloading and verifying Kafka, or pulling its image."""
+    START = "start"
+    """Starting brokers, and restarting them for further sessions."""
+    SETUP = "setup"
+    """Starting applications, and waiting for the other side of a comparison of code."""
+    PROBE = "probe"
+    """A short load that shows how many workers the scenario needs, as a whole."""
+    WARM_UP = "warm_up"
+    """All loads that warm up the brokers before the first round, as a whole."""
+    TOPIC = "topic"
+    """Creating the topic of each load, checking permissions, and deleting the topic."""
+    CONNECT = "connect"
+    """Starting worker processes and connecting their clients, until the first record."""
+    WINDOW = "window"
+    """The load: the backlog, the scenario's own warm-up, and the measured window."""
+    DRAIN = "drain"
+    """Waiting after the window until consumers and applications have read the rest."""
+    AUDIT = "audit"
+    """Comparing the acknowledged records with the log."""
+    JUDGE = "judge"
+    """Evaluating the measurements, and judging the thresholds."""
+    PAUSE = "pause"
+    """Waiting between sessions (`kafka_session_gap`)."""
+    OTHER = "other"
+    """The rest, such as the user's own fixtures and the test's own code."""
+
+
+_WHOLE = (Span.PROBE, Span.WARM_UP)
+"""Spans whose loads are not divided further."""
+
+
+class Stopwatch:
+    """Divides the time of a test into spans: each moment since the last `restart` belongs to exactly one."""
+
+    def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._now_ns = now_ns
+        self._owner = threading.RLock()
+        """Held by the thread that measures a block."""
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all spans: a test begins."""
+        self._spent_ns = dict.fromkeys(Span, 0)
+        self._span = Span.OTHER
+        self._since_ns = self._now_ns()
+
+    @contextlib.contextmanager
+    def measure(self, span: Span) -> Iterator[None]:
+        """Count the time of the block for `span`, except for what the block itself counts for other spans.
+
+        Nothing is counted for a block on another thread: its time belongs to the span that is already being measured.
+        """
+        if self._span in _WHOLE or not self._owner.acquire(blocking=False):
+            yield
+            return
+        before = self._span
+        self._switch(span, self._now_ns())
+        try:
+            yield
+        finally:
+            self._switch(before, self._now_ns())
+            self._owner.release()
+
+    def begin(self, span: Span, *, at_ns: int | None = None) -> None:
+        """Count the time from now on for `span`, until the enclosing `measure` ends.
+
+        `at_ns` is the instant at which it began, if that is known only now.
+        """
+        if self._span in _WHOLE or not self._owner.acquire(blocking=False):
+            return
+        self._switch(span, self._now_ns() if at_ns is None else at_ns)
+        self._owner.release()
+
+    def seconds(self) -> dict[Span, float]:
+        """Return the seconds of each span so far; their sum is the time since the last `restart`."""
+        self._switch(self._span, self._now_ns())
+        return {span: spent_ns / NS_PER_S for span, spent_ns in self._spent_ns.items()}
+
+    def _switch(self, span: Span, at_ns: int) -> None:
+        at_ns = max(self._since_ns, min(at_ns, self._now_ns()))
+        self._spent_ns[self._span] += at_ns - self._since_ns
+        self._span, self._since_ns = span, at_ns

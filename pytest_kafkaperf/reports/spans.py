@@ -1,0 +1,58 @@
+"""Spans of tests as text: a line for one test, and rows for the sum of all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pytest_kafkaperf.core.spans import Span
+from pytest_kafkaperf.runner.result import Result
+
+REMEDIES = {
+    Span.FETCH: "keep the cache folder, or the image, between runs",
+    Span.START: "tests with the same kafka_cluster share brokers",
+    Span.SETUP: "share applications between tests: kafka_app_factory",
+    Span.PROBE: "set the number of workers: --kafka-workers",
+    Span.WARM_UP: "tests with the same scenario and cluster share it",
+    Span.TOPIC: "fewer rounds or partitions",
+    Span.CONNECT: "fewer rounds, or fewer producers and consumers",
+    Span.WINDOW: "fewer or shorter rounds: rounds=, duration=, warmup=",
+    Span.DRAIN: "a lower rate, or consumers that keep up with it",
+    Span.AUDIT: "fewer records, or find out why counts disagree",
+    Span.JUDGE: "",
+    Span.PAUSE: "a shorter kafka_session_gap",
+    Span.OTHER: "your own fixtures and the test's own code",
+}
+"""Ways to shorten each span; in at most 54 characters, so that a row fits into 80 columns."""
+_LEAST_S = 0.05
+"""Spans below this one would be shown as 0.0 s, so they are left out."""
+
+
+def name_of(span: Span) -> str:
+    """Return the name of a span as text: `warm-up`."""
+    return span.replace("_", "-")
+
+
+def describe_spans(spans: Mapping[Span, float]) -> str:
+    """Return the spans of a test, the longest first: `time 31.2 s: window 15.3 s, warm-up 8.4 s`; empty if none."""
+    parts = ", ".join(f"{name_of(span)} {_shown(seconds)}" for span, seconds in _longest_first(spans))
+    return f"time {_shown(sum(spans.values()))}: {parts}" if parts else ""
+
+
+def span_rows(results: Sequence[Result]) -> list[tuple[str, str, str, str]]:
+    """Return the spans of all tests, the longest first: name, time, share of all time, and how to shorten it."""
+    sums = {span: sum(result.spans.get(span, 0.0) for result in results) for span in Span}
+    whole_s = sum(sums.values())
+    return [
+        (name_of(span), _shown(seconds), f"{seconds / whole_s:.0%}", REMEDIES[span])
+        for span, seconds in _longest_first(sums)
+    ]
+
+
+def _longest_first(spans: Mapping[Span, float]) -> list[tuple[Span, float]]:
+    shown = [(span, seconds) for span, seconds in spans.items() if seconds >= _LEAST_S]
+    return sorted(shown, key=lambda each: -each[1])
+
+
+def _shown(seconds: float) -> str:
+    """Return a time in seconds with one decimal, so that all of them compare at a glance."""
+    return f"{seconds:.1f} s"
