@@ -20,7 +20,7 @@ REMEDIES = {
     Span.AUDIT: "fewer records, or find out why counts disagree",
     Span.JUDGE: "",
     Span.PAUSE: "a shorter kafka_session_gap",
-    Span.OTHER: "your own fixtures and the test's own code",
+    Span.OTHER: "look at your own fixtures and the test's own code",
 }
 """Ways to shorten each span; in at most 54 characters, so that a row fits into 80 columns."""
 _LEAST_S = 0.05

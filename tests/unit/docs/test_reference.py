@@ -21,6 +21,7 @@ from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.json_reader import Report
+from pytest_kafkaperf.reports.spans import REMEDIES
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from tests.support import results
@@ -136,10 +137,11 @@ def test_the_reference_has_every_kind_of_problem() -> None:
 
 
 def test_the_reference_explains_every_span() -> None:
-    """A reader who wants a faster test looks up the longest one."""
+    """A reader who wants a faster test looks up the longest one; the terminal gives the same advice."""
     page = (ROOT / "docs" / "reference" / "terminal.md").read_text(encoding="utf-8")
     section = page.split("\n## Where the time goes\n")[1]
-    assert re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE) == list(Span)
+    assert dict(re.findall(r"^\| `([^`]+)` \| .* \| (.*?) ?\|$", section, re.MULTILINE)) == REMEDIES
+    assert list(REMEDIES) == list(Span)
 
 
 def test_the_reference_has_every_field_of_the_report(report: dict[str, Any]) -> None:
