@@ -17,7 +17,7 @@ class Span(StrEnum):
     FETCH = "fetch"
     """Downloading and verifying Kafka, or pulling its image."""
     START = "start"
-    """Starting brokers, and restarting them for further sessions."""
+    """Starting brokers, restarting them for further sessions, or reaching a running cluster."""
     SETUP = "setup"
     """Starting applications, and waiting for the other side of a comparison of code."""
     PROBE = "probe"
