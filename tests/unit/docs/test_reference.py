@@ -22,6 +22,7 @@ from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.json_reader import Report
 from pytest_kafkaperf.reports.spans import REMEDIES
+from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from tests.support import results
@@ -111,8 +112,12 @@ def test_links_out_of_the_guide_lead_to_its_copies() -> None:
 def report() -> dict[str, Any]:
     """A report that has something in every part."""
     moved = Advice(metric="client.cost", observed=1.5, baseline=1.0, change=0.5, better=False)
+    regression = results.regression()
+    warm_up = WarmUp(end=WarmUpEnd.IDLE, took_s=2.1, shares=({"1": 0.4},))
+    first = dataclasses.replace(regression.sessions[0], warm_ups=(warm_up,))
+    sessions = (first, *regression.sessions[1:])
     tests = [
-        dataclasses.replace(results.regression(), advice=(moved,), spans=dict.fromkeys(Span, 1.5)),
+        dataclasses.replace(regression, sessions=sessions, advice=(moved,), spans=dict.fromkeys(Span, 1.5)),
         results.failover(),
         results.side_by_side(),
         results.calibration(),
@@ -177,7 +182,7 @@ def _section(heading: str) -> str:
 
 OPEN = ("environment", "scenario", "cluster", "reference.cluster", "metrics", "calibration", "spans_s")
 """Mappings whose names are not the report's own."""
-OPAQUE = ("round.series", "round.brokers", "round.events[]")
+OPAQUE = ("round.series", "round.brokers", "round.compiler", "round.events[]", "tests[].warm_ups[].compiler[]")
 """What stands in these is told beside them, or below the table."""
 
 
