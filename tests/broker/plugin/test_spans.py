@@ -34,7 +34,6 @@ def test_second(application, kafka_perf):
 INI = f"""
 [pytest]
 kafka_cluster = local
-kafka_preheat = 2 s
 kafka_session_gap = {GAP_S} s
 """
 
@@ -47,7 +46,7 @@ def durations_s(run: Run) -> dict[str, float]:
 def test_the_spans_of_a_test_are_its_duration(project: Project) -> None:
     """A span that is missing, counted twice or measured in the wrong place would send its reader the wrong way."""
     project.write("pytest.ini", INI)
-    run = project.test(TESTS).run_steadily("-v", "--kafka-calibrate=2", COLUMNS="80")
+    run = project.test(TESTS).run_steadily("-v", "--kafka-calibrate=2", "--kafka-low-noise", COLUMNS="80")
     assert run.status == pytest.ExitCode.OK, run.out
     first, second = (test["spans_s"] for test in run.report["tests"])
 

@@ -148,7 +148,7 @@ def test_brokers_of_both_sides_are_started_with_their_properties(project: Projec
         "--kafka-cluster=local",
         "--kafka-reference=local",
         "--kafka-reference-config=log.flush.interval.messages=1",
-        *("-o", "kafka_preheat=1 s"),
+        *("-o", "kafka_preheat=0 s"),
         *SHORT,
     )
     (test,) = run.report["tests"]
