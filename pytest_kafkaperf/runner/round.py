@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.load.timeseries import Curves
 
 
-COLD_SHARE = 0.25
-"""Number of cores above which the compiler of a broker or an application is busy. A warm broker's uses 0.02 to 0.07."""
+COLD_SHARE = 0.1
+"""Number of cores from which on a compiler is busy. That of a warm broker uses 0.00 to 0.07."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Round:
         """The brokers and applications whose compiler was still busy."""
         if self.starts_program:
             return ()
-        return tuple(name for name, share in self.compiler.items() if share is not None and share > COLD_SHARE)
+        return tuple(name for name, share in self.compiler.items() if share is not None and share >= COLD_SHARE)
 
 
 class StepOutcome(StrEnum):

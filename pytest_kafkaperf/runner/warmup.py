@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from pytest_kafkaperf.runner.round import COLD_SHARE
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.runner.rounds import Side, Workers
 
-IDLE_SHARE = 0.1
-"""Share of a core below which a compiler is idle. A warm broker's used 0.02 to 0.07."""
 IDLE_SLICES = 3
 """Consecutive slices in which the compilers must be idle."""
 SLICE_S = 0.7
@@ -186,7 +185,7 @@ class _Slices:
         if len(known) < len(last):  # unknown is not idle
             needed_s = _APPLICATION_S if self._phase is Phase.APPLICATION else BLIND_S
             return len(shares) * SLICE_S >= needed_s
-        return max(known) < IDLE_SHARE
+        return max(known) < COLD_SHARE
 
     def warm_up(self, end: WarmUpEnd) -> WarmUp:
         return WarmUp(end=end, took_s=self.took_s, shares=tuple(self._shares), lost=self._lost)
