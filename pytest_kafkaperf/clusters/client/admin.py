@@ -42,6 +42,8 @@ LOOK_TIMEOUT_S = 5
 SWEEP_TIMEOUT_S = 10
 """Timeout of the removal of what crashed runs left behind."""
 _TICK_S = 0.05
+_LOOK_S = 2.0
+"""Time without a reply after which a topic may have been deleted; the metadata of all brokers has a new one by then."""
 _RETRY_MS = 10
 """Pause of a consumer that has asked for the leaders of a topic, which it does not know at first."""
 _TRANSACTION_TIMEOUT_MS = 60_000
@@ -284,8 +286,21 @@ class Admin:
                 if time.monotonic() > deadline:  # until then, the metadata of a broker may lack a new topic
                     raise TopicGoneError(f"topic {topic!r} was deleted")
                 await asyncio.sleep(_TICK_S)
-            ends = await consumer.end_offsets([TopicPartition(topic, partition) for partition in range(partitions)])
+            asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+            ends = await self._unless_deleted(consumer.end_offsets(asked), consumer._client, topic)  # noqa: SLF001
         return {each.partition: end for each, end in ends.items()}
+
+    @staticmethod
+    async def _unless_deleted(asking: Coroutine[Any, Any, T], client: Any, topic: str) -> T:
+        """Return the reply of a client that asks again and again, as long as the topic exists."""
+        reply = asyncio.ensure_future(asking)
+        try:
+            while not (await asyncio.wait([reply], timeout=_LOOK_S))[0]:
+                if await _is_unknown(client, topic):
+                    raise TopicGoneError(f"topic {topic!r} was deleted")
+            return reply.result()
+        finally:
+            reply.cancel()
 
     async def _is_gone(self, topic: str) -> bool:
         async with connected(self._servers, self._access) as client:
