@@ -16,9 +16,9 @@ from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.round import COLD_SHARE, Round
 from pytest_kafkaperf.runner.validity import generator_warning, resolution_warnings
-from pytest_kafkaperf.runner.warmup import WarmUp
+from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -126,9 +126,19 @@ class MeasuredSession:
 
     @property
     def is_spoilt(self) -> bool:
-        """True if the session is INVALID only because of this machine, which was too slow or ended a worker."""
+        """True if only this machine is the reason why the session does not count.
+
+        The machine was too slow, ended a worker, or let one side of a comparison warm up more than the other.
+        """
         machine_made = all(problem.kind in MACHINE_MADE for problem in self.problems)
-        return bool(self.problems) and machine_made and not self.lost_records
+        return (bool(self.problems) or self.is_uneven) and machine_made and not self.lost_records
+
+    @property
+    def is_uneven(self) -> bool:
+        """True if the compilers of one side worked more than those of the other, by more than warm ones vary."""
+        if self.reference is None or any(one.end is WarmUpEnd.OFF for one in self.warm_ups):
+            return False
+        return abs(_compiler(self.rounds) - _compiler(self.reference)) >= COLD_SHARE
 
     @property
     def other_failed(self) -> Problem | None:
@@ -148,6 +158,12 @@ class MeasuredSession:
             for one in rounds
             for text in one.warnings
         )
+
+
+def _compiler(rounds: Sequence[Round]) -> float:
+    """Return the mean number of cores that the compilers of one side used."""
+    shares = [sum(share or 0.0 for share in one.compiler.values()) for one in rounds if not one.starts_program]
+    return statistics.fmean(shares) if shares else 0.0
 
 
 MOST_SPOILT = 2
@@ -179,7 +195,8 @@ def warnings_of(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
         warnings.append(generator_warning(limited, len(rounds)))
     warnings += [text for session in sessions for text in session.warnings]
     for number, session in _numbered(sessions, counting=False):
-        warnings += [f"session {number} was measured again: {problem}" for problem in session.problems]
+        reasons = [*map(str, session.problems), *(["one side was colder than the other"] if session.is_uneven else [])]
+        warnings += [f"session {number} was measured again: {reason}" for reason in reasons]
     return tuple(dict.fromkeys(warnings))
 
 

@@ -6,14 +6,13 @@ A cold program is only slower than a warm one. So a limit that is met stands, an
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.runner.result import MeasuredSession
-from pytest_kafkaperf.runner.round import COLD_SHARE, Round
+from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.warmup import WarmUpEnd
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
@@ -29,7 +28,11 @@ def is_cold(session: MeasuredSession) -> bool:
 
 
 def cold_warnings(sessions: Sequence[MeasuredSession]) -> list[str]:
-    """Return a warning for each side that was cold in some round of these sessions."""
+    """Return a warning for each side that was cold in some round; a note explains what a short warm-up means."""
+    return _cold_texts([session for session in sessions if not _is_short(session)])
+
+
+def _cold_texts(sessions: Sequence[MeasuredSession]) -> list[str]:
     own = [one for session in sessions for one in session.rounds]
     other = [one for session in sessions for one in session.reference or ()]
     ends = {warm_up.end for session in sessions for warm_up in session.warm_ups}
@@ -49,15 +52,15 @@ def cold_judgement(judgement: Judgement, sessions: Sequence[MeasuredSession], *,
     is_off = any(warm_up.end is WarmUpEnd.OFF for one in sessions for warm_up in one.warm_ups)
     if is_off or judgement.problems or not any(map(is_cold, sessions)):
         return judgement
-    paired = sessions[0].reference is not None
-    uneven = paired and any(map(_is_uneven, sessions))
+    paired = any(session.reference is not None for session in sessions)  # by now, if a suspect was confirmed so
+    uneven = any(session.is_uneven for session in sessions)
     checks = tuple(_cold_check(check, paired=paired, uneven=uneven) for check in judgement.checks)
     if checks == judgement.checks and not kept:
         return judgement
     found = Verdict.INVALID if kept else worst([check.outcome for check in checks])
     problems: tuple[Problem, ...] = ()
     if found is Verdict.INVALID:
-        problems = tuple(Problem(ProblemKind.COLD_BROKER, text) for text in cold_warnings(sessions))
+        problems = tuple(Problem(ProblemKind.COLD_BROKER, text) for text in _cold_texts(sessions))
     return dataclasses.replace(judgement, verdict=found, checks=checks, problems=problems, unsettled=False)
 
 
@@ -77,16 +80,6 @@ def _cold_check(check: Check, *, paired: bool, uneven: bool) -> Check:
 
 
 _COLD = "a cold broker may be the cause"
-
-
-def _is_uneven(session: MeasuredSession) -> bool:
-    """Return True if the compilers of one side worked more than those of the other, by more than warm ones vary."""
-    return abs(_mean_share(session.rounds) - _mean_share(session.reference or ())) >= COLD_SHARE
-
-
-def _mean_share(rounds: Sequence[Round]) -> float:
-    shares = [sum(share or 0.0 for share in one.compiler.values()) for one in rounds]
-    return statistics.fmean(shares) if shares else 0.0
 
 
 def _described(rounds: Sequence[Round], side: str) -> Iterator[str]:
@@ -114,14 +107,14 @@ def _why(ends: set[WarmUpEnd]) -> str:
 
 def warm_up_notes(sessions: Sequence[MeasuredSession]) -> list[str]:
     """Return a note if the sessions had a short warm-up, so that their values are those of cold brokers."""
-    short = any(warm_up.end is WarmUpEnd.SHORT for one in sessions for warm_up in one.warm_ups)
-    return [_SHORT] if short else []
+    return [_SHORT] if any(map(_is_short, sessions)) else []
 
 
-_SHORT = (
-    "measured after a short warm-up: warm brokers are faster, so limits that are met would be met then as well; other "
-    "uses of these values need a complete warm-up"
-)
+def _is_short(session: MeasuredSession) -> bool:
+    return any(warm_up.end is WarmUpEnd.SHORT for warm_up in session.warm_ups)
+
+
+_SHORT = "measured after a short warm-up: warm brokers are faster and would meet these limits as well"
 
 
 def describe_warm_ups(session: MeasuredSession) -> Iterator[str]:

@@ -86,6 +86,28 @@ def test_sides_that_are_not_equally_warm_cannot_be_compared(own: Mapping[str, fl
     assert found.verdict is Verdict.INVALID
 
 
+def test_a_comparison_that_confirmed_a_regression_on_warm_brokers_counts() -> None:
+    """The first trial only made it a suspect."""
+    sessions = [session_of(COLD), session_of(WARM, reference=[WARM]), session_of(WARM, reference=[WARM])]
+    judgement = judgement_of(Verdict.REGRESSED, GATE)
+    assert cold_judgement(judgement, sessions, kept=False) == judgement
+
+
+def test_a_trial_with_one_cold_side_is_measured_again() -> None:
+    """The next one may be even, and such trials are few."""
+    uneven, even = session_of(WARM, reference=[COLD]), session_of(COLD, reference=[COLD])
+    unwanted = session_of(WARM, reference=[COLD], end=WarmUpEnd.OFF)
+    assert [one.is_spoilt for one in (uneven, even, unwanted)] == [True, False, False]
+
+
+def test_a_failure_after_a_short_warm_up_says_why_it_is_invalid() -> None:
+    """A time budget may leave no time for the complete one."""
+    session = session_of(COLD, end=WarmUpEnd.SHORT)
+    found = judged(session, judgement_of(Verdict.VIOLATED))
+    assert (found.verdict, len(found.problems)) == (Verdict.INVALID, 1)
+    assert cold_warnings([session]) == []
+
+
 @pytest.mark.parametrize("outcome", [Verdict.ACCEPTED, Verdict.NOT_JUDGED, Verdict.PASSED])
 def test_values_of_cold_brokers_are_not_kept(outcome: Verdict) -> None:
     """A half-warm baseline lets regressions pass for months."""
