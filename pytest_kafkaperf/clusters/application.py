@@ -24,7 +24,7 @@ from pytest_kafkaperf.clusters.brokers.run_folders import PREFIX, held
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError, TopicRefusedError
 from pytest_kafkaperf.clusters.client.preflight import Preflight
-from pytest_kafkaperf.clusters.client.requests import group_members
+from pytest_kafkaperf.clusters.client.requests import Member, group_members
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.clusters.target import MAX_PORT
@@ -113,6 +113,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
         self._changing = threading.Lock()
         """Held while a process starts, and while it ends, which may take 10 s: there is never a second instance."""
+        self.beside: Sequence[Application] = ()
+        """The applications that run at the same time; those of its own group share the group's partitions."""
         self._others: set[str] = set()
         """Ids of members that its consumer group had before its start."""
         self._members: set[str] = set()
@@ -245,11 +247,10 @@ class Application(contextlib.AbstractContextManager["Application"]):
             group_members(self.cluster, self._sign, without=members)
             return
         deadline = time.monotonic() + _SESSION_TIMEOUT_S
-        state, left = group_members(self.cluster, self._sign)
-        # While the group rebalances, its members have no partitions.
-        while (left & members or "Rebalance" in state) and time.monotonic() < deadline:
+        _, left = group_members(self.cluster, self._sign)
+        while members & left.keys() and time.monotonic() < deadline:
             time.sleep(_SESSION_POLL_S)
-            state, left = group_members(self.cluster, self._sign)
+            _, left = group_members(self.cluster, self._sign)
 
     def _delete_topics(self, admin: Admin) -> None:
         while self.created:
@@ -264,7 +265,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
         if self.pid is not None:
             raise UsageError(f"application {self} is already running; stop it first: stop()")
         if self._kind == "group":
-            _, self._others = group_members(self.cluster, self._sign)
+            _, others = group_members(self.cluster, self._sign)
+            self._others = {*others}
         elif self._kind == "port" and _accepts(self._sign):
             raise ApplicationError(f"application {self} cannot be started: {self._taken_port()}")
         self._log.unlink(missing_ok=True)
@@ -331,9 +333,32 @@ class Application(contextlib.AbstractContextManager["Application"]):
         except (OSError, ClusterError) as error:  # such as a connection that is refused
             return str(error) or type(error).__name__
         # Other members may be of a process that has ended, which Kafka has not noticed yet.
-        self._members = members - self._others
-        ready = state == "Stable" and self._members
-        return None if ready else f"its consumer group {self._sign!r} is {state}, and has no new member with partitions"
+        working = {name for name, member in members.items() if member.partitions}
+        self._members = working - self._others
+        if state != "Stable" or not self._members:
+            return f"its consumer group {self._sign!r} is {state}, and has no new member with partitions"
+        self._require_whole_group(members)
+        return None
+
+    def _require_whole_group(self, members: Mapping[str, Member]) -> None:
+        """Raise `ApplicationError` if a foreign member has partitions: the test would measure that one as well."""
+        if any(self._shares_group(other) for other in self.beside if other is not self):
+            return
+        foreign = [member for name, member in members.items() if name in self._others and member.partitions]
+        if foreign:
+            partitions = sum(member.partitions for member in members.values())
+            taken = sum(member.partitions for member in foreign)
+            whose = ", ".join(sorted({f"{member.client_id} at {member.host}" for member in foreign}))
+            raise ApplicationError(
+                f"application {self} shares consumer group {self._sign!r} with an instance that the plugin did not "
+                f"start, which processes {taken} of {partitions} partitions ({whose}), so the test would also measure "
+                "that instance; stop it, use another group for the test, or, if it belongs to the test, start it with "
+                f"kafka_app(ready={self._recipe.ready!r}) as well"
+            )
+
+    def _shares_group(self, other: Application) -> bool:
+        same_cluster = other.cluster.bootstrap_servers == self.cluster.bootstrap_servers
+        return same_cluster and other._recipe.ready == self._recipe.ready
 
     def _asked(self, timeout_s: float) -> str | None:
         """Call the user's function, in a thread so that its time is limited; return the reason as `_missing` does."""

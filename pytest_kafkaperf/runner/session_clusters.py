@@ -142,6 +142,7 @@ class SessionClusters:
         """
         if str(application) in map(str, self.applications_on(application.cluster)):
             raise UsageError(f"kafka_app: {application} is already running; give this one another name: name='NAME'")
+        application.beside = self._applications
         with self._stopwatch.measure(Span.SETUP):
             self._applications.append(application.open())
         application.closing.callback(self._applications.remove, application)

@@ -199,19 +199,29 @@ class DescribeGroups(api.Request[_DescribeGroupsStruct]):  # type: ignore[misc]
 _MEMBERS_TIMEOUT_S = 10
 
 
-def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()) -> tuple[str, set[str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member of a consumer group."""
+
+    client_id: str
+    host: str
+    partitions: int
+    """Number of its partitions; 0 while the group rebalances."""
+
+
+def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()) -> tuple[str, dict[str, Member]]:
     """Ask the group's coordinator, after the removal of the members `without`, whose processes have ended.
 
     Returns:
-        The state as Kafka names it, such as `Stable` or `Dead` (no such group), or the name of an error. And the ids of
-        the members that have partitions; Kafka gives a new id to each process that joins.
+        The state as Kafka names it, such as `Stable` or `Dead` (no such group), or the name of an error. And the
+        members by id; Kafka gives a new id to each process that joins.
 
     Raises:
         ClusterError: it did not answer in time, or this client is not permitted to see the group.
 
     """
 
-    async def ask() -> tuple[str, set[str]]:
+    async def ask() -> tuple[str, dict[str, Member]]:
         async with connected(cluster.bootstrap_servers, cluster.access) as client:
             for member in without:
                 await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
@@ -220,17 +230,21 @@ def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()
             resource = Resource(kind="group", name=group)
             raise ClusterError(refusal([Operation.DESCRIBE], resource, cluster.access, cluster.bootstrap_servers))
         if error is not kafka_errors.NoError:
-            return error.__name__, set()
+            return error.__name__, {}
         _, _, state, _, _, members, *_ = answer.groups[0]
-        return state, {member for member, *_, assignment in members if _assigned(assignment)}
+        return state, {
+            member: Member(client_id=client_id, host=host.lstrip("/"), partitions=_partitions(assignment))
+            for member, client_id, host, _, assignment in members
+        }
 
     return call(ask(), f"describe consumer group {group!r}", cluster.bootstrap_servers, timeout_s=_MEMBERS_TIMEOUT_S)
 
 
-def _assigned(assignment: bytes) -> set[str]:
+def _partitions(assignment: bytes) -> int:
+    """Return the number of partitions in a member's assignment."""
     with contextlib.suppress(ValueError):  # other protocols, such as Kafka Connect's, have other assignments
-        return {one for one, _ in ConsumerProtocolMemberAssignment.decode(assignment).assignment}
-    return set()
+        return sum(len(numbers) for _, numbers in ConsumerProtocolMemberAssignment.decode(assignment).assignment)
+    return 0
 
 
 class _CreateTopicsStruct(admin.CreateTopicsRequest_v3):  # type: ignore[misc] # aiokafka ships no types

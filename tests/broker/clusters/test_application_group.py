@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from pytest_kafkaperf.clusters import application as applications
 from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.client.requests import group_members
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ApplicationError
 from tests.support.orphans import becomes
 from tests.support.strangers import make_topic
 
@@ -44,6 +47,55 @@ def application_of(cluster: Cluster, folder: Path, program: str, group: str, *ar
     return Application(Recipe.of({"command": command, "ready": f"group:{group}", "cwd": folder}), cluster)
 
 
+@contextlib.contextmanager
+def deployed(broker: Cluster, topic: str, group: str) -> Iterator[None]:
+    """A service that somebody else runs in the group, with all partitions of the topic."""
+    command = [sys.executable, "-c", MEMBER, topic, group]
+    env = {"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
+    with subprocess.Popen(command, env=env) as service:
+        try:
+            assert becomes(lambda: any(member.partitions for member in group_members(broker, group)[1].values()))
+            yield
+        finally:
+            service.kill()
+
+
+def test_a_deployed_instance_in_the_group_of_an_application_is_an_error(broker: Cluster, tmp_path: Path) -> None:
+    """It would do a part of the work, and the test would judge the latency of its code."""
+    make_topic(broker, "deployed", partitions=6)
+    with deployed(broker, "deployed", "deployed-group"):
+        application = application_of(
+            elsewhere(broker), tmp_path, MEMBER, "deployed-group", "deployed", "deployed-group"
+        )
+        with pytest.raises(
+            ApplicationError, match=r"'deployed-group'.*3 of 6 partitions.*aiokafka-[\d.]+ at 127.0.0.1"
+        ):
+            application.open()
+        assert application.pid is None
+
+
+def test_instances_that_the_plugin_starts_may_share_a_group(broker: Cluster, tmp_path: Path) -> None:
+    """An application that is scaled out is measured as a whole."""
+    make_topic(broker, "scaled", partitions=6)
+    both = [application_of(broker, tmp_path, MEMBER, "scaled-group", "scaled", "scaled-group") for _ in range(2)]
+    with contextlib.ExitStack() as stack:
+        for application in both:
+            application.beside = both
+            stack.enter_context(application.open())
+        assert [one.partitions for one in group_members(broker, "scaled-group")[1].values()] == [3, 3]
+
+
+def test_a_killed_application_starts_again_beside_its_dead_member(broker: Cluster, tmp_path: Path) -> None:
+    """Its dead member looks like somebody else's until Kafka removes it."""
+    make_topic(broker, "killed", partitions=6)
+    with application_of(
+        elsewhere(broker), tmp_path, MEMBER, "killed-group", "killed", "killed-group"
+    ).open() as application:
+        application.stop(kill=True)
+        application.start()
+        assert [one.partitions for one in group_members(broker, "killed-group")[1].values()] == [6]
+
+
 def test_a_stranger_that_joins_while_an_application_starts_stays_in_the_group(
     broker: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +109,7 @@ def test_a_stranger_that_joins_while_an_application_starts_stays_in_the_group(
         try:
             with application_of(cluster, tmp_path, IDLE, "their-group").open():
                 _, members = group_members(cluster, "their-group")
-            assert len(members) == 1
+            assert [member.partitions for member in members.values()] == [3]
             assert group_members(cluster, "their-group") == ("Stable", members)
         finally:
             stranger.kill()
@@ -76,6 +128,6 @@ def test_a_group_has_no_dead_member_when_its_application_has_ended(
     with application_of(cluster, tmp_path, MEMBER, group, topic, group).open() as application:
         assert len(group_members(cluster, group)[1]) == 1
         application.end()
-        assert group_members(cluster, group) == ("Empty", set())
+        assert group_members(cluster, group) == ("Empty", {})
         application.launch()
         assert becomes(lambda: len(group_members(cluster, group)[1]) == 1)
