@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState, events, instants
-from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings
+from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings, named
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -58,14 +58,14 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     warnings += [text for _, text in all_events]
     warnings += report.unread
     together, end_ns, busy = Readings.of(report.samples if series else {}), _end_ns(report), None
-    readings, applications = together.apart()
+    readings, _ = together.apart()
     curves: BrokerCurves | None = None
-    if series and any(report.samples.values()):
+    if series and any(together.tracks.values()):
         first_ns = start_ns + round(series["produce"]["first_s"] * NS_PER_S)
         curves = together.curves(start_ns=start_ns, first_ns=first_ns, end_ns=end_ns)
-        metrics |= readings.metrics(start_ns=start_ns, end_ns=end_ns)
-        metrics |= _broker_cost(readings, report, start_ns, end_ns)
-        metrics |= applications.application_metrics(start_ns=start_ns, end_ns=end_ns)
+        used, gaps = _resource_metrics(together, report, end_ns, excused=_moved_by_test(report, found, start_ns))
+        metrics |= used
+        warnings += gaps
         busy = busy_warning(together, report, end_ns)
         warnings += [] if busy is None else [busy]
         problems = problems if busy is None else blamed_on(busy, problems)
@@ -140,6 +140,28 @@ def _produce_metrics(report: LoadReport, scenario: Scenario) -> dict[str, float]
         metrics["produce.throughput"] = acknowledged / elapsed_s
         metrics["produce.bandwidth"] = sum(part.bytes for part in produced) / elapsed_s
     return metrics
+
+
+def _resource_metrics(
+    together: Readings, report: LoadReport, end_ns: int, *, excused: bool
+) -> tuple[dict[str, float], list[str]]:
+    """Return the metrics of brokers and applications, and warnings of those left out because a broker was not read.
+
+    With `excused`, the test has stopped a broker, which leaves gaps: the others are all that there was to read.
+    """
+    start_ns = report.start_ns or 0
+    readings, applications = together.apart()
+    partly = readings.partly_read(start_ns=start_ns, end_ns=end_ns)
+    found, whole = (
+        each.metrics(start_ns=start_ns, end_ns=end_ns) | _broker_cost(each, report, start_ns, end_ns)
+        for each in (readings, readings.without({kind for _, kind in partly}))
+    )
+    left_out = [] if excused else sorted(found.keys() - whole.keys())
+    used = (whole if left_out else found) | applications.application_metrics(start_ns=start_ns, end_ns=end_ns)
+    if not left_out:
+        return used, []
+    parts = ", ".join(f"{named(key)} ({kind}) in {ratio:.0%} of the window" for (key, kind), ratio in partly.items())
+    return used, [f"not every broker was read: {parts}; so these metrics have no value: {', '.join(left_out)}"]
 
 
 def _broker_cost(readings: Readings, report: LoadReport, start_ns: int, end_ns: int) -> dict[str, float]:

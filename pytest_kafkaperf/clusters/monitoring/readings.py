@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -17,6 +17,7 @@ from pytest_kafkaperf.clusters.monitoring.samples import (
     Sample,
     Track,
     Tracks,
+    covered_ratio,
     tracks_of,
 )
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -41,6 +42,19 @@ _GAUGES = {"memory": "memory_bytes", "under_replicated": "under_replicated", "le
 
 APPLICATION = "application "
 """Begin of the names under which applications have samples."""
+
+Key = str | int
+"""A broker's number, the address of an exporter, or the name of an application, which begins with `APPLICATION`."""
+
+_LEAST_COVERED_RATIO = 0.8
+"""Least part of a window that each probe must read, so that a metric of all brokers is not that of some of them."""
+
+
+def named(key: Hashable) -> str:
+    """Return the name of a probed program, for users."""
+    if isinstance(key, int):
+        return f"broker {key}"
+    return str(key) if str(key).startswith(APPLICATION) else f"exporter {key}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +85,8 @@ class Readings:
     """
 
     tracks: Mapping[Hashable, Tracks]
+    probed: Mapping[tuple[Hashable, str], Sequence[Sample]]
+    """The samples by broker and by the kind of the probe."""
 
     @staticmethod
     def of(samples: Mapping[Any, Iterable[Sample]]) -> Readings:
@@ -78,7 +94,31 @@ class Readings:
 
         The counters of a restarted broker begin again at 0; their values are added to those before the restart.
         """
-        return Readings({broker: tracks_of(samples) for broker, samples in samples.items()})
+        probed: dict[tuple[Hashable, str], list[Sample]] = {}
+        for broker, own in samples.items():
+            for sample in own:
+                probed.setdefault((broker, sample.kind), []).append(sample)
+        return Readings({broker: tracks_of(own) for broker, own in samples.items()}, probed)
+
+    def partly_read(self, *, start_ns: int, end_ns: int) -> dict[tuple[Hashable, str], float]:
+        """Return the probes that read less than 80 % of a window, by broker and kind, each with the part that it read.
+
+        Probes that read nothing are among them.
+        """
+        if end_ns <= start_ns:
+            return {}
+        ratios = {probe: covered_ratio(samples, start_ns, end_ns) for probe, samples in self.probed.items()}
+        return {probe: ratio for probe, ratio in ratios.items() if ratio < _LEAST_COVERED_RATIO}
+
+    def without(self, kinds: Collection[str]) -> Readings:
+        """Return the readings without the measurements of these kinds of probes, on all brokers."""
+        lacking = [sample.figures for (_, kind), samples in self.probed.items() if kind in kinds for sample in samples]
+        names = {name for figures in lacking for name in figures}
+        tracks = {
+            broker: {name: track for name, track in own.items() if name not in names}
+            for broker, own in self.tracks.items()
+        }
+        return Readings(tracks, {probe: own for probe, own in self.probed.items() if probe[1] not in kinds})
 
     def metrics(self, *, start_ns: int, end_ns: int) -> dict[str, float]:
         """Return the metrics of a window, by name, in base units; those that no broker reports are absent."""
@@ -99,8 +139,7 @@ class Readings:
     def apart(self) -> tuple[Readings, Readings]:
         """Return the samples of brokers, and those of applications."""
         found = {name for name in self.tracks if str(name).startswith(APPLICATION)}
-        brokers = {name: tracks for name, tracks in self.tracks.items() if name not in found}
-        return Readings(brokers), Readings({name: self.tracks[name] for name in found})
+        return self._of_brokers(self.tracks.keys() - found), self._of_brokers(found)
 
     def application_metrics(self, *, start_ns: int, end_ns: int) -> dict[str, float]:
         """Return the metrics of a window, by name, if these are the samples of applications."""
@@ -152,6 +191,10 @@ class Readings:
             first_s=float(first * interval_s),
             brokers={broker: found for broker, found in curves.items() if found},
         )
+
+    def _of_brokers(self, brokers: Collection[Hashable]) -> Readings:
+        tracks = {broker: own for broker, own in self.tracks.items() if broker in brokers}
+        return Readings(tracks, {probe: own for probe, own in self.probed.items() if probe[0] in brokers})
 
     def _of(self, figure: str) -> list[Track]:
         return [tracks[figure] for tracks in self.tracks.values() if figure in tracks]

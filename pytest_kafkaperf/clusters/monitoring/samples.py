@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -115,6 +116,16 @@ def tracks_of(samples: Iterable[Sample]) -> dict[str, Track]:
     }
 
 
+def covered_ratio(samples: Iterable[Sample], start_ns: int, end_ns: int) -> float:
+    """Return the part of a window that lies between two readings of a probe with no failed reading between them."""
+    in_order = sorted(samples, key=lambda sample: sample.at_ns)
+    covered_ns = 0
+    for before, after in itertools.pairwise(in_order):
+        if before.figures and after.figures:
+            covered_ns += max(0, min(after.at_ns, end_ns) - max(before.at_ns, start_ns))
+    return covered_ns / (end_ns - start_ns)
+
+
 def _shows_restart(counters: Mapping[str, float], last: Mapping[str, tuple[float, int]], restarts: int) -> bool:
     """Return True if a counter fell by more than a tenth since the last known restart.
 
@@ -146,8 +157,10 @@ class Sample:
 
     at_ns: int
     """On the monotonic clock."""
+    kind: str = ""
+    """Kind of the probe, such as `ExporterProbe`: probes of a kind read the same measurements."""
     figures: Mapping[str, float]
-    """By name; those that are not in `_GAUGES` are counters.
+    """By name; those that are not in `_GAUGES` are counters. Empty if the reading failed.
 
     `request_handler_idle_s` is the idle time of an average request handler. Before Kafka 4.3, a broker that is also a
     controller counts two pools together, and `request_handler_pools` is 2 (KIP-1207).

@@ -20,7 +20,7 @@ from pytest_kafkaperf.clusters.client.connection import BoundedLoop, ask_for_top
 from pytest_kafkaperf.clusters.client.preflight import gone
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, ProcessProbe
-from pytest_kafkaperf.clusters.monitoring.readings import APPLICATION
+from pytest_kafkaperf.clusters.monitoring.readings import Key, named
 from pytest_kafkaperf.clusters.monitoring.samples import Sample
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -34,15 +34,15 @@ out."""
 EXIT_TIMEOUT_S = 1.0
 """Time that the end of a watch waits for readings in progress."""
 
-Key = str | int
-"""A broker's number, the address of an exporter, or the name of an application, which begins with `APPLICATION`."""
-
 
 @dataclass(slots=True)
 class _Log:
     """The samples and failures of one kind of probe of one broker."""
 
+    first: Sample
+    """A failed reading at the first attempt, for a probe that never answers."""
     samples: list[Sample] = field(default_factory=list)
+    """Those of failed readings have no measurements."""
     begun: int = 0
     ended: int = 0
     """Numbers of started and of completed readings."""
@@ -58,9 +58,9 @@ class _Log:
 
     def problem(self, *, gaps: bool) -> str:
         """Describe missing readings for the user; empty if there are none."""
-        if self.failures and not self.samples:
+        if self.failures and self.failures == self.ended:
             return f": {self.reason}"
-        if self.begun > self.ended and not self.samples:
+        if self.begun > self.ended == 0:
             return ": it did not answer"
         return f", {self.failures} of {self.ended} times: {self.reason}" if self.failures and gaps else ""
 
@@ -118,16 +118,14 @@ class BrokerWatcher:
         with self._lock:
             found: dict[Key, list[Sample]] = {broker: [] for broker, _ in self._logs}
             for (broker, _), log in self._logs.items():
-                found[broker] += log.samples
+                found[broker] += log.samples or [log.first]
         return {broker: sorted(found[broker], key=lambda sample: sample.at_ns) for broker in sorted(found, key=str)}
 
     def unread(self, *, gaps: bool = True) -> list[str]:
         """Describe, for the user, what could not be read and why; `gaps` includes probes that failed only sometimes."""
         with self._lock:
             problems = [(key, kind, log.problem(gaps=gaps)) for (key, kind), log in self._logs.items()]
-        return sorted(
-            f"{_named(key)} could not be read ({kind}){problem}" for key, kind, problem in problems if problem
-        )
+        return sorted(f"{named(key)} could not be read ({kind}){problem}" for key, kind, problem in problems if problem)
 
     def _run(self) -> None:
         """Start a reading of each probe at each time of the grid, unless the probe has not answered the last one."""
@@ -154,31 +152,26 @@ class BrokerWatcher:
         return thread
 
     def _read(self, broker: Key, probe: Probe) -> None:
-        with self._lock:
-            log = self._logs.setdefault((broker, type(probe).__name__), _Log())
-            log.begun += 1
+        kind = type(probe).__name__
         before_ns = time.monotonic_ns()
+        with self._lock:
+            first = Sample(at_ns=before_ns, kind=kind, figures={})
+            log = self._logs.setdefault((broker, kind), _Log(first))
+            log.begun += 1
+        figures: Mapping[str, float] = {}
+        reason = None
         try:
             figures = probe.read()
         except Exception as error:  # noqa: BLE001 - counted and reported; the other probes go on
-            with self._lock:
-                log.ended += 1
-                log.failures += 1
-                log.reason = str(error) or type(error).__name__
-            return
+            reason = str(error) or type(error).__name__
         after_ns = time.monotonic_ns()
         at_ns = after_ns if isinstance(probe, ContainerProbe) else (before_ns + after_ns) // 2
         with self._lock:
             log.ended += 1
-            if figures:
-                log.add(Sample(at_ns=at_ns, figures=figures))
-
-
-def _named(key: Key) -> str:
-    """Return the name of a probed program, for users."""
-    if isinstance(key, int):
-        return f"broker {key}"
-    return key if key.startswith(APPLICATION) else f"exporter {key}"
+            log.add(Sample(at_ns=at_ns, kind=kind, figures=figures))
+            if reason is not None:
+                log.failures += 1
+                log.reason = reason
 
 
 _ANSWER_TIMEOUT_S = 2

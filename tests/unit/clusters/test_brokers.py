@@ -54,6 +54,38 @@ def test_what_no_broker_gives_is_absent() -> None:
     assert _metrics({1: _samples((5, {"cpu_s": 7.0}))}) == {}
 
 
+def _probed(kind: str, figure: str, *failed: int) -> list[Sample]:
+    """One broker's readings of a kind, once a second from 0 to 10 s; some fail."""
+    return [Sample(at_ns=at * S, kind=kind, figures={} if at in failed else {figure: float(at)}) for at in range(11)]
+
+
+@pytest.mark.parametrize("failed", [range(11), range(8, 11), (2, 7)], ids=["all", "the last", "some"])
+def test_a_metric_of_brokers_that_were_not_all_read_is_left_out(failed: Sequence[int]) -> None:
+    """The metrics of those that answered would pass a limit, and the busiest may be the one that did not."""
+    samples = {
+        1: [*_probed("ProcessProbe", "cpu_s"), *_probed("ExporterProbe", "isr_shrinks")],
+        2: [*_probed("ProcessProbe", "cpu_s"), *_probed("ExporterProbe", "isr_shrinks", *failed)],
+    }
+    readings = Readings.of(samples)
+    window = {"start_ns": 0, "end_ns": 10 * S}
+
+    partly = readings.partly_read(**window)
+    assert [*partly] == [(2, "ExporterProbe")]
+    assert readings.without({"ExporterProbe"}).metrics(**window) == {"broker.cpu": 2.0, "broker.cpu.max": 1.0}
+    assert partly[2, "ExporterProbe"] == pytest.approx(1 - _gap_s(failed) / 10)
+
+
+def _gap_s(failed: Sequence[int]) -> int:
+    """Return the seconds that touch a failed reading."""
+    return sum(second in failed or second + 1 in failed for second in range(10))
+
+
+def test_a_reading_that_failed_once_leaves_enough_of_a_window() -> None:
+    """A busy exporter misses one now and then, and counters go on meanwhile."""
+    readings = Readings.of({1: _probed("ExporterProbe", "isr_shrinks", 4)})
+    assert readings.partly_read(start_ns=0, end_ns=10 * S) == {}
+
+
 def test_a_window_that_is_read_in_part_has_the_mean_of_that_part() -> None:
     """The last reading comes up to a second before the window's end."""
     assert _metrics({1: _steady("cpu_s", 0.5, first_s=2, last_s=8)})["broker.cpu"] == pytest.approx(0.5)

@@ -601,6 +601,27 @@ def test_what_happened_to_brokers_is_kept_with_its_time() -> None:
     assert {text for _, text in done.events} <= set(done.warnings)
 
 
+@pytest.mark.parametrize(("stopped", "value"), [(False, None), (True, 1.0)], ids=["failed", "stopped by the test"])
+def test_a_broker_that_was_not_read_leaves_a_metric_of_all_brokers_without_a_value(
+    stopped: bool,  # noqa: FBT001 - a parameter
+    value: float | None,
+) -> None:
+    """A threshold on it would pass by the work of the brokers that answered; a broker that the test stops does none."""
+    seconds = range(-1, 12)
+    read = [Sample(at_ns=START_NS + at * NS_PER_S, kind="Process", figures={"cpu_s": float(at)}) for at in seconds]
+    unread = [Sample(at_ns=START_NS, kind="Process", figures={})]
+    actions = [(START_NS + NS_PER_S, "broker 2 stopped")] if stopped else []
+    worker = WorkerReport(
+        produced=[produced()],
+        produce_series=seen(*((second, 5) for second in range(10))),
+        consume_series=Series(START_NS),
+    )
+    done = fold(report(workers=[worker], samples={1: read, 2: unread}, actions=actions), PACED)
+    assert done.metrics.get("broker.cpu") == (value if value is None else pytest.approx(value))
+    assert ("broker.cost" in done.metrics) is stopped
+    assert any("broker 2 (Process) in 0% of the window" in text for text in done.warnings) is not stopped
+
+
 def test_what_applications_did_is_on_the_time_line_and_no_event_of_a_broker() -> None:
     """How long the latency of brokers takes to recover from it would be a figure without a meaning."""
     edges = [START_NS + second * NS_PER_S for second in range(-1, 12)]
