@@ -187,14 +187,16 @@ class _Round:
     _workers: list[WorkerReport] = field(default_factory=list)
     _problems: list[Problem] = field(default_factory=list)
     _broken: bool = False
-    _lag_max: int = 0
-    _lag_end: int = 0
+    _lag_max: int | None = None
+    _lag_end: int | None = None
     _readings: list[tuple[int, list[int], list[int]]] = field(default_factory=list)
 
     def run(self) -> LoadReport:
         try:
             self._start()
             self._await_production()
+            if self._lag_end is None:  # the window was shorter than the interval of samples
+                self._sample_lag()
             self._drain_ns = max(now_ns(), self._start_ns or 0) + self._margin_ns
             self._counters.all_produced(self._drain_ns)
             self._await_reports()
@@ -285,12 +287,8 @@ class _Round:
         now_s = time.monotonic()
         if now_s - self._lag_s >= _LAG_S:
             self._lag_s = now_s
-            if phase == "measuring" and (lag := self._lag()) is not None:
-                self._lag_end, self._lag_max = lag, max(self._lag_max, lag)
-                if self._scenario.catches_up:
-                    written = self._written()
-                    self._readings = self._readings or [(self._start_ns or 0, [0], [written])]
-                    self._readings.append((now_ns(), [written - lag], [written]))
+            if phase == "measuring":
+                self._sample_lag()
         if now_s - self._checked_s >= _CHECK_S or phase != self._phase_shown:
             self._checked_s, self._phase_shown = now_s, phase
             self._check()
@@ -311,6 +309,17 @@ class _Round:
             return None
         length_s = window_s(self._scenario)
         return self._start_ns, None if length_s is None else self._start_ns + round(length_s * NS_PER_S)
+
+    def _sample_lag(self) -> None:
+        """Add the current lag to the results, if there is one."""
+        lag = self._lag()
+        if lag is None:
+            return
+        self._lag_end, self._lag_max = lag, max(self._lag_max or 0, lag)
+        if self._scenario.catches_up:
+            written = self._written()
+            self._readings = self._readings or [(self._start_ns or 0, [0], [written])]
+            self._readings.append((now_ns(), [written - lag], [written]))
 
     def _lag(self) -> int | None:
         """Return the records that the slowest consumer group has yet to receive; None without live consumers."""

@@ -173,8 +173,9 @@ class LoadReport:
     drain_ns: int | None = None
     """Instant after production from which consumers read the rest; None if production did not finish."""
     problems: Sequence[Problem] = ()
-    lag_max: int = 0
-    lag_end: int = 0
+    lag_max: int | None = None
+    lag_end: int | None = None
+    """Highest and last lag of the slowest consumer group in the window; None if it was not sampled."""
     catch_up: GroupOffsets | None = None
     """Readings of the slowest consumer group that began to read at a backlog: received and visible records."""
     log_growth: Mapping[int, int] | None = None

@@ -175,7 +175,8 @@ def _consume_metrics(consumed: Sequence[Consumed], report: LoadReport, scenario:
     last_ns = max((part.last_ns for part in consumed if part.last_ns is not None), default=None)
     is_known = _clock_skew_s(consumed) is None
     metrics = _latency_metrics("e2e.latency", merged([part.latency for part in consumed])) if is_known else {}
-    metrics |= {"lag.max": float(report.lag_max), "lag.end": float(report.lag_end)}
+    if report.lag_max is not None and report.lag_end is not None:
+        metrics |= {"lag.max": float(report.lag_max), "lag.end": float(report.lag_end)}
     begin_ns = report.start_ns if scenario.consume == "live" else report.drain_ns
     if last_ns is not None and begin_ns is not None and last_ns > begin_ns:
         elapsed_s = (last_ns - begin_ns) / NS_PER_S

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.core.signals import interrupt_blocked
-from pytest_kafkaperf.load.controller import WorkerPool
+from pytest_kafkaperf.load.controller import Progress, WorkerPool
+from pytest_kafkaperf.load.messages import Assignment, WorkerReport
 from pytest_kafkaperf.load.processes import Processes, without_main
 from pytest_kafkaperf.load.schedule import window_s
-from pytest_kafkaperf.load.shared_counters import Counter
+from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
 from pytest_kafkaperf.load.worker import longest_s, records_of_producer, settle_timeout_s
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.audit_task import UNREADABLE
@@ -25,6 +29,7 @@ from tests.support.orphans import becomes, ended
 from tests.support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pytest_kafkaperf.load.audit import AuditTask
@@ -190,3 +195,46 @@ def test_an_audit_that_ends_by_any_error_is_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Processes, "audit", audit)
     with WorkerPool(1) as pool:
         assert pool.audit(UNREADABLE) == "the audit did not finish (MemoryError)"
+
+
+class _Finished:
+    """A backend whose worker has sent all records before the controller looks; it reports once the load drains."""
+
+    margin_ns = 0
+
+    def __init__(self) -> None:
+        self.worker: Future[WorkerReport] = Future()
+
+    @contextlib.contextmanager
+    def load(self, assignments: Sequence[Assignment], counters: SharedCounters) -> Iterator[list[Future[WorkerReport]]]:
+        values = {Counter.ASSIGNED: assignments[0].read_partitions, Counter.VISIBLE: 10, Counter.RECEIVED: 3}
+        for cell, value in {**values, Counter.STATE: WorkerState.PRODUCED}.items():
+            counters.write(0, cell, value)
+        yield [self.worker]
+
+    def audit(self, task: AuditTask) -> Audit:
+        raise NotImplementedError
+
+    def follow(self, progress: Progress) -> None:
+        if progress.phase == "draining":
+            self.worker.set_result(WorkerReport(produced=[]))
+
+
+def test_the_lag_of_a_window_that_is_over_at_once_is_read_when_production_ends() -> None:
+    """A lag of 0 that nobody has read would pass each threshold."""
+    backend = _Finished()
+    scenario = Scenario.of({"records": 10, "consumers": 1, "warmup": "0 s"})
+    assignment = Assignment(
+        worker=0,
+        counters="",
+        bootstrap_servers="127.0.0.1:9",
+        access=Access(),
+        topic="orders",
+        group="readers",
+        scenario=scenario,
+        read_partitions=6,
+    )
+    with WorkerPool(1, lambda _: contextlib.nullcontext(backend)) as pool:
+        report = pool.run([assignment], pool.counters(groups=1), check=lambda: None, progress=backend.follow)
+    assert report.problems == []
+    assert (report.lag_max, report.lag_end) == (7, 7)

@@ -143,6 +143,12 @@ def test_producers_and_consumers_of_several_workers_add_up() -> None:
     assert done.metrics["client.cost"] == 2000
 
 
+def test_a_lag_that_was_not_sampled_has_no_value() -> None:
+    """A lag of 0 would pass each threshold."""
+    done = fold(report(produced(), consumed(), consumed()), READ)
+    assert [name for name in done.metrics if name.startswith("lag.")] == []
+
+
 def test_every_group_reads_everything() -> None:
     """Fan-out: throughput and bandwidth are those of all groups together, end-to-end times those of all receptions."""
     scenario = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 2, "consumer_groups": 2})
