@@ -22,6 +22,8 @@ For robustness:
 - `aiokafka.client.MetadataRequest` would create a deleted topic when a client asks for it. Used in worker processes
   only.
 - `MessageAccumulator.reenqueue` keeps the order of batches that failed together.
+- `aiokafka.producer.sender.SendProduceReqHandler._can_retry` counts batches that are sent again and may be in the log
+  twice. Used in worker processes only.
 
 Only read: `AIOKafkaConsumer._coordinator.generation`, a number that each rebalance of the consumer's group changes.
 
@@ -47,7 +49,7 @@ from pytest_kafkaperf.clusters.client.connection import ask_for_topics
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.batch_decoder import FetchedBatches, reader_of
 from pytest_kafkaperf.load.batch_encoder import EncodedBatch
-from pytest_kafkaperf.load.batch_sender import Accumulator, OnEnded, QueuedBatch, Sender
+from pytest_kafkaperf.load.batch_sender import Accumulator, OnEnded, QueuedBatch, RequestHandler, Sender
 from pytest_kafkaperf.load.produce_request import API_KEY, Response, correlation_id_of, encode_request, version_for
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -152,6 +154,7 @@ def adapt(scenario: Scenario) -> None:
 
     - Consumers decode fetched data to batches.
     - Clients recover from lost connections, and never create a topic by asking for its metadata.
+    - Producers count the batches that they send again.
     - Producers of explicit batches keep several requests in flight. Producers of single records stay as aiokafka makes
       them, because they measure what an application gets.
     """
@@ -159,6 +162,7 @@ def adapt(scenario: Scenario) -> None:
     conn.AIOKafkaConnection = Connection
     conn.READER_LIMIT = _READER_LIMIT
     client.MetadataRequest = ask_for_topics
+    sender.SendProduceReqHandler = RequestHandler
     batches = scenario.client == "batch"
     util.get_running_loop = asyncio.get_running_loop if batches else _GET_RUNNING_LOOP
     producer.Sender = Sender if batches else sender.Sender

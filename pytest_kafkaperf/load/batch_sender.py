@@ -18,7 +18,14 @@ from typing import Any
 
 from aiokafka import util
 from aiokafka.client import ConnectionGroup
-from aiokafka.errors import LeaderNotAvailableError, NotLeaderForPartitionError
+from aiokafka.errors import (
+    KafkaError,
+    LeaderNotAvailableError,
+    NodeNotReadyError,
+    NotEnoughReplicasError,
+    NotLeaderForPartitionError,
+    UnknownTopicOrPartitionError,
+)
 from aiokafka.producer import message_accumulator, sender
 from aiokafka.structs import TopicPartition
 
@@ -95,7 +102,7 @@ class Sender(sender.Sender):  # type: ignore[misc]
 
     def _hand_over(self, node: int, batches: Batches, answer: asyncio.Future[Response] | None) -> None:
         """Have aiokafka send a request, or handle the answer to one: errors, backoff, and what is sent again."""
-        handler = sender.SendProduceReqHandler(self, batches)
+        handler = RequestHandler(self, batches)
         if answer is not None:
             handler._client = types.SimpleNamespace(  # noqa: SLF001
                 send=lambda *_: answer,
@@ -113,6 +120,26 @@ class Sender(sender.Sender):  # type: ignore[misc]
         for partition in batches:
             self._muted_partitions.remove(partition)
         self._message_accumulator.wake()
+
+
+_NOT_WRITTEN = (LeaderNotAvailableError, NodeNotReadyError, NotEnoughReplicasError, UnknownTopicOrPartitionError)
+"""Errors after which the batch is certainly not in the log, so that sending it again makes no copy."""
+
+
+class RequestHandler(sender.SendProduceReqHandler):  # type: ignore[misc]
+    """A handler of failed requests that counts the batches of which sending them again may make copies."""
+
+    def _can_retry(self, error: KafkaError, batch: Any) -> bool:
+        again: bool = super()._can_retry(error, batch)
+        drops_copies = self._sender._txn_manager is not None  # noqa: SLF001 - the broker of an idempotent producer
+        if again and not drops_copies and not isinstance(error, _NOT_WRITTEN):
+            self._sender.repeated = repeated_batches(self._sender) + 1
+        return again
+
+
+def repeated_batches(client_sender: Any) -> int:
+    """Return how many batches this or aiokafka's own sender has sent again, and may have written twice."""
+    return getattr(client_sender, "repeated", 0)
 
 
 def _is_success(answer: asyncio.Future[Response]) -> bool:

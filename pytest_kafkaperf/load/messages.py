@@ -130,6 +130,8 @@ class WorkerReport:
     """User and system CPU seconds of the process in the window."""
     busy_ratio: float = 0.0
     """Share of the window in which the process ran or waited for a core; near 1 it is the bottleneck."""
+    repeated_batches: int = 0
+    """Batches that were sent again after an attempt that may have succeeded; the log may hold copies of them."""
     notes: list[str] = field(default_factory=list)
     """Warnings of the client library, each once."""
     clock: Clock | None = None
@@ -254,9 +256,13 @@ class LoadReport:
 
     @property
     def in_doubt(self) -> bool:
-        """True if counts disagree, so that only an audit can tell what the log holds."""
+        """True if counts disagree or may agree by chance, so that only an audit can tell what the log holds.
+
+        The copy of a batch that was sent again may take the place of a lost one.
+        """
         disordered = self.disordered() + sum(part.disordered for part in self.consumed)
-        return self.log_growth is not None and (self.log_differences() != (0, 0) or self.unknown() + disordered > 0)
+        doubts = self.unknown() + disordered + sum(worker.repeated_batches for worker in self.workers)
+        return self.log_growth is not None and (self.log_differences() != (0, 0) or doubts > 0)
 
 
 def _summed(tallies: Iterable[Mapping[int, int]]) -> dict[int, int]:

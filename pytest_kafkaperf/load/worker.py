@@ -18,6 +18,7 @@ from pytest_kafkaperf.clusters.client.connection import Notes, close
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.aiokafka_hooks import adapt
+from pytest_kafkaperf.load.batch_sender import repeated_batches
 from pytest_kafkaperf.load.clients import REQUEST_TIMEOUT_S, make_consumer, make_producer
 from pytest_kafkaperf.load.clock import make_alarm, now_ns
 from pytest_kafkaperf.load.consumer import Consumer
@@ -89,6 +90,8 @@ class LoadWorker:
         self._notes = notes
         self._counters = SharedCounters(assignment.counters, groups=assignment.scenario.consumer_groups)
         self._scenario = assignment.scenario
+        self._writers: list[Any] = []
+        """The clients of the producers."""
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
         self._visible = 0
@@ -132,6 +135,7 @@ class LoadWorker:
         connecting += [_connect(client.start(), "a consumer", servers) for _, client in readers]
         try:
             await _gather(connecting)
+            self._writers = [*writers.values()]
             if payload is not None:
                 self._producers = [self._producer(number, client, payload) for number, client in writers.items()]
             self._consumers = [
@@ -221,6 +225,7 @@ class LoadWorker:
             )
         if self._producers:
             report.cpu_s, report.busy_ratio = meter.read()
+        report.repeated_batches = sum(repeated_batches(client._sender) for client in self._writers)  # noqa: SLF001
         self._publish_sent()
         self._publish(Counter.STATE, WorkerState.PRODUCED)
 

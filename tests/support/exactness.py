@@ -182,6 +182,8 @@ def swallow_answers(restartable: ProxiedBroker, load: Load, log: ConsumedLog, *,
     assert restartable.proxy.swallowed - swallowed_before == SWALLOWED
     assert_exact(ran, log)
     assert (log.duplicated == 0) == (retries == "idempotent")
+    repeated = sum(worker.repeated_batches for worker in ran.report.workers)
+    assert (repeated == 0) == (retries == "idempotent")
     if retries != "plain":
         assert log.reordered == 0
 

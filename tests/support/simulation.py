@@ -20,6 +20,7 @@ from aiokafka import client, conn, util
 from aiokafka.consumer import fetcher
 from aiokafka.errors import KafkaError
 from aiokafka.producer import producer as aiokafka_producer
+from aiokafka.producer import sender
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import RecordMetadata, TopicPartition
 
@@ -55,6 +56,7 @@ def adapt_here(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> None:
         (conn, "READER_LIMIT"),
         (client, "MetadataRequest"),
         (util, "get_running_loop"),
+        (sender, "SendProduceReqHandler"),
         (aiokafka_producer, "Sender"),
         (aiokafka_producer, "MessageAccumulator"),
     ):

@@ -20,7 +20,13 @@ from aiokafka import client as aiokafka_client
 from aiokafka import conn, util
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    NotEnoughReplicasError,
+    RequestTimedOutError,
+)
 from aiokafka.producer import message_accumulator, sender
 from aiokafka.producer import producer as aiokafka_producer
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator, MessageBatch
@@ -35,7 +41,7 @@ from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.aiokafka_hooks import Connection, adapt, check_aiokafka, submit
 from pytest_kafkaperf.load.batch_decoder import BatchedRecords, FetchedBatches
 from pytest_kafkaperf.load.batch_encoder import CODECS, EncodedBatch, crc32c, encode
-from pytest_kafkaperf.load.batch_sender import Accumulator, Sender
+from pytest_kafkaperf.load.batch_sender import Accumulator, QueuedBatch, Sender, repeated_batches
 from pytest_kafkaperf.load.clients import batches_in_flight, make_consumer, make_producer, make_reader
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.simulation import adapt_here
@@ -272,6 +278,34 @@ def test_adapted_producers_are_made_of_our_parts() -> None:
     ]
 
 
+@pytest.mark.parametrize("client", ["batch", "record"])
+@pytest.mark.parametrize(
+    ("error", "fields", "repeated"),
+    [
+        (RequestTimedOutError(), {}, 1),
+        (KafkaConnectionError(), {}, 1),
+        (NotEnoughReplicasError(), {}, 0),  # the broker has refused it
+        (RequestTimedOutError(), {"idempotence": True}, 0),  # the broker drops the copy
+        (MessageSizeTooLargeError(), {}, 0),  # it is not sent again
+    ],
+    ids=str,
+)
+def test_batches_that_may_be_in_the_log_twice_are_counted(
+    client: str, error: KafkaError, fields: dict[str, Any], repeated: int
+) -> None:
+    """The copy of one batch may hide that another one was lost."""
+
+    async def count() -> int:
+        made = producer_of(client=client, **fields)
+        await made.stop()
+        batch = QueuedBatch(PARTITION, record_batch(), 60, made._message_accumulator)
+        handler = sender.SendProduceReqHandler(made._sender, {PARTITION: batch})
+        handler._can_retry(error, batch)
+        return repeated_batches(made._sender)
+
+    assert in_loop(count) == repeated
+
+
 def test_the_sender_asks_of_its_sets_what_ours_answer() -> None:
     """Two that bound what is on its way: by broker and by partition."""
     source = inspect.getsource(sender)  # of the class, Python 3.11 parses it, and fails at that now and then
@@ -461,6 +495,7 @@ INNER_NAMES = (
     (aiokafka_producer, "MessageAccumulator"),
     (aiokafka_producer, "Sender"),
     (sender, "SendProduceReqHandler"),
+    (sender.SendProduceReqHandler, "_can_retry"),
     (sender.Sender, "_maybe_wait_for_pid"),
     (sender.Sender, "_sender_routine"),
     (util, "get_running_loop"),

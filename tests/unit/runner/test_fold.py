@@ -222,6 +222,12 @@ def test_without_an_audit_counts_that_disagree_show_no_more_than_a_loss(
     assert done.problems == (Problem(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"),)
 
 
+def test_an_audit_is_made_where_a_batch_may_be_in_the_log_twice() -> None:
+    """Its copy adds what a lost batch takes away, and the counts agree."""
+    workers = [WorkerReport(produced=[produced()], repeated_batches=1)]
+    assert report(workers=workers).in_doubt
+
+
 @pytest.mark.parametrize(
     ("parts", "growth", "in_doubt"),
     [
