@@ -86,7 +86,7 @@ class Ledger:
     def __init__(self, scenario: Scenario, *, on_visible: Callable[[int], None], producer: int = 0) -> None:
         self.report = Produced(producer=producer)
         self.series = Series()
-        """Takes acknowledgements, and latencies by due time; includes the warm-up."""
+        """Takes acknowledgements, and latencies by due time; with the warm-up, but not its failures."""
         self.sent = 0
         self.settled = 0
         """Records with a known outcome: acknowledged or failed."""
@@ -243,7 +243,9 @@ class Ledger:
             return
         ends = np.array([max(failed_ns, end_ns) for _, failed_ns in rows], dtype=np.int64)
         dues = np.concatenate([batch.measured_dues_ns for batch, _ in rows])
-        self.report.latency.record(np.repeat(ends, [batch.measured for batch, _ in rows]) - dues)
+        waited = np.repeat(ends, [batch.measured for batch, _ in rows]) - dues
+        self.report.latency.record(waited)
+        self.series.record(dues, waited)
 
     def count_delayed(self, batch: Batch, allowed_ns: int, end_ns: int) -> None:
         """Count records that only the generator delayed.
@@ -272,16 +274,18 @@ class Ledger:
         stride = -(-due // _MISSING_SAMPLES)
         counts = np.full(-(-due // stride), stride, dtype=np.int64)
         counts[-1] = due - stride * (counts.size - 1)
-        self._add_waits(now_ns - schedule.due_between(first, counts.size, stride=stride), counts)
+        self._add_waits(schedule.due_between(first, counts.size, stride=stride), now_ns, counts)
 
     def count_unsent(self, dues_ns: Int64s, now_ns: int) -> None:
         """Count records of the window that were gathered but never sent as missing, like `count_missing`."""
         self.report.missing += dues_ns.size
-        self._add_waits(now_ns - dues_ns[dues_ns <= now_ns])
+        self._add_waits(dues_ns[dues_ns <= now_ns], now_ns)
 
-    def _add_waits(self, *waited: Int64s) -> None:
-        self.report.latency.record(*waited)
-        self.report.delay.record(*waited)
+    def _add_waits(self, dues_ns: Int64s, now_ns: int, counts: Int64s | None = None) -> None:
+        waited_ns = now_ns - dues_ns
+        self.report.latency.record(waited_ns, counts)
+        self.report.delay.record(waited_ns, counts)
+        self.series.record(dues_ns, waited_ns, counts)
 
     def fold(self) -> None:
         """Record the latencies of batches acknowledged since the last call."""

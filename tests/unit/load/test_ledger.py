@@ -18,6 +18,7 @@ from pytest_kafkaperf.load.producers import accounting as module
 from pytest_kafkaperf.load.producers.accounting import LATE_NS, Batch, Ledger
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.load.timeseries import Series
+from pytest_kafkaperf.runner.recovery import recovery_of
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 MS = 1_000_000
@@ -290,6 +291,34 @@ def test_a_failed_record_waits_until_the_end_of_the_window(
 
     assert (latency.total, latency.max_ns, latency.sum_ns) == (201, waited_ns, 2 * MS + 200 * waited_ns)
     assert latency.quantile_s(0.5) == pytest.approx(waited_ns / NS_PER_S, rel=1e-3)
+
+
+@pytest.mark.parametrize("is_paced", [False, True], ids=["closed", "open"])
+def test_failed_records_are_in_the_latency_over_time(*, is_paced: bool) -> None:
+    """An outage in which every second record fails would otherwise look calm, and its recovery short."""
+    kept = Kept()
+    kept.ledger.end_ns = 5 * NS_PER_S
+    for second in range(4):
+        due_ns = second * NS_PER_S
+        ok, failing = (paced(due_ns, sent_ns=due_ns) if is_paced else unpaced(1, sent_ns=due_ns) for _ in range(2))
+        kept.acknowledge(ok, due_ns + MS)
+        if second in {1, 2}:
+            kept.fail(failing, kafka_errors.InvalidTopicError(), due_ns + MS)
+    kept.closed(5 * NS_PER_S)
+    curves = kept.ledger.series.curves()
+
+    assert curves["p99"] == pytest.approx([0.001, 4, 3, 0.001], rel=0.01)
+    assert curves["count"] == [1, 1, 1, 1]  # acknowledgements
+    assert recovery_of([1], curves, 4).metrics == {"recovery": 2}
+
+
+def test_records_that_were_never_sent_are_in_the_latency_over_time() -> None:
+    """They wait, as failed ones do."""
+    ledger, slow = Kept().ledger, Schedule(start_ns=0, rate=Fraction(1))
+    ledger.count_missing(slow, 1, 3, 9 * NS_PER_S)
+    ledger.count_unsent(slow.due_between(3, 2), 9 * NS_PER_S)
+
+    assert ledger.series.curves()["max"] == pytest.approx([8, 7, 6, 5], rel=0.01)
 
 
 def test_records_of_a_transaction_that_another_one_has_spoilt_wait_in_vain_too() -> None:
