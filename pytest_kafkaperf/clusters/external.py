@@ -9,8 +9,9 @@ from types import MappingProxyType
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
 from pytest_kafkaperf.clusters.access.tls import HOSTNAME
-from pytest_kafkaperf.clusters.client.readiness import NotReadyError, wait_ready
+from pytest_kafkaperf.clusters.client.readiness import NotReadyError, read_cluster_id, wait_ready
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, not_applied
+from pytest_kafkaperf.core.environment import CLUSTER_ID
 from pytest_kafkaperf.core.errors import ClusterError
 
 _PAUSE_S = 0.5
@@ -38,6 +39,8 @@ def reach(
         )
     except NotReadyError as error:
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None
+    cluster_id = read_cluster_id(bootstrap_servers, access, timeout_s=timeout_s)
+    identity = {} if cluster_id is None else {CLUSTER_ID: cluster_id}
     # The same test file runs on clusters that the session starts; these fields describe brokers to start.
     ignored = not_applied(spec, "version", "image", "config", "security", "jmx", "heap", "log_dirs", "low_noise")
     return Cluster(
@@ -46,7 +49,7 @@ def reach(
         provider="external",
         access=access,
         metrics_urls=metrics_urls,
-        facts=MappingProxyType(ignored),
+        facts=MappingProxyType({**identity, **ignored}),
     )
 
 

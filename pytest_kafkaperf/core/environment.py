@@ -37,6 +37,9 @@ _CPUINFO = Path("/proc/cpuinfo")
 _FAMILY = ("cpu family", "model", "stepping", "CPU implementer", "CPU part")
 """Fields of /proc/cpuinfo that identify the generation of the CPU; x86 has the first three, ARM the last two."""
 
+CLUSTER_ID = "cluster id"
+"""Name of the fact with the id of an external cluster; those that the plugin starts get a new id each time."""
+
 _OF_MACHINE = ("docker", "system", "kernel", "architecture", "cpu", "cpu family", "cores", "governor", "memory")
 _IMPORTANCE = (
     ("provider", "kafka", "image", "config", "java", "java options"),
@@ -134,6 +137,13 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str,
         for name in sorted({*before, *now}, key=_importance)
         if before.get(name) != now.get(name)
     )
+
+
+def cluster_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the differences between two external clusters: the id and the number of brokers; empty for others."""
+    if CLUSTER_ID not in before and CLUSTER_ID not in now:
+        return ()
+    return tuple(each for each in differences(before, now) if each.partition(":")[0] in (CLUSTER_ID, "brokers"))
 
 
 def is_of_machine(difference: str) -> bool:

@@ -142,7 +142,7 @@ class Session:
             case = as_run(case)
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
-        baseline = self._baseline(case, key)
+        baseline = self._baseline(case, key, cluster)
         notes: list[str] = []
         twin: PeerTest | None = None
         revision: str | None = None
@@ -323,10 +323,11 @@ class Session:
             sides.append(side(reference, actions=moved(actions, pairs), applications=twins, permission=permission))
         return sides
 
-    def _baseline(self, case: Case, key: str) -> BaselineRounds:
+    def _baseline(self, case: Case, key: str, cluster: Cluster) -> BaselineRounds:
         if case.reference is not None or case.is_smoke_test:
             return BaselineRounds()
-        return self._store.comparable(key, case.nodeid, workload_of(case.scenario, case.plan))
+        workload = workload_of(case.scenario, case.plan)
+        return self._store.comparable(key, case.nodeid, workload, cluster.fingerprint)
 
     def _result(
         self,

@@ -16,7 +16,7 @@ from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.connection import Notes, close, run
+from pytest_kafkaperf.clusters.client.connection import Notes, call, close, connected, run
 from pytest_kafkaperf.core.errors import ClusterError
 
 _ANSWER_TIMEOUT_S = 3
@@ -91,6 +91,23 @@ def wait_ready(
                     raise NotReadyError(f"{servers} is not ready{when}: {reason}", causes) from None
             notes.clear()
             time.sleep(pause_s)
+
+
+def read_cluster_id(servers: str, access: Access, *, timeout_s: float) -> str | None:
+    """Return the id that Kafka gave the cluster; None if it has none, as before Kafka 0.10.1.
+
+    Raises:
+        ClusterError: it did not answer in time.
+
+    """
+
+    async def ask() -> str | None:
+        async with connected(servers, access) as client:
+            answer = await client.send(client.get_random_node(), MetadataRequest([]))
+        cluster_id: str | None = getattr(answer, "cluster_id", None)
+        return cluster_id
+
+    return call(ask(), "read the cluster id", servers, timeout_s=timeout_s)
 
 
 class _NotReady(Exception):  # noqa: N818 - a result; becomes a ClusterError after the timeout

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from pytest_kafkaperf.core.environment import differences
+from pytest_kafkaperf.core.environment import cluster_changes, differences
 from pytest_kafkaperf.core.errors import BaselineError, shortened
 from pytest_kafkaperf.core.text import MAX_PROBLEM
 from pytest_kafkaperf.scenarios.fields import NewerSchemaError, explain, format_field, parse_model
@@ -157,9 +157,11 @@ class BaselineRecord(BaseModel):
 def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
     """Add the sessions of a new record to an old one, and keep `MAX_SESSIONS`: rather more dates than newer sessions.
 
-    Returns the new record alone if the workloads differ, or if one of the records was imported.
+    Returns the new record alone if the workloads or the external clusters differ, or if one of them was imported.
     """
     if old is None or old.imported or new.imported or scenario_changes(old.scenario, new.scenario):
+        return new
+    if cluster_changes(old.sessions[-1].fingerprint, new.sessions[-1].fingerprint):
         return new
     sessions = sorted((*old.sessions, *new.sessions), key=lambda one: datetime.datetime.fromisoformat(one.created))
     while len(sessions) > MAX_SESSIONS:
@@ -198,14 +200,25 @@ class BaselineRounds:
         return [*groups.values()]
 
 
-def comparable_rounds(record: BaselineRecord, scenario: Mapping[str, Any]) -> BaselineRounds:
-    """Return the rounds of a record to compare a run of this scenario with."""
+def comparable_rounds(
+    record: BaselineRecord, scenario: Mapping[str, Any], fingerprint: Mapping[str, str] | None = None
+) -> BaselineRounds:
+    """Return the rounds of a record to compare a run of this scenario with.
+
+    With the run's fingerprint, an external cluster is compared with itself only: another one has another speed.
+    """
     changes = scenario_changes(record.scenario, scenario)
     if changes:
         return BaselineRounds(
             obstacle=f"the scenario differs from the baseline's ({'; '.join(changes)}); {HOW_TO_MAKE}"
         )
     sessions, newest = tuple(session.rounds for session in record.sessions), record.sessions[-1].fingerprint
+    moved = () if fingerprint is None or record.imported else cluster_changes(newest, fingerprint)
+    if moved:
+        return BaselineRounds(
+            obstacle=f"the baseline was measured on another cluster ({'; '.join(moved)}); run the test on that "
+            f"cluster, use --kafka-environment for separate baselines, or {HOW_TO_MAKE}"
+        )
     return BaselineRounds(
         sessions=sessions,
         dates=tuple(session.date for session in record.sessions),

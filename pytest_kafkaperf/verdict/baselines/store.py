@@ -144,8 +144,10 @@ class BaselineStore:
         if not inside or path == self.folder or not real.is_relative_to(whole):
             raise BaselineError(f"{path} was {what}: it is outside of the baseline folder {self.folder}; {advice}")
 
-    def comparable(self, environment: str, nodeid: str, scenario: Mapping[str, Any]) -> BaselineRounds:
-        """Return the baseline to compare a run of this scenario with.
+    def comparable(
+        self, environment: str, nodeid: str, scenario: Mapping[str, Any], fingerprint: Mapping[str, str] | None = None
+    ) -> BaselineRounds:
+        """Return the baseline to compare a run of this scenario with, on the cluster of this fingerprint if known.
 
         If this environment has none, returns the baseline of another environment, for information only.
 
@@ -155,7 +157,7 @@ class BaselineStore:
         """
         record = self.load(environment, nodeid)
         if record is not None:
-            return comparable_rounds(record, scenario)
+            return comparable_rounds(record, scenario, fingerprint)
         others = [name for name in self.environments(nodeid) if name != environment]
         others.sort(key=lambda name: not _other_provider(name, environment))
         if not others:

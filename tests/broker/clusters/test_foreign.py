@@ -45,7 +45,9 @@ def test_a_foreign_cluster_is_ready_and_tells_of_itself(foreign: Foreign) -> Non
         assert (cluster.provider, cluster.brokers, cluster.bootstrap_servers) == ("external", 1, servers)
         assert cluster.version == "unknown"
         told = {name for name in cluster.facts if not name.startswith("config.")}
-        assert told == set()
+        assert told == {"cluster id"}
+        assert foreign.owned.fleet is not None
+        assert cluster.facts["cluster id"] == foreign.owned.fleet.cluster_id
         assert not any(text in str(cluster.facts) for text in (servers, *foreign.owned.access.secrets()))
         assert cluster.access.protocol == PROTOCOLS[foreign.security]
         assert cluster.access.arguments().get("sasl_plain_username") == foreign.owned.access.username

@@ -69,6 +69,19 @@ def test_each_session_keeps_when_where_and_of_what_code_it_is(project: Project, 
     assert {"kafka", "brokers", "aiokafka", "kernel", "cpu", "memory", "provider"} <= {*session["fingerprint"]}
 
 
+def test_a_baseline_of_another_cluster_judges_nothing(project: Project, on_broker: str) -> None:
+    """Staging and production have one environment, and a slower cluster would hide each regression."""
+    project.test(guard(rounds=2)).run_steadily(on_broker, "--kafka-update-baselines")
+    with provision(ClusterSpec(heap="256m"), target="local") as other:
+        elsewhere = f"--kafka-cluster={other.bootstrap_servers}"
+        run = project.run_steadily(elsewhere)
+        assert run.verdicts == {"test_guard": "INCONCLUSIVE"}, run.out
+        assert "the baseline was measured on another cluster (cluster id: " in " ".join(run.out.split())
+        project.run_steadily(elsewhere, "--kafka-update-baselines")
+        again = project.run_steadily(elsewhere)
+        assert again.report["tests"][0]["baseline_sessions"] == 1, again.out
+
+
 def test_without_confirmation_one_session_decides(
     project: Project, broker: Cluster, on_broker: str, quota: Callable[..., AbstractContextManager[None]]
 ) -> None:

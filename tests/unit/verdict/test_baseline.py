@@ -467,6 +467,47 @@ def test_a_changed_scenario_is_not_compared_and_named_field_by_field(tmp_path: P
     )
 
 
+_STAGING = {"provider": "external", "cluster id": "staging", "brokers": "3"}
+
+
+@pytest.mark.parametrize(
+    ("there", "now", "change"),
+    [
+        (_STAGING, _STAGING, None),
+        (_STAGING, {**_STAGING, "cluster id": "prod"}, "cluster id: staging -> prod"),
+        (_STAGING, {**_STAGING, "brokers": "2"}, "brokers: 3 -> 2"),
+        ({"provider": "external", "brokers": "3"}, _STAGING, "cluster id: not known -> staging"),
+        ({"provider": "local", "brokers": "1"}, {"provider": "local", "brokers": "3"}, None),  # as the test declares
+    ],
+)
+def test_a_baseline_of_another_external_cluster_is_not_compared(
+    tmp_path: Path, there: dict[str, str], now: dict[str, str], change: str | None
+) -> None:
+    """A slow cluster would hide each regression on a fast one, and the environment has the same name."""
+    store = BaselineStore(tmp_path)
+    store.save(_record(fingerprint=there))
+    obstacle = store.comparable("ci", _NODEID, _SCENARIO, now).obstacle
+    if change is None:
+        assert obstacle is None
+    else:
+        assert obstacle is not None
+        assert f"another cluster ({change})" in obstacle
+
+
+def test_imported_results_are_compared_on_any_cluster(tmp_path: Path) -> None:
+    """Nobody knows where another tool has measured them; they never count as more than information."""
+    store = BaselineStore(tmp_path)
+    store.save(_imported())
+    assert store.comparable("ci", _NODEID, _SCENARIO, _STAGING).obstacle is None
+
+
+def test_sessions_of_another_external_cluster_go() -> None:
+    """Two clusters are not two sessions of one."""
+    there, here = (_record(fingerprint={**_STAGING, "cluster id": name}) for name in ("staging", "prod"))
+    assert grown(there, here) == here
+    assert len(grown(there, there).sessions) == 2
+
+
 def test_the_number_of_rounds_does_not_change_a_scenario() -> None:
     """It says how often to measure; `--kafka-rounds` is the answer to too few rounds."""
     assert scenario_changes({**_SCENARIO, "rounds": 5}, {**_SCENARIO, "rounds": 20}) == ()
