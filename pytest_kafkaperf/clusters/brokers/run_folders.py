@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -28,6 +29,9 @@ from pytest_kafkaperf.core.signals import without_interrupt
 
 PREFIX = "kafkaperf-"
 """Prefix of the names of run folders."""
+
+_LOCK_NAME = re.compile(rf"{PREFIX}(?:app-)?[0-9a-f]{{16}}\.lock")
+"""Names of the lock files of run folders, of brokers and of applications; other files may begin in the same way."""
 
 PROPERTIES = "server.properties"
 """A broker's configuration file. Its path, on a command line, shows to which run folder a broker process belongs."""
@@ -48,7 +52,7 @@ def held(folder: Path) -> Iterator[None]:
     Before that, remove the folders next to it and end the brokers that sessions left behind when they were killed.
 
     Args:
-        folder: its name starts with `PREFIX`.
+        folder: its name is `PREFIX`, for an application also `app-`, and 16 hexadecimal digits.
 
     Raises:
         ClusterError: the folder cannot be created.
@@ -120,5 +124,5 @@ def _lock_file(folder: Path) -> Path:
 def _sweep(runs: Path) -> None:
     """Remove the folders and end the brokers of ended sessions."""
     for path in sorted(runs.glob(f"{PREFIX}*.lock")):
-        if not is_alive(folder := path.with_suffix("")):
+        if _LOCK_NAME.fullmatch(path.name) and not is_alive(folder := path.with_suffix("")):
             supervisor.clear(folder)

@@ -88,15 +88,28 @@ def test_an_odd_lock_file_neither_breaks_a_run_nor_is_touched(tmp_path: Path, ki
 
 def test_a_folder_whose_session_is_gone_is_swept_and_one_whose_session_lives_stays(tmp_path: Path) -> None:
     """The kernel frees the lock; nothing else is known of a session that was killed."""
-    for name in ("kafkaperf-dead", "kafkaperf-alive"):
+    dead, alive, application = "kafkaperf-0123456789abcdef", f"kafkaperf-{'a' * 16}", f"kafkaperf-app-{'d' * 16}"
+    for name in (dead, alive, application):
         (tmp_path / name).mkdir()
         (tmp_path / f"{name}.lock").touch()
-    with (tmp_path / "kafkaperf-alive.lock").open() as lock:
+    with (tmp_path / f"{alive}.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with run_folder(tmp_path):
             pass
 
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["kafkaperf-alive", "kafkaperf-alive.lock"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [alive, f"{alive}.lock"]
+
+
+@pytest.mark.parametrize(
+    "name", ["kafkaperf-orders", "kafkaperf-app-data", "kafkaperf-2026112618000000x", f"kafkaperf-{'0' * 15}"]
+)
+def test_a_folder_with_another_name_than_the_plugin_gives_stays(tmp_path: Path, name: str) -> None:
+    """Somebody's data next to a lock file, for example in `/tmp`, must not be deleted."""
+    (tmp_path / name).mkdir()
+    (tmp_path / f"{name}.lock").touch()
+    with run_folder(tmp_path):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, f"{name}.lock"]
 
 
 def test_a_lock_file_has_its_name_only_while_it_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
