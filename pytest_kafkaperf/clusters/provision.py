@@ -17,7 +17,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, assert_never
 
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
-from pytest_kafkaperf.clusters.target import CONNECT_WAIT_S, DEFAULT_VERSION, Docker, External, Local, Target, resolve
+from pytest_kafkaperf.clusters.target import (
+    CONNECT_WAIT_S,
+    DEFAULT_VERSION,
+    Auto,
+    Docker,
+    External,
+    Local,
+    Provider,
+    Target,
+    decides_version,
+    parse_target,
+    resolve,
+)
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.spans import Stopwatch
 from pytest_kafkaperf.core.text import is_secret
@@ -54,7 +66,7 @@ def provision(
     check(target, client_properties, metrics_urls)
     stopwatch = stopwatch or Stopwatch()
     with ExitStack() as stack:
-        match resolve(target):
+        match provider_of(spec, target):
             case Local():
                 from pytest_kafkaperf.clusters import local  # noqa: PLC0415 - imports psutil and filelock
 
@@ -72,10 +84,43 @@ def provision(
         yield with_config(cluster)
 
 
+def provider_of(spec: ClusterSpec, target: Target | str) -> Provider:
+    """Return the provider of this cluster; `auto` means `docker` for an image.
+
+    Raises:
+        UsageError: the target is invalid, or would not run the image or the version of the spec.
+
+    """
+    provider = _chosen(spec, target)
+    image, version = spec.image, spec.version
+    if isinstance(provider, Local) and image is not None:
+        raise UsageError(
+            f"kafka_cluster(image={image!r}): this run uses local brokers, which do not run an image; use "
+            "--kafka-cluster=docker, or choose a version instead, for example --kafka-cluster=local:4.1.0"
+        )
+    if isinstance(provider, Docker) and image is not None and version is not None and decides_version(image):
+        from pytest_kafkaperf.clusters.docker.client import version_of  # noqa: PLC0415 - imports docker
+
+        if version_of(image) != version:
+            raise UsageError(
+                f"kafka_cluster(version={version!r}) has no effect, because the tag of image {image!r} decides which "
+                "Kafka runs; remove the version, or the tag"
+            )
+    return provider
+
+
+def _chosen(spec: ClusterSpec, target: Target | str) -> Provider:
+    parsed = parse_target(target) if isinstance(target, str) else target
+    return Docker() if isinstance(parsed, Auto) and spec.image is not None else resolve(parsed)
+
+
 def not_started(spec: ClusterSpec, target: Target) -> Cluster:
     """Return a cluster that is not started, with what is known before: no servers, no facts."""
     return Cluster(
-        bootstrap_servers="", brokers=spec.brokers, provider=resolve(target).name, version=spec.version or "unknown"
+        bootstrap_servers="",
+        brokers=spec.brokers,
+        provider=_chosen(spec, target).name,
+        version=spec.version or "unknown",
     )
 
 
@@ -121,7 +166,7 @@ def check(
 
 def first_fetch(spec: ClusterSpec, *, target: Target | str = "auto") -> str | None:
     """Describe, for the user, what must be downloaded before this cluster can start; None if nothing."""
-    match resolve(target):
+    match _chosen(spec, target):
         case Local():
             from pytest_kafkaperf.clusters.local.distribution import is_installed  # noqa: PLC0415 - the same
 

@@ -80,7 +80,8 @@ class ClusterSpec(MarkerFields):
     image: Annotated[str, _matching(IMAGE, "not the name of a Docker image, such as 'apache/kafka:4.1.0'")] | None = (
         None
     )
-    """Docker image, such as `confluentinc/cp-kafka:8.0.0`; None: `apache/kafka` with the version as its tag."""
+    """Docker image, such as `confluentinc/cp-kafka:8.0.0`, for `docker` only; without a tag it gets the version as its
+    tag. None: `apache/kafka`."""
     config: Config = Field(default_factory=dict)
     """Broker properties by Kafka's names; they override those that the provider sets by default."""
     security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None = None

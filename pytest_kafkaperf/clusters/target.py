@@ -29,6 +29,12 @@ VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
 
 IMAGE = re.compile(r"[\w.:@/-]+")
 
+
+def decides_version(image: str) -> bool:
+    """Return True if the name of an image has a tag or a digest, so that Kafka's version is that of the image."""
+    return "@" in image or ":" in image.rpartition("/")[2]
+
+
 _NUMBERS = re.compile(r"[\d.]*")
 """A version or a port, and not an image."""
 
@@ -50,9 +56,13 @@ class _Started:
 
     @property
     def fields(self) -> dict[str, str | None]:
-        """The fields of a cluster that this value sets; a version stands for the default image of that version."""
-        version = {} if self.version is None else {"version": self.version, "image": None}
-        return version if self.image is None else {"image": self.image}
+        """The fields of a cluster that this value sets.
+
+        A version stands for the default image of that version, and an image with a tag for the version of that tag.
+        """
+        if self.image is not None:
+            return {"image": self.image, **({"version": None} if decides_version(self.image) else {})}
+        return {} if self.version is None else {"version": self.version, "image": None}
 
     def __str__(self) -> str:
         """Return the value of the option."""

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.target import decides_version
 from pytest_kafkaperf.core.environment import code_change, differences
 from pytest_kafkaperf.core.text import may_be_secret
 from pytest_kafkaperf.runner.case import Case
@@ -52,6 +53,10 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
         if name != fact and not any(fnmatchcase(name, pattern) for pattern in OWN_PROPERTIES):
             config[name] = value
     version, image = fingerprint.get("kafka"), fingerprint.get("image")
+    if image is not None and decides_version(image):
+        version = None
+    elif version in (None, "unknown"):
+        version = own.version
     fields = {
         **{name: getattr(own, name) for name in own.model_fields_set},
         "brokers": fingerprint.get("brokers", own.brokers),
@@ -60,7 +65,7 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
         "jmx": "jmx" in fingerprint,
         "low_noise": "low noise" in fingerprint,
         "config": config,
-        "version": own.version if version in (None, "unknown") else version,
+        "version": version,
         "image": image,
     }
     return ClusterSpec.of(fields, where="the baseline's fingerprint: ")

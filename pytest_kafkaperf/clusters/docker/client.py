@@ -19,7 +19,7 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.docker_client import DockerClient, get_docker_host
 
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, decides_version
 from pytest_kafkaperf.core.errors import ClusterError, innermost
 
 FAILURES = (DockerException, requests.RequestException)
@@ -105,8 +105,7 @@ def image_of(spec: ClusterSpec) -> str:
     image = spec.image or _REPOSITORY
     if not _REGISTRY.match(image):
         image = testcontainers_config.hub_image_name_prefix + image
-    is_complete = "@" in image or ":" in image.rpartition("/")[2]
-    return image if is_complete else f"{image}:{spec.version or DEFAULT_VERSION}"
+    return image if decides_version(image) else f"{image}:{spec.version or DEFAULT_VERSION}"
 
 
 def version_of(image: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_kafkaperf.clusters.provision import provider_of
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import Auto, Docker, External, Local, Target, parse_target
 from pytest_kafkaperf.core.errors import UsageError
 
@@ -70,3 +72,35 @@ def test_a_target_that_cannot_be_is_refused_with_what_is_valid(text: str, proble
     with pytest.raises(UsageError) as raised:
         parse_target(text, option="--kafka-reference")
     assert str(raised.value) == f"--kafka-reference={text}: {problem}"
+
+
+@pytest.mark.parametrize("image", ["confluentinc/cp-kafka", "confluentinc/cp-kafka:8.0.0"])
+def test_a_declared_image_runs_in_docker_or_is_an_error(image: str) -> None:
+    """Local brokers of the default version would be measured in its place, and the report would be green."""
+    spec = ClusterSpec(image=image)
+    assert provider_of(spec, "auto") == Docker()
+    assert provider_of(spec, "docker") == Docker()
+    assert provider_of(spec, "k1:9092") == External(("k1:9092",))
+    with pytest.raises(UsageError, match=f"image={image!r}.*local brokers.*--kafka-cluster=docker"):
+        provider_of(spec, "local")
+
+
+@pytest.mark.parametrize(
+    ("image", "version", "is_used"),
+    [
+        ("apache/kafka", "4.0.0", True),
+        ("apache/kafka:4.0.0", "4.0.0", True),
+        ("apache/kafka:4.1.0", "4.0.0", False),
+        ("reg.example:5000/kafka", "4.0.0", True),
+        ("reg.example:5000/kafka@sha256:0a", "4.0.0", False),
+        ("confluentinc/cp-kafka:8.0.0", None, True),
+    ],
+)
+def test_a_version_that_the_image_ignores_is_an_error(image: str, version: str | None, *, is_used: bool) -> None:
+    """The tag decides; a test of the declared version would pass on another one."""
+    spec = ClusterSpec(image=image, version=version)
+    if is_used:
+        assert provider_of(spec, "docker") == Docker()
+    else:
+        with pytest.raises(UsageError, match=f"version={version!r}.*{image!r}.*remove the version"):
+            provider_of(spec, "docker")

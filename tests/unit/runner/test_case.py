@@ -379,7 +379,8 @@ def test_the_command_line_says_how_long_rounds_are(tmp_path: Path) -> None:
     [
         ("local:4.0.0", None, ("4.1.0", "b:1"), ("4.1.0", "b:1")),
         ("docker", "docker:4.2.0", ("4.2.0", None), ("4.2.0", None)),
-        ("docker", "docker:c:1", ("4.1.0", "c:1"), ("4.1.0", "c:1")),
+        ("docker", "docker:c:1", (None, "c:1"), (None, "c:1")),
+        ("docker", "docker:c", ("4.1.0", "c"), ("4.1.0", "c")),
         ("local:4.0.0", "local", ("4.1.0", "b:1"), ("4.1.0", "b:1")),
     ],
 )
