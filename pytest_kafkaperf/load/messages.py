@@ -189,7 +189,7 @@ class LoadReport:
     compilers: Mapping[str | int, Usage | None] = field(default_factory=dict)
     """CPU time of the compilers of brokers and applications, by broker; None: unknown."""
     unread: Sequence[str] = ()
-    """Reasons why some broker metrics could not be read."""
+    """Reasons why some broker metrics, or the topic's partitions, could not be read."""
     states: Sequence[tuple[int, PartitionState]] = ()
     """States of the topic's partitions that changed, each with its instant."""
     groups: Mapping[str, GroupOffsets] = field(default_factory=dict)

@@ -103,7 +103,8 @@ class BrokerObserver(BrokerWatcher, Observer):
         """Add the samples, what could not be sampled, and what the test did to brokers and applications."""
         actions = self._cluster.actions
         events = [event for each in self._applications for event in each.events]
-        unread = self.unread(gaps=not actions and not events)  # a broker that the test stops leaves gaps
+        gaps = not actions and not events  # a broker that the test stops leaves gaps
+        unread = [*report.unread, *self.unread(gaps=gaps)]
         samples = self.samples()
         return dataclasses.replace(report, samples=samples, unread=unread, actions=actions, application_events=events)
 
@@ -131,8 +132,8 @@ class TopicObserver(TopicWatcher, Observer):
         self.check()
 
     def add_to(self, report: LoadReport) -> LoadReport:
-        """Add the states of the topic's partitions."""
-        return dataclasses.replace(report, states=self.states)
+        """Add the states of the topic's partitions, or that they are unknown."""
+        return dataclasses.replace(report, states=self.states, unread=[*report.unread, *self.unread()])
 
 
 class GroupObserver(GroupWatcher, Observer):

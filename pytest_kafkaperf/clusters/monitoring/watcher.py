@@ -177,6 +177,9 @@ class BrokerWatcher:
 _ANSWER_TIMEOUT_S = 2
 """Timeout of one request; the next one may go to another broker."""
 
+_CONNECT_TIMEOUT_S = 10
+"""Timeout of connecting, which takes several round trips with TLS and a login."""
+
 _CLIENT_EXIT_TIMEOUT_S = 5
 
 _MIN_UNKNOWN_RESPONSES = 3
@@ -190,6 +193,8 @@ class ClientWatcher(ABC):
         self._servers = bootstrap_servers
         self._access = access
         self._interval_s = interval_s
+        self._reason = "no answer"
+        """The reason of the last failure."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"kafkaperf-{type(self).__name__}", daemon=True)
 
@@ -217,12 +222,15 @@ class ClientWatcher(ABC):
         try:
             while not self._closing.is_set():
                 begun_s = time.monotonic()
-                with contextlib.suppress(KafkaError, OSError, TimeoutError, ValueError):
-                    async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-                        if not connected:
+                try:
+                    if not connected:
+                        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                             await client.bootstrap()
-                            connected = True
+                        connected = True
+                    async with asyncio.timeout(_ANSWER_TIMEOUT_S):
                         await self._read(client)
+                except (KafkaError, OSError, TimeoutError, ValueError) as error:
+                    self._reason = str(error) or "no answer"
                 left_s = self._interval_s - (time.monotonic() - begun_s)
                 await asyncio.to_thread(self._closing.wait, max(0.0, left_s))
         finally:
@@ -246,6 +254,13 @@ class TopicWatcher(ClientWatcher):
         if self.states and self._unknown >= _MIN_UNKNOWN_RESPONSES:
             raise ClusterLostError(gone(self._topic))
 
+    def unread(self) -> list[str]:
+        """Describe, for the user, that the topic's partitions are unknown; empty if they were read; call after exit."""
+        unknown = (
+            f"the partitions of topic {self._topic} could not be read, so changes of leaders and replicas are unknown"
+        )
+        return [] if self.states else [f"{unknown}: {self._reason}"]
+
     async def _read(self, client: Any) -> None:
         """Request the topic's metadata from any broker."""
         answer = await client.send(client.get_random_node(), ask_for_topics([self._topic]))
@@ -256,6 +271,8 @@ class TopicWatcher(ClientWatcher):
             unknown = topic[0] == UnknownTopicOrPartitionError.errno
             for _, partition, leader, replicas, in_sync, *_rest in topic[-1]:
                 state[partition] = (leader if leader >= 0 else None, tuple(in_sync), tuple(replicas))
+        if not state:
+            self._reason = "the brokers did not describe it"
         self._unknown = self._unknown + 1 if unknown else 0
         changed = {partition: now for partition, now in state.items() if self._known.get(partition) != now}
         if changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import statistics
@@ -297,3 +298,46 @@ def test_a_topic_that_does_not_change_takes_no_memory(monkeypatch: pytest.Monkey
         {7: (1, (1,), (1, 2))},
         {7: full},
     ]
+
+
+def test_a_client_that_needs_longer_to_connect_than_to_ask_still_reads_the_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A cluster far away, with TLS and a login: its leader changes would otherwise go unseen."""
+
+    class Far(Metadata):
+        async def bootstrap(self) -> None:
+            await asyncio.sleep(0.2)
+
+    client = Far()
+    monkeypatch.setattr(watching, "AIOKafkaClient", lambda **_: client)
+    monkeypatch.setattr(watching, "_ANSWER_TIMEOUT_S", 0.1)
+    with TopicWatcher("127.0.0.1:9", Access(), "orders") as watcher:
+        wait_for(lambda: bool(watcher.states))
+    assert len(watcher.states) == 1
+    assert watcher.unread() == []
+
+
+def test_a_topic_that_was_never_read_is_a_warning() -> None:
+    """No event in a report would otherwise look as if nothing had happened to the brokers."""
+    with TopicWatcher("127.0.0.1:9", Access(), "orders") as watcher:
+        pass
+    (told,) = watcher.unread()
+    assert told.startswith("the partitions of topic orders could not be read, so ")
+    assert "127.0.0.1" in told
+
+
+def test_a_topic_that_no_broker_describes_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login that may not see the topic gets answers without it."""
+
+    class Refusing(Metadata):
+        async def send(self, *_: object) -> Any:
+            self.enough.set()
+            return SimpleNamespace(topics=[(29, "orders", False, [])])
+
+    client = Refusing()
+    monkeypatch.setattr(watching, "AIOKafkaClient", lambda **_: client)
+    with TopicWatcher("127.0.0.1:9", Access(), "orders") as watcher:
+        assert client.enough.wait(PATIENCE_S)
+    (told,) = watcher.unread()
+    assert told.endswith(": the brokers did not describe it")
