@@ -158,7 +158,8 @@ def _measure_first(
         session = runner.measure(budget, "warm", suffices=policy.suffices)
     if not session.is_spoilt or budget.refuses_session(runner.rounds) is not None:
         return session, note
-    note = f"the first session was measured again: {'; '.join(map(str, session.problems))}"
+    reasons = [*map(str, session.problems)] or ["one side was colder than the other"]
+    note = f"the first session was measured again: {'; '.join(reasons)}"
     return runner.measure_fresh(budget, "again"), note
 
 
@@ -168,11 +169,10 @@ _MOST_COLD = 2
 
 def _is_undecided(session: MeasuredSession, policy: SessionPolicy) -> bool:
     """Return True if the session fails, or cannot be judged, only because brokers or applications were cold."""
-    is_short = any(each.end is WarmUpEnd.SHORT for each in session.warm_ups)
-    judgement = policy.judge([session])
     if session.lost_records or (session.problems and not session.is_spoilt):
         return False
-    if is_short:
+    judgement = policy.judge([session])
+    if any(each.end is WarmUpEnd.SHORT for each in session.warm_ups):
         return judgement.verdict.fails
     return any(problem.kind is ProblemKind.COLD_BROKER for problem in judgement.problems)
 

@@ -19,6 +19,7 @@ from pytest_kafkaperf.verdict.verdict import worst
 
 _FACTS = ("lost", "duplicated", "reordered")
 """Metrics that a cold broker does not change."""
+_COLD = "a cold broker or application may be the cause"
 _DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)
 
 
@@ -68,8 +69,7 @@ def _cold_check(check: Check, *, paired: bool, uneven: bool) -> Check:
     if check.metric in _FACTS:
         return check
     if check.outcome is Verdict.VIOLATED:
-        reason = f"{check.reason}; a cold broker may be the cause"
-        return dataclasses.replace(check, outcome=Verdict.INVALID, reason=reason)
+        return dataclasses.replace(check, outcome=Verdict.INVALID, reason=f"{check.reason}; {_COLD}")
     if not check.is_relative:
         return check
     if uneven and check.outcome in _DECIDED:
@@ -77,9 +77,6 @@ def _cold_check(check: Check, *, paired: bool, uneven: bool) -> Check:
     if not paired and check.outcome is Verdict.REGRESSED:
         return dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=f"{check.reason}; {_COLD}")
     return check
-
-
-_COLD = "a cold broker may be the cause"
 
 
 def _described(rounds: Sequence[Round], side: str) -> Iterator[str]:
