@@ -350,4 +350,4 @@ def quieter_notes(case: Case, checks: Sequence[Check]) -> list[str]:
         return []
     noise = format_percent(max(deviations))
     blind = "if neither the disk nor the JVM's second compiler is what you compare"
-    return [f"the noise between sessions was up to {noise}; --kafka-low-noise about halves it, {blind}"]
+    return [f"the noise between sessions was up to {noise}; --kafka-low-noise reduces it and shortens trials, {blind}"]
