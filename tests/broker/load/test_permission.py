@@ -12,6 +12,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.permission import MaxRate, Permission
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, Workers, running
+from pytest_kafkaperf.runner.warmup import Phase, slice_load
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import faults
 from tests.support.topic_log import Log
@@ -41,12 +42,16 @@ def test_a_backlog_on_a_shared_cluster_is_written_at_the_rate_of_the_load(
     assert (took_s > 1.9) is (permission is SHARED)
 
 
+def _slice(side: Side, workers: Workers) -> Round:
+    return side.warm_up_slice(workers, slice_load(side.scenario, Phase.FULL), Phase.FULL)
+
+
 @pytest.mark.parametrize(
     ("load", "fields"),
     [
         (Side.measure, {"rate": "501 records/s"}),
         (Side.measure, {}),
-        (lambda side, workers: side.warm_up_slice(workers, duration_s=0.1), {"rate": "1 record/s"}),
+        (_slice, {"rate": "1 record/s"}),
     ],
     ids=["rate", "no rate", "warm-up"],
 )
