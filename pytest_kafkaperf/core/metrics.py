@@ -76,6 +76,11 @@ def _fault_count(name: str, meaning: str) -> Metric:
     return replace(_lower_or_zero(name, Unit.RECORDS, meaning), over_rounds="sum")
 
 
+LOG_FACTS = ("lost", "duplicated", "reordered")
+"""Metrics that stay true whatever else cannot be trusted. `errors` and `unsent` are not: a broker that was killed from
+outside, or is not warm yet, causes both."""
+
+
 def _latencies(family: str, meaning: str) -> list[Metric]:
     return [_lower(f"{family}.{part}", Unit.SECONDS, f"{meaning}: {part}") for part in ("mean", *QUANTILES, "max")]
 

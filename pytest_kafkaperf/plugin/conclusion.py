@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
+from pytest_kafkaperf.core.metrics import LOG_FACTS
 from pytest_kafkaperf.reports.failure import failure_of, is_undecided
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -13,9 +14,6 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 NOT_JUDGED = 10
 """Exit status of a run in which nothing failed except tests that could not be judged."""
 _GREEN = ("passed", "skipped")
-_FACTS_OF_THE_LOG = ("lost", "duplicated", "reordered")
-"""Metrics that stay true whatever else cannot be trusted. `errors` and `unsent` are not: a broker that was killed from
-outside causes both."""
 
 
 def contradictions(
@@ -65,7 +63,7 @@ def count_not_judged(
         result.nodeid
         for result in results
         if (result.verdict is Verdict.INVALID or is_undecided(result))
-        and not any(check.outcome is Verdict.VIOLATED and check.metric in _FACTS_OF_THE_LOG for check in result.checks)
+        and not any(check.outcome is Verdict.VIOLATED and check.metric in LOG_FACTS for check in result.checks)
         and result.nodeid in endings
         and endings[result.nodeid].by_verdict
     }

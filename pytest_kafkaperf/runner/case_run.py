@@ -21,7 +21,7 @@ from pytest_kafkaperf.runner.result import MeasuredSession, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, rounds, running
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
-from pytest_kafkaperf.runner.warmth import cold_warnings
+from pytest_kafkaperf.runner.warmth import cold_warnings, is_cold
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd, probe_load, warm_up
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import SESSIONS
@@ -171,10 +171,12 @@ def _is_undecided(session: MeasuredSession, policy: SessionPolicy) -> bool:
     """Return True if the session fails, or cannot be judged, only because brokers or applications were cold."""
     if session.lost_records or (session.problems and not session.is_spoilt):
         return False
-    judgement = policy.judge([session])
-    if any(each.end is WarmUpEnd.SHORT for each in session.warm_ups):
-        return judgement.verdict.fails
-    return any(problem.kind is ProblemKind.COLD_BROKER for problem in judgement.problems)
+    if session.warm_up_end is WarmUpEnd.SHORT:
+        return policy.judge([session]).verdict.fails
+    # Only cold rounds have this problem; where there are none, nothing has to be judged twice.
+    return is_cold(session) and any(
+        problem.kind is ProblemKind.COLD_BROKER for problem in policy.judge([session]).problems
+    )
 
 
 def not_run(error: ClusterError | None = None) -> MeasuredSession:

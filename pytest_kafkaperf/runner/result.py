@@ -134,9 +134,14 @@ class MeasuredSession:
         return (bool(self.problems) or self.is_uneven) and machine_made and not self.lost_records
 
     @property
+    def warm_up_end(self) -> WarmUpEnd | None:
+        """The reason why the warm-up ended, which is the same for all sides; None if none was made."""
+        return self.warm_ups[0].end if self.warm_ups else None
+
+    @property
     def is_uneven(self) -> bool:
         """True if the compilers of one side worked more than those of the other, by more than warm ones vary."""
-        if self.reference is None or any(one.end is WarmUpEnd.OFF for one in self.warm_ups):
+        if self.reference is None or self.warm_up_end is WarmUpEnd.OFF:
             return False
         return abs(_compiler(self.rounds) - _compiler(self.reference)) >= COLD_SHARE
 

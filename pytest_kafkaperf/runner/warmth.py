@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
+from pytest_kafkaperf.core.metrics import LOG_FACTS
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import counted
@@ -17,8 +18,6 @@ from pytest_kafkaperf.runner.warmup import WarmUpEnd
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
 
-_FACTS = ("lost", "duplicated", "reordered")
-"""Metrics that a cold broker does not change."""
 _COLD = "a cold broker or application may be the cause"
 _DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)
 
@@ -30,13 +29,13 @@ def is_cold(session: MeasuredSession) -> bool:
 
 def cold_warnings(sessions: Sequence[MeasuredSession]) -> list[str]:
     """Return a warning for each side that was cold in some round; a note explains what a short warm-up means."""
-    return _cold_texts([session for session in sessions if not _is_short(session)])
+    return _cold_texts([session for session in sessions if session.warm_up_end is not WarmUpEnd.SHORT])
 
 
 def _cold_texts(sessions: Sequence[MeasuredSession]) -> list[str]:
     own = [one for session in sessions for one in session.rounds]
     other = [one for session in sessions for one in session.reference or ()]
-    ends = {warm_up.end for session in sessions for warm_up in session.warm_ups}
+    ends = {session.warm_up_end for session in sessions}
     return [text + _why(ends) for text in (*_described(own, ""), *_described(other, "the reference: "))]
 
 
@@ -50,7 +49,7 @@ def cold_judgement(judgement: Judgement, sessions: Sequence[MeasuredSession], *,
     - Side by side, a threshold is INVALID unless both sides were equally cold.
     - REGRESSED against a stored baseline becomes INCONCLUSIVE.
     """
-    is_off = any(warm_up.end is WarmUpEnd.OFF for one in sessions for warm_up in one.warm_ups)
+    is_off = any(session.warm_up_end is WarmUpEnd.OFF for session in sessions)
     if is_off or judgement.problems or not any(map(is_cold, sessions)):
         return judgement
     paired = any(session.reference is not None for session in sessions)  # by now, if a suspect was confirmed so
@@ -66,7 +65,7 @@ def cold_judgement(judgement: Judgement, sessions: Sequence[MeasuredSession], *,
 
 
 def _cold_check(check: Check, *, paired: bool, uneven: bool) -> Check:
-    if check.metric in _FACTS:
+    if check.metric in LOG_FACTS:
         return check
     if check.outcome is Verdict.VIOLATED:
         return dataclasses.replace(check, outcome=Verdict.INVALID, reason=f"{check.reason}; {_COLD}")
@@ -94,7 +93,7 @@ def _named(name: str) -> str:
     return f"broker {name}" if name.isdigit() else name
 
 
-def _why(ends: set[WarmUpEnd]) -> str:
+def _why(ends: set[WarmUpEnd | None]) -> str:
     if WarmUpEnd.OFF in ends:
         return " (kafka_preheat is 0 s)"
     if WarmUpEnd.LIMIT in ends:
@@ -104,11 +103,7 @@ def _why(ends: set[WarmUpEnd]) -> str:
 
 def warm_up_notes(sessions: Sequence[MeasuredSession]) -> list[str]:
     """Return a note if the sessions had a short warm-up, so that their values are those of cold brokers."""
-    return [_SHORT] if any(map(_is_short, sessions)) else []
-
-
-def _is_short(session: MeasuredSession) -> bool:
-    return any(warm_up.end is WarmUpEnd.SHORT for warm_up in session.warm_ups)
+    return [_SHORT] if any(session.warm_up_end is WarmUpEnd.SHORT for session in sessions) else []
 
 
 _SHORT = "measured after a short warm-up: warm brokers are faster and would meet these limits as well"

@@ -105,13 +105,12 @@ def warm_up(
     if most_s <= 0:
         return [WarmUp(end=WarmUpEnd.OFF) for _ in sides]
     done = [_Slices(side, clock) for side in sides]
-    end = WarmUpEnd.SHORT if short else WarmUpEnd.IDLE
-    for phase in phases[:1] if short else phases:
-        ran_to = _run_phase(done, workers, phase, most_s=most_s, short=short)
-        if ran_to in (WarmUpEnd.LIMIT, WarmUpEnd.BROKEN):
-            end = ran_to
+    end = WarmUpEnd.IDLE
+    for phase in phases:
+        end = _run_phase(done, workers, phase, most_s=most_s, short=short)
+        if end is not WarmUpEnd.IDLE:
             break
-        for side in () if short else sides:
+        for side in sides:
             side.mark_warm(phase)
     return [each.warm_up(end) for each in done]
 
@@ -214,8 +213,7 @@ def warm_up_load(scenario: Scenario, *, duration_s: float) -> Scenario:
 
 def workload_key(scenario: Scenario, phase: Phase) -> str:
     """Return a text that is the same for scenarios which warm up a broker alike in this phase."""
-    load = scenario.model_copy(update=_IRRELEVANT) if phase is Phase.FULL else slice_load(scenario, phase)
-    return f"{phase}: {load.model_dump_json()}"
+    return f"{phase}: {slice_load(scenario, phase).model_dump_json()}"
 
 
 def probe_load(scenario: Scenario) -> Scenario:

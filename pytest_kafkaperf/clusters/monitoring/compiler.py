@@ -21,11 +21,9 @@ import numpy as np
 import psutil
 
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, ProcessProbe
+from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.units import NS_PER_S
-
-Key = str | int
-"""A broker's number, or the name of an application, which begins with `readings.APPLICATION`."""
 
 ThreadCpu = Mapping[tuple[int, int], float]
 """CPU time (s) of each compiler thread, by its id and its start time in clock ticks: ids are used again."""
@@ -40,7 +38,7 @@ _TICKS_PER_S = 100
 _FAMILY_INTERVAL_S = 1.0
 """Time between two searches for the children of a process."""
 _ANSWER_TIMEOUT_S = 10
-"""Time limit of a command in a container, and of `jcmd`."""
+"""Time limit of `jcmd`; the client of the Docker daemon has its own for commands in containers."""
 _EXIT_TIMEOUT_S = 2.0
 _LEAST_COVERED = 0.5
 """Share of a period that readings must cover for a statement about it."""
