@@ -17,6 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import GroupLoadInProgressError
 
+from pytest_kafkaperf.clusters.client.connection import ask_for_topics, connected
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.runner.round import Round
@@ -43,7 +44,7 @@ def on_a_loop(work: Coroutine[Any, Any, T]) -> T:
 
 
 def make_topic(cluster: Cluster, *names: str, partitions: int = 3, **config: str) -> None:
-    """As an operator would; dots of properties are written as underscores."""
+    """As an operator would, and return when every broker knows them; dots of properties are written as underscores."""
     properties = {key.replace("_", "."): value for key, value in config.items()}
     new = [NewTopic(name, num_partitions=partitions, replication_factor=1, topic_configs=properties) for name in names]
 
@@ -51,8 +52,17 @@ def make_topic(cluster: Cluster, *names: str, partitions: int = 3, **config: str
         async with _admin(cluster) as admin:
             answer = await admin.create_topics(new)
             assert {code for _, code, *_ in answer.topic_errors} == {0}
+        async with connected(cluster.bootstrap_servers, cluster.access) as client:
+            for broker in client.cluster.brokers():
+                while not await _topics_on(client, broker.nodeId) >= {*names}:
+                    await asyncio.sleep(_LOADING_PAUSE_S)  # a broker hears of a topic after the controller has answered
 
     on_a_loop(make())
+
+
+async def _topics_on(client: Any, broker: int) -> set[str]:
+    answer = await client.send(broker, ask_for_topics())
+    return {topic["topic"] for topic in answer.to_object()["topics"]}
 
 
 def read_new_committed(cluster: Cluster, topic: str) -> None:
@@ -93,6 +103,26 @@ def topics(cluster: Cluster) -> set[str]:
             return {topic for topic in await admin.list_topics() if not topic.startswith("__")}
 
     return on_a_loop(listed())
+
+
+def topics_soon(cluster: Cluster, expected: set[str]) -> set[str]:
+    """Return the topics as soon as every broker has exactly those that are expected; at the latest, what one has."""
+
+    async def seen() -> set[str]:
+        found: set[str] = set()
+        deadline_s = time.monotonic() + PATIENCE_S / 2
+        async with connected(cluster.bootstrap_servers, cluster.access) as client:
+            for broker in client.cluster.brokers():
+                while True:
+                    found = {name for name in await _topics_on(client, broker.nodeId) if not name.startswith("__")}
+                    if found == expected or time.monotonic() > deadline_s:
+                        break
+                    await asyncio.sleep(_LOADING_PAUSE_S)
+                if found != expected:
+                    break
+        return found
+
+    return on_a_loop(seen())
 
 
 def topics_of_runs(cluster: Cluster) -> list[str]:
