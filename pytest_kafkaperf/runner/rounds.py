@@ -172,11 +172,15 @@ class Side:
     def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
         """Run a slice of the warm-up, without the actions of a round.
 
+        Applications take part in their own phase only: in the others no record reaches them, so that they say nothing
+        about how warm the brokers are.
+
         Raises:
             ClusterError: as `measure`.
 
         """
-        return self._measure_load(workers, load, f"warm-up: {phase}", actions=())
+        applications = self._applications if phase is Phase.APPLICATION else ()
+        return self._measure_load(workers, load, f"warm-up: {phase}", actions=(), applications=applications)
 
     def measure(self, workers: Workers) -> Round:
         """Measure one round: one load, or a capacity search whose steps are loads.
@@ -188,7 +192,9 @@ class Side:
 
         def load(scenario: Scenario, step: str = "") -> Round:
             with self._stopwatch.measure(Span.TOPIC):  # where a load begins
-                one = self._measure_load(workers, scenario, step, actions=self._actions)
+                one = self._measure_load(
+                    workers, scenario, step, actions=self._actions, applications=self._applications
+                )
             done = Progress(phase="done", elapsed_s=0.0, acknowledged=0, step=step, metrics=one.metrics)
             self._on_progress(self._label, len(self.rounds) + 1, done)
             return one
@@ -218,7 +224,13 @@ class Side:
             application.launch()
 
     def _measure_load(
-        self, workers: Workers, scenario: Scenario, step: str = "", *, actions: Sequence[Action]
+        self,
+        workers: Workers,
+        scenario: Scenario,
+        step: str = "",
+        *,
+        actions: Sequence[Action],
+        applications: Sequence[Application],
     ) -> Round:
         self._loads += 1
         first = scenario.topic not in self._checked  # a warm-up has a topic of its own, and may not use the scenario's
@@ -233,13 +245,13 @@ class Side:
         )
         progress = functools.partial(self._on_progress, self._label, len(self.rounds) + 1)
         if scenario.backlog and scenario.topic is not None:
-            actions = [*(Action(0.0, one.start, text=f"the start of {one}") for one in self._applications), *actions]
+            actions = [*(Action(0.0, one.start, text=f"the start of {one}") for one in applications), *actions]
         observers = [
             TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
-            BrokerObserver(self.cluster, self._applications),
-            CompilerObserver(self.cluster, self._applications),
+            BrokerObserver(self.cluster, applications),
+            CompilerObserver(self.cluster, applications),
             ProgressObserver(progress, step=step),
-            *([GroupObserver(self.cluster, context.topic, scenario, self._applications)] if scenario.group else []),
+            *([GroupObserver(self.cluster, context.topic, scenario, applications)] if scenario.group else []),
             ActionTimer(actions),  # the last one: it records metrics when the application is done with the load
         ]
         report: LoadReport | None = None

@@ -63,5 +63,9 @@ def test_the_spans_of_a_test_are_its_duration(project: Project) -> None:
         assert spans["pause"] >= (sessions - 1) * GAP_S
         assert spans["other"] < 0.2 * sum(spans.values())
 
+    # No record reaches the application, so its compiler, which is unknown, prolongs no warm-up.
+    warm_ups = [warm_up for test in run.report["tests"] for warm_up in test["warm_ups"]]
+    assert {program for warm_up in warm_ups for shares in warm_up["compiler"] for program in shares} == {"1"}
+
     assert "  time " in run.out
     assert "where the time of 2 tests went: " in run.out
