@@ -243,9 +243,9 @@ def _properties(text: str | None) -> dict[str, str]:
     return properties
 
 
-def _reports(text: str | None, start: Path) -> dict[str, Path | None]:
+def _reports(text: str | None, start: Path) -> dict[str, Path]:
     """Parse `--kafka-report`, one `KIND[:PATH]` per line; the last one of a kind counts."""
-    reports: dict[str, Path | None] = {}
+    reports: dict[str, Path] = {}
     for line in [] if text is None else text.splitlines() or [""]:
         kind, colon, name = line.strip().partition(":")
         if kind not in REPORTS or (colon and not name):
@@ -253,16 +253,15 @@ def _reports(text: str | None, start: Path) -> dict[str, Path | None]:
             raise UsageError(
                 f"--kafka-report={line}: {problem}; KIND[:PATH] is needed, for example html or html:reports/kafka.html"
             )
-        file = name or REPORTS[kind]
-        reports[kind] = None if file is None else start / file
+        reports[kind] = start / (name or REPORTS[kind])
     return reports
 
 
-def _refuse_shared_paths(reports: Mapping[str, Path | None]) -> None:
+def _refuse_shared_paths(reports: Mapping[str, Path]) -> None:
     """Refuse two reports in one file: the last one would replace the others, and a history of months."""
     kinds: dict[Path, str] = {}
     for kind, path in reports.items():
-        if path is not None and (other := kinds.setdefault(path.resolve(), kind)) != kind:
+        if (other := kinds.setdefault(path.resolve(), kind)) != kind:
             raise UsageError(f"--kafka-report: {other} and {kind} would be the same file, {path}; name two files")
 
 

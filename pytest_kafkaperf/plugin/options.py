@@ -34,9 +34,8 @@ REPORTS = {
     "markdown": "kafka-report.md",
     "gitlab": "kafka-metrics.txt",
     "history": "kafka-history.jsonl",
-    "perftest": None,
 }
-"""Default path of each kind of report; None: the terminal. `reports/writing.py` has the writers."""
+"""Default path of each kind of report. `reports/writing.py` has the writers."""
 TARGET = "auto[:VERSION]|local[:VERSION]|docker[:VERSION or IMAGE]|HOST:PORT[,...]"
 """Form of a cluster."""
 OPTIONS = {

@@ -15,7 +15,6 @@ from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
 from pytest_kafkaperf.reports.layout import STYLES, Columns, Line, Paper, mark_of
-from pytest_kafkaperf.reports.perftest import perftest_lines
 from pytest_kafkaperf.reports.spans import span_rows
 from pytest_kafkaperf.reports.table import Block, block_of, count_verdicts, names_of, render_notes, tolerated, took
 from pytest_kafkaperf.runner.result import Ending, Result
@@ -166,9 +165,6 @@ def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *,
         lines += ["", *render_spans(results, paper).splitlines()]
     notes = wrapped([*tolerated(results, endings), *render_notes(perf)], paper)
     lines += ["", *notes] if notes and lines else notes
-    if "perftest" in perf.settings.reports and perf.settings.reports["perftest"] is None:
-        for result in perf.results:
-            lines += ["", *perftest_lines(result)]  # as long as they are, because programs read them
     return [*lines, count_verdicts([result.verdict for result in results])] if results else lines
 
 

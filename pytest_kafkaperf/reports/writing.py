@@ -17,7 +17,6 @@ from pytest_kafkaperf.reports.ci import annotate, append_summary, command, metri
 from pytest_kafkaperf.reports.html import RunFacts, html_page
 from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.markdown import markdown
-from pytest_kafkaperf.reports.perftest import perftest_lines
 from pytest_kafkaperf.runner.result import judged
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ def write_reports(
         "markdown": lambda: markdown(results, endings, errors=[*errors, *found]),
         "gitlab": lambda: metrics_text(results),
         "html": lambda: html_page(results, facts, endings),
-        "perftest": lambda: "".join(f"{line}\n" for each in results for line in perftest_lines(each)),
         "json": document,
     }
     for kind, text in texts.items():
@@ -78,7 +76,7 @@ def remove_reports(settings: Settings) -> None:
 
     """
     for kind, path in settings.reports.items():
-        if kind != "history" and path is not None:
+        if kind != "history":
             remove_report(path, kind=kind)
 
 

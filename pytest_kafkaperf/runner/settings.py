@@ -80,8 +80,8 @@ class Settings:
     """Maximum duration of the run, in seconds."""
     prune: bool
     """True if baselines of deleted tests are deleted."""
-    reports: Mapping[str, Path | None]
-    """The reports to write, by kind; None: to the terminal."""
+    reports: Mapping[str, Path]
+    """Paths of the reports to write, by kind."""
     thresholds: tuple[Threshold, ...]
     """Thresholds of the ini file, for every test that measures their metrics."""
 

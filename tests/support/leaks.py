@@ -15,7 +15,7 @@ from tests.support.patience import RUN_S
 from tests.support.project import Project, Run
 
 WRITTEN = {
-    **{f"--kafka-report={kind}:": f"report.{kind}" for kind in REPORTS if kind not in ("json", "perftest")},
+    **{f"--kafka-report={kind}:": f"report.{kind}" for kind in REPORTS if kind != "json"},
     "--benchmark-json=": "benchmark.json",
     "--log-file=": "pytest.log",
 }
@@ -23,7 +23,7 @@ WRITTEN = {
 
 
 EVERYTHING = (
-    *("-vv", "--showlocals", "-rA", "--tb=long", "--full-trace", "--kafka-update-baselines", "--kafka-report=perftest"),
+    *("-vv", "--showlocals", "-rA", "--tb=long", "--full-trace", "--kafka-update-baselines"),
     *("-o", "log_cli=true", "--log-level=DEBUG", "-o", "junit_logging=all", "--benchmark-verbose"),
     *(f"{option}{name}" for option, name in WRITTEN.items()),
 )

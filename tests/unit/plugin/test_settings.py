@@ -123,21 +123,20 @@ def test_log_folders_are_relative_to_the_root_folder() -> None:
 def test_reports_are_named_by_kind_and_path() -> None:
     """As with pytest-cov, one option writes all kinds; the last path of a kind counts."""
     ini = {"report": ["json", "html:site/index.html"]}
-    line = {"report": ["html:a.html", "html:b:c.html", "perftest", "history:/var/past.jsonl"]}
+    line = {"report": ["html:a.html", "html:b:c.html", "history:/var/past.jsonl"]}
     assert read_settings(line, ini, invocation_folder=HERE / "here", root=HERE).reports == {
         "json": HERE / "kafka-report.json",
         "html": HERE / "here" / "b:c.html",
-        "perftest": None,
         "history": Path("/var/past.jsonl"),
     }
-    assert settings(report=["perftest:rounds.txt"]).reports == {"perftest": HERE / "rounds.txt"}
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("htm", "did you mean 'html'?"),
-        ("pdf:a.pdf", "valid are 'gitlab', 'history', 'html', 'json', 'markdown', 'perftest'"),
+        ("pdf:a.pdf", "valid are 'gitlab', 'history', 'html', 'json', 'markdown'"),
+        ("perftest", "valid are 'gitlab', 'history', 'html', 'json', 'markdown'"),
         ("html:", "the path after the colon is empty"),
     ],
 )
