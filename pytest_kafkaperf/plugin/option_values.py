@@ -26,7 +26,6 @@ from pytest_kafkaperf.scenarios.threshold import parse_declared
 UPDATE_MODES = {
     "all": "without judging thresholds on the baseline, it replaces the baselines of all tests",
     "new": "it makes baselines of tests that have none",
-    "improved": "it replaces the baselines of improved tests",
     "append": "it adds its sessions to the baselines",
 }
 """Valid values of `--kafka-update-baselines`, and what each does."""
@@ -147,11 +146,6 @@ def _check_combinations(values: Mapping[str, str], reference: Target | Revision 
     for one, other, reason in _EXCLUSIVE:
         if one in values and other in values:
             raise UsageError(f"--kafka-{one} with --kafka-{other}: {reason}; leave one of them out")
-    if "calibrate" in values and values.get("update-baselines") == "improved":
-        raise UsageError(
-            "--kafka-update-baselines=improved with --kafka-calibrate: calibration judges no test, so no test can "
-            "improve; use all, new or append"
-        )
     if "reference-setup" in values and (not isinstance(reference, Revision) or reference.ref is None):
         raise UsageError(
             "--kafka-reference-setup: it is only for a revision of the code, such as --kafka-reference=git:origin/main"

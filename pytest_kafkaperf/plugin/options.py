@@ -70,9 +70,8 @@ OPTIONS = {
     "baselines": Option("DIR", "folder of the baseline files", "kafka-baselines"),
     "environment": Option("NAME", "environment whose baselines are used", "derived from machine and cluster"),
     "update-baselines": Option(
-        "all|new|improved|append",
-        "write baselines: all (without a value), new (without a baseline), improved (on two dates), append (add to "
-        "the others)",
+        "all|new|append",
+        "write baselines: all (without a value), new (without a baseline), append (add to the others)",
         "baselines are not written",
         place="command line",
     ),

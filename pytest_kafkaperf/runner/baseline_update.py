@@ -9,17 +9,14 @@ from pathlib import Path
 from pytest_kafkaperf.core.files import lock_folder
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.runner.capacity import workload_of
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineRounds, grown, scenario_changes
+from pytest_kafkaperf.scenarios.threshold import Threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, grown, scenario_changes
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
-from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, flaw_of
-from pytest_kafkaperf.verdict.dates import compare
+from pytest_kafkaperf.verdict.comparison import flaw_of
 from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.regression import ALPHA, SESSIONS
 
 
 def update_baseline(
@@ -55,38 +52,11 @@ def update_baseline(
                 commit=commit,
             )
             record = grown(record, one)
-        if mode == "improved":
-            record, remarks = _ratcheted(old, record, result)
-            notes += remarks
         if record is None:
             return None, notes
         store.save(record)
     anew = [f"the baseline starts again: the scenario changed ({'; '.join(dropped)})"] if dropped else []
     return record, [*notes, *anew]
-
-
-def _ratcheted(
-    old: BaselineRecord | None, new: BaselineRecord | None, result: Result
-) -> tuple[BaselineRecord | None, list[str]]:
-    """Return the record to write after a run that may have improved, if any, and remarks.
-
-    An improvement replaces the baseline when runs on two dates in a row have shown it, because one date may be fast by
-    chance. Until then, the record keeps the sessions of the first date apart.
-    """
-    waiting = () if old is None else old.improved
-    if new is None:
-        refuted = result.verdict is Verdict.IMPROVED and len(_alone(result)) > SESSIONS
-        if old is None or not waiting or not (refuted or result.verdict in (Verdict.PASSED, Verdict.REGRESSED)):
-            return None, []
-        note = f"the improvement of {waiting[0].date} was not seen again, so the baseline stays as it is"
-        return old.model_copy(update={"improved": ()}), [note]
-    date = new.sessions[-1].date
-    if waiting and waiting[-1].date != date:
-        return new.model_copy(update={"sessions": (*waiting, *new.sessions)}), []
-    if old is None:
-        return None, []
-    note = f"improved on {date}: the baseline changes when the next run on another date improves, too"
-    return old.model_copy(update={"improved": new.sessions}), [note]
 
 
 def accepted(
@@ -97,7 +67,7 @@ def accepted(
     Returns no session if the baseline is not changed, and the reasons why sessions are left out that the mode asks for.
 
     Args:
-        mode: `all`, `new`, `improved` or `append`.
+        mode: `all`, `new` or `append`.
         result: of the test; a failed test is never written.
         thresholds: of the test.
         exists: True if the test has a baseline file, comparable or not.
@@ -105,23 +75,14 @@ def accepted(
 
     """
     verdict = result.verdict
-    if verdict.fails or (mode == "new" and exists) or (mode == "improved" and verdict is not Verdict.IMPROVED):
+    if verdict.fails or (mode == "new" and exists):
         return [], []
     if verdict is Verdict.INCONCLUSIVE:  # with --kafka-strict, the test fails
         return [], ["not written into the baseline: the test is INCONCLUSIVE"]
-    counting = _alone(result)
-    match mode:
-        case "improved":
-            fresh = counting[1:]
-            obstacle = ratchet_obstacle(thresholds, [session.measured for session in fresh], result.baseline)
-            if obstacle is not None:
-                return [], [f"the baseline is not changed: {obstacle}"]
-            chosen = fresh
-        # Sessions that cleared a suspect are as good as the first one; without them, only its noise would count.
-        case "append":
-            chosen = counting
-        case _:
-            chosen = counting if calibrated else counting[:1]
+    chosen = _alone(result)
+    # Sessions that cleared a suspect are as good as the first one; without them, only its noise would be known.
+    if mode != "append" and not calibrated:
+        chosen = chosen[:1]
     flaws = [_flaw(thresholds, session) for session in chosen]
     kept = [session for session, flaw in zip(chosen, flaws, strict=True) if flaw is None and session.rounds]
     return kept, [f"not written into the baseline: {flaw}" for flaw in dict.fromkeys(filter(None, flaws))]
@@ -130,30 +91,6 @@ def accepted(
 def _alone(result: Result) -> list[MeasuredSession]:
     """Return the sessions that count, but for those beside the baseline's brokers, whose rounds are shorter."""
     return [session for session in judged(result.sessions) if session.reference is None]
-
-
-def ratchet_obstacle(
-    thresholds: Sequence[Threshold], fresh: Sequence[Measured], baseline: BaselineRounds
-) -> str | None:
-    """Return the reason why fresh sessions do not show an improvement; None if they do.
-
-    The first session was selected for being fast, so fresh sessions alone confirm the improvement, as they confirm a
-    regression. No other metric may have got worse by more than half its tolerance: otherwise, it could get worse
-    without bound in small steps.
-    """
-    if len(fresh) < SESSIONS:
-        return f"{SESSIONS} fresh sessions must confirm an improvement, and {len(fresh)} ran"
-    improved, alpha = False, ALPHA / max(1, count_gated(thresholds))
-    for threshold in thresholds:
-        comparison = compare(threshold.metric, fresh, baseline)
-        if threshold.relative is None or isinstance(comparison, str):
-            continue
-        shift, tolerance = comparison.shift, threshold.relative.log_tolerance
-        if exceeds(shift, tolerance / 2):
-            change = change_of(threshold.metric, shift)
-            return f"{threshold.metric.name} got worse: {format_ratio(change)} against the baseline"
-        improved = improved or (exceeds(-shift, tolerance) and -shift > comparison.most_by_noise(alpha))
-    return None if improved else "fresh sessions confirm no improvement beyond tolerance and noise"
 
 
 def _flaw(thresholds: Sequence[Threshold], session: MeasuredSession) -> str | None:

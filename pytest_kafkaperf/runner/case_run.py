@@ -1,4 +1,4 @@
-"""The sessions of one test: the first, and those that calibrate, confirm a suspect or confirm an improvement."""
+"""The sessions of one test: the first, and those that calibrate or confirm a suspect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
 from pytest_kafkaperf.runner.warmth import cold_warnings, is_cold
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd, probe_load, warm_up
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
-from pytest_kafkaperf.verdict.regression import SESSIONS
 from pytest_kafkaperf.verdict.verdict import value_missing, worst
 
 OnSession = Callable[[Sequence[MeasuredSession]], None]
@@ -55,8 +54,6 @@ class SessionPolicy:
     judge: Callable[[Sequence[MeasuredSession]], Judgement]
     calibrate: int | None
     """Number of sessions to calibrate with; None judges the test."""
-    confirm_gain: bool
-    """True to confirm an improvement with fresh sessions, before it becomes the baseline."""
     suffices: Callable[[Sequence[Round]], bool] = lambda _: False
     """Returns True if the first session can end after these rounds."""
     short_warm_up: bool = False
@@ -73,10 +70,6 @@ class SessionPolicy:
             yield "session"
         while self.judge(sessions).unsettled:
             yield _SUSPECT if sessions[0].reference is None else "session"
-        beside = any(session.reference is not None for session in sessions)  # another threshold was a suspect
-        if self.confirm_gain and not beside and self.judge(sessions).verdict is Verdict.IMPROVED:
-            while _lacks(sessions, 1 + SESSIONS):
-                yield "improved, session"
 
 
 def _lacks(sessions: Sequence[MeasuredSession], wanted: int) -> bool:

@@ -34,7 +34,7 @@ from pytest_kafkaperf.verdict.verdict import judge
 
 _STALE = (
     "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
-    "pass; accept the improvement with --kafka-update-baselines=improved"
+    "pass; accept the improvement with --kafka-update-baselines"
 )
 _NOISY = 0.05
 """Noise between sessions, on the log scale, from which on a comparison takes more than the fewest sessions."""

@@ -168,7 +168,6 @@ class Session:
             policy = SessionPolicy(
                 judge=judge.judge,
                 calibrate=None if case.is_smoke_test else self.settings.calibrate,
-                confirm_gain=self.settings.update == "improved",
                 suffices=judge.suffices,
                 short_warm_up=not case.needs_warm_brokers,
                 judge_clear=judge.judge_clear,

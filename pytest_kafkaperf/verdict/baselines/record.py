@@ -105,10 +105,6 @@ class BaselineRecord(BaseModel):
     sessions: Annotated[tuple[BaselineSession, ...], AfterValidator(_not_empty), AfterValidator(_of_one_kind)]
     """Sessions, the oldest first; `--kafka-update-baselines=append` keeps 10, of as many dates as possible."""
 
-    improved: tuple[BaselineSession, ...] = ()
-    """Sessions of one date that were better (`--kafka-update-baselines=improved`); left out if there are none. They
-    become part of the baseline if the next date is better, too."""
-
     @property
     def imported(self) -> Imported | None:
         """Origin of imported results; None if this plugin measured them."""
@@ -167,7 +163,7 @@ def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
     while len(sessions) > MAX_SESSIONS:
         on_date = Counter(session.date for session in sessions)
         sessions.remove(max(sessions, key=lambda one: on_date[one.date]))  # the oldest one of them
-    return new.model_copy(update={"sessions": tuple(sessions), "improved": old.improved})
+    return new.model_copy(update={"sessions": tuple(sessions)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

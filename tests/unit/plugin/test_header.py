@@ -15,7 +15,6 @@ SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
     [
         ("all", "without judging thresholds on the baseline, it replaces the baselines of all tests"),
         ("new", "it makes baselines of tests that have none"),
-        ("improved", "it replaces the baselines of improved tests"),
         ("append", "it adds its sessions to the baselines"),
     ],
 )

@@ -74,7 +74,6 @@ def test_each_property_of_the_reference_has_its_own_option() -> None:
         ({"reference": "local", "calibrate": "3"}, "leave one of them out"),
         ({"calibrate": "1"}, "a whole number of at least 2 is needed"),
         ({"calibrate": "many"}, "a whole number of at least 2 is needed"),
-        ({"calibrate": "5", "update-baselines": "improved"}, "use all, new or append"),
         ({"calibrate": "5", "time-budget": "10m"}, "leave one of them out"),
         ({"time-budget": "ten"}, "--kafka-time-budget=ten: cannot read 'ten' as a time; use one of ns, us,"),
         ({"time-budget": "10"}, "--kafka-time-budget=10: a time needs a unit: '10 ms' or '10 s'"),

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.baseline_update import accepted, update_baseline
+from pytest_kafkaperf.runner.baseline_update import accepted
 from pytest_kafkaperf.runner.case import read_case
-from pytest_kafkaperf.runner.judging import CaseJudge, baseline_doubts
-from pytest_kafkaperf.runner.result import MeasuredSession, Result
+from pytest_kafkaperf.runner.judging import CaseJudge, baseline_doubts, stale_notes
+from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from tests.support.results import NO_FAULTS, bare_result
 
 P99, RATE = "produce.latency.p99", "produce.throughput"
@@ -53,7 +50,7 @@ def chosen(
     return len(kept), tuple(notes)
 
 
-@pytest.mark.parametrize("mode", ["all", "new", "improved", "append"])
+@pytest.mark.parametrize("mode", ["all", "new", "append"])
 @pytest.mark.parametrize("verdict", [Verdict.REGRESSED, Verdict.VIOLATED, Verdict.INVALID])
 def test_what_fails_is_no_baseline(mode: str, verdict: Verdict) -> None:
     """It would be the new normal."""
@@ -75,33 +72,6 @@ def test_each_mode_takes_its_sessions() -> None:
     assert chosen("all", session(), session(), calibrated=True) == (2, ())
     assert chosen("new", session()) == (0, ())
     assert chosen("new", session(), exists=False) == (1, ())
-    assert chosen("improved", session(0.5)) == (0, ())
-
-
-def test_a_gain_is_taken_from_fresh_sessions_alone() -> None:
-    """The session that looked better was picked for that; a baseline of it would fail what did not change."""
-    faster = [session(0.5)] * 3
-    assert chosen("improved", session(0.4), *faster, verdict=Verdict.IMPROVED) == (3, ())
-    count, notes = chosen("improved", session(0.5), session(), session(), session(), verdict=Verdict.IMPROVED)
-    assert (count, notes) == (
-        0,
-        ("the baseline is not changed: fresh sessions confirm no improvement beyond tolerance and noise",),
-    )
-    count, notes = chosen("improved", session(0.5), session(0.5), verdict=Verdict.IMPROVED)
-    assert (count, notes) == (
-        0,
-        ("the baseline is not changed: 3 fresh sessions must confirm an improvement, and 1 ran",),
-    )
-
-
-def test_what_got_worse_does_not_come_in_with_what_got_better() -> None:
-    """8 % within a tolerance of 10 %, and again 8 %: a ratchet turns one way."""
-    traded = [session(1.08, 1.5)] * 4
-    count, notes = chosen("improved", *traded, verdict=Verdict.IMPROVED)
-    assert (count, notes) == (
-        0,
-        ("the baseline is not changed: produce.latency.p99 got worse: +8.0 % against the baseline",),
-    )
 
 
 def test_a_session_with_a_gap_is_not_taken() -> None:
@@ -132,91 +102,6 @@ def test_sessions_beside_other_brokers_are_no_baseline() -> None:
     assert chosen("append", session(), beside, beside) == (1, ())
 
 
-# An improvement on two dates
-
-
-def result_of(date: str, p99: float, *, verdict: Verdict, **fields: Any) -> Result:
-    """A run of a first and three fresh sessions."""
-    sessions = [replace(session(p99), created=f"{date}T12:00:00+00:00")] * 4
-    return bare_result(
-        *sessions, verdict=verdict, baseline=BASELINE, scenario=Scenario(), nodeid="a.py::test", **fields
-    )
-
-
-def improve(store: BaselineStore, date: str, p99: float, verdict: Verdict | None = None) -> list[str]:
-    """Run with `--kafka-update-baselines=improved`."""
-    verdict = verdict or (Verdict.IMPROVED if p99 < 1 else Verdict.PASSED)
-    _, notes = update_baseline(
-        store,
-        "improved",
-        result_of(date, p99, verdict=verdict),
-        environment="ci",
-        thresholds=LIMITS,
-        calibrated=False,
-        commit=None,
-    )
-    return notes
-
-
-def stored_dates(store: BaselineStore) -> tuple[list[str], list[str]]:
-    """Dates of the baseline's sessions, and of those that wait."""
-    record = store.load("ci", "a.py::test")
-    assert record is not None
-    return [each.date for each in record.sessions], [each.date for each in record.improved]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> BaselineStore:
-    """A store with a baseline of one date."""
-    store = BaselineStore(tmp_path)
-    old = result_of("2025-12-01", 1.0, verdict=Verdict.PASSED)
-    update_baseline(store, "all", old, environment="ci", thresholds=LIMITS, calibrated=False, commit=None)
-    return store
-
-
-def test_an_improvement_replaces_the_baseline_when_two_dates_have_shown_it(store: BaselineStore) -> None:
-    """One date may be fast by chance, and every later one would be suspect against it."""
-    note = "improved on {}: the baseline changes when the next run on another date improves, too"
-    assert improve(store, "2026-01-01", 0.5) == [note.format("2026-01-01")]
-    assert improve(store, "2026-01-01", 0.5) == [note.format("2026-01-01")]
-    assert stored_dates(store) == (["2025-12-01"], ["2026-01-01"] * 3)
-    assert improve(store, "2026-01-02", 0.5) == []
-    assert stored_dates(store) == (["2026-01-01"] * 3 + ["2026-01-02"] * 3, [])
-
-
-def test_an_improvement_that_is_not_seen_again_is_dropped(store: BaselineStore) -> None:
-    """Otherwise, two lucky dates of a year would make a baseline."""
-    improve(store, "2026-01-01", 0.5)
-    assert improve(store, "2026-01-02", 1.0) == [
-        "the improvement of 2026-01-01 was not seen again, so the baseline stays as it is"
-    ]
-    assert stored_dates(store) == (["2025-12-01"], [])
-    assert improve(store, "2026-01-03", 1.0) == []
-
-
-def test_an_improvement_that_fresh_sessions_do_not_confirm_is_dropped(store: BaselineStore) -> None:
-    """The first session was fast by chance: that date has not shown the improvement again."""
-    improve(store, "2026-01-01", 0.5)
-    assert improve(store, "2026-01-02", 1.0, verdict=Verdict.IMPROVED) == [
-        "the baseline is not changed: fresh sessions confirm no improvement beyond tolerance and noise",
-        "the improvement of 2026-01-01 was not seen again, so the baseline stays as it is",
-    ]
-    assert stored_dates(store) == (["2025-12-01"], [])
-
-
-def test_an_improvement_waits_on_if_another_threshold_was_a_suspect(store: BaselineStore) -> None:
-    """The sessions that confirmed the suspect ran beside other brokers, and show no improvement."""
-    improve(store, "2026-01-01", 0.5)
-    one = replace(session(0.5), created="2026-01-02T12:00:00+00:00")
-    beside = replace(one, reference=one.rounds)
-    result = replace(result_of("2026-01-02", 0.5, verdict=Verdict.IMPROVED), sessions=(one, *[beside] * 4))
-    _, notes = update_baseline(
-        store, "improved", result, environment="ci", thresholds=LIMITS, calibrated=False, commit=None
-    )
-    assert notes == ["the baseline is not changed: 3 fresh sessions must confirm an improvement, and 0 ran"]
-    assert stored_dates(store) == (["2025-12-01"], ["2026-01-01"] * 3)
-
-
 # Doubts about a baseline
 
 
@@ -245,6 +130,30 @@ def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_dates() -> Non
     """What it was before does not matter any more."""
     assert doubts("2025-01-01", changed=("kernel: 6.1 -> 6.8",), written=3) == []
     assert doubts(written=1) == ["weak baselines"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "stale"),
+    [
+        ([Verdict.IMPROVED, Verdict.IMPROVED], True),
+        ([Verdict.IMPROVED, Verdict.PASSED], False),  # the other threshold still finds a regression
+        ([], False),
+    ],
+)
+def test_a_baseline_is_stale_when_every_metric_improved(outcomes: list[Verdict], *, stale: bool) -> None:
+    """A fall back to it would pass."""
+    checks = tuple(
+        Check(
+            expression=each.expression,
+            metric=each.metric.name,
+            observed=1.0,
+            limit_value=1.0,
+            outcome=outcome,
+            reason="",
+        )
+        for each, outcome in zip(LIMITS, outcomes, strict=False)
+    )
+    assert bool(stale_notes(bare_result(session(), checks=checks))) == stale
 
 
 @pytest.mark.parametrize("written", [None, 3])

@@ -7,7 +7,6 @@ import dataclasses
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pytest
 
@@ -125,9 +124,7 @@ def test_each_side_is_the_first_in_every_other_session_and_rounds_go_forth_and_b
 
 def test_a_first_session_ends_when_its_rounds_suffice_and_says_so() -> None:
     """A session that was shortened by choice is not one that ran out of time."""
-    policy = SessionPolicy(
-        judge=lambda _: PASSED, calibrate=None, confirm_gain=False, suffices=lambda rounds: len(rounds) >= 3
-    )
+    policy = SessionPolicy(judge=lambda _: PASSED, calibrate=None, suffices=lambda rounds: len(rounds) >= 3)
     ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda _: None)
     assert [len(session.rounds) for session in ran.sessions] == [3]
     assert ran.notes == ("3 of 4 rounds were enough: most rounds meet every threshold already",)
@@ -165,7 +162,7 @@ def test_too_few_rounds_within_the_time_budget_pass_no_absolute_threshold(
     side = Timed("A", [])
     side.takes_s = 300.0 if len(values) > 1 else 1000.0
     budget = time_budget_of(ROUNDS, left_s=700, clock=lambda: side.now_s)
-    policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
+    policy = SessionPolicy(judge=judge, calibrate=None)
     ran = run_case(runner_of(side), budget, policy, lambda _: None)
     assert len(ran.sessions[0].rounds) == len(values)
     (check,) = ran.judgement.checks
@@ -182,7 +179,7 @@ def test_a_test_without_any_round_in_time_is_inconclusive() -> None:
         thresholds = [parse_threshold(f"{P99} <= 25 ms")]
         return judge_thresholds(thresholds=thresholds, sessions=measured, baseline=BaselineRounds(), confirm=True)
 
-    policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
+    policy = SessionPolicy(judge=judge, calibrate=None)
     budget = time_budget_of(ROUNDS, left_s=0)
     ran = run_case(runner_of(Scripted("A", [])), budget, policy, lambda _: None)
     assert (len(ran.sessions[0].rounds), ran.judgement.verdict) == (0, Verdict.INCONCLUSIVE)
@@ -200,7 +197,7 @@ def test_a_threshold_that_fails_for_sure_leads_although_others_lack_rounds() -> 
     side = Timed("A", [])
     side.takes_s = 1000.0
     budget = time_budget_of(ROUNDS, left_s=600, clock=lambda: side.now_s)
-    policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
+    policy = SessionPolicy(judge=judge, calibrate=None)
     judgement = run_case(runner_of(side), budget, policy, lambda _: None).judgement
     assert [check.outcome for check in judgement.checks] == [Verdict.VIOLATED, Verdict.INVALID]
     assert (judgement.verdict, judgement.problems) == (Verdict.VIOLATED, ())
@@ -210,7 +207,7 @@ def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it
     """Ten seconds are enough for its rounds, and not for a restart and another warm-up."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     failed = Judgement(verdict=Verdict.REGRESSED, checks=(), problems=())
-    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False, judge_clear=lambda _: failed)
+    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, judge_clear=lambda _: failed)
     ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, lambda _: None)
     assert (ran.judgement, len(ran.sessions)) == (failed, 1)
     assert "raise --kafka-time-budget" in ran.notes[-1]
@@ -219,7 +216,7 @@ def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it
 def test_a_suspect_that_cannot_be_confirmed_ends_with_the_reason() -> None:
     """There was time, so it is not judged as one without."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
-    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False, judge_clear=lambda _: PASSED)
+    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, judge_clear=lambda _: PASSED)
     ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda _: "the machine is slower")
     assert (ran.judgement, len(ran.sessions), ran.partial) == (unsettled, 1, False)
     assert ran.notes == ("the machine is slower",)
@@ -228,7 +225,7 @@ def test_a_suspect_that_cannot_be_confirmed_ends_with_the_reason() -> None:
 def test_a_fresh_session_that_the_time_budget_breaks_off_does_not_count() -> None:
     """Its rounds are fewer than those of the others."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
-    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False)
+    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None)
     log: list[str] = []
     side = Timed("A", log)
     side.takes_later_s = 300.0
@@ -256,7 +253,6 @@ def test_a_fresh_session_that_was_broken_off_counts_if_records_were_lost() -> No
     policy = SessionPolicy(
         judge=lambda sessions: violated if any(one.lost_records for one in sessions) else unsettled,
         calibrate=None,
-        confirm_gain=False,
     )
     side = Losing("A", [])
     side.takes_later_s = 300.0
@@ -265,32 +261,10 @@ def test_a_fresh_session_that_was_broken_off_counts_if_records_were_lost() -> No
     assert ([len(session.rounds) for session in ran.sessions], ran.judgement) == ([ROUNDS, 1], violated)
 
 
-@pytest.mark.parametrize(
-    ("further", "asked"),
-    [
-        ([], ["improved, session"] * 3),
-        ([{"reference": ()}], []),  # another threshold was a suspect
-        ([{"problems": (Problem(ProblemKind.CLUSTER_ERROR, "oops"),)}], []),
-    ],
-)
-def test_an_improvement_is_confirmed_by_three_fresh_sessions(further: list[dict[str, Any]], asked: list[str]) -> None:
-    """The first session was selected for being fast."""
-    sound = MeasuredSession(created="", rounds=())
-    sessions = [sound, *(dataclasses.replace(sound, **fields) for fields in further)]
-    improved = Judgement(verdict=Verdict.IMPROVED, checks=(), problems=())
-    found = []
-    for label in SessionPolicy(judge=lambda _: improved, calibrate=None, confirm_gain=True).labels(sessions):
-        found.append(label)
-        sessions += [sound] if label else []
-    assert found == ["", *asked]
-
-
 def test_brokers_that_break_off_beside_a_suspect_leave_it_to_fresh_sessions() -> None:
     """Nobody asked for them, so their end is no failure of the test."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
-    policy = SessionPolicy(
-        judge=lambda sessions: unsettled if len(sessions) < 3 else PASSED, calibrate=None, confirm_gain=False
-    )
+    policy = SessionPolicy(judge=lambda sessions: unsettled if len(sessions) < 3 else PASSED, calibrate=None)
     ours, beside, theirs = Scripted("A", []), Scripted("A", []), Scripted("B", [])
     ours.meets, beside.meets = threading.Barrier(1), threading.Barrier(2)
     theirs.meets = beside.meets
@@ -326,7 +300,7 @@ def test_brokers_under_test_that_do_not_restart_fail_the_test(*, own: bool) -> N
     first, beside, theirs = Scripted("A", []), (Ending if own else Scripted)("A", []), Ending("B", [])
     first.meets = threading.Barrier(1)
     beside.meets = theirs.meets = threading.Barrier(2)
-    policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
+    policy = SessionPolicy(judge=judge, calibrate=None)
     reasons: list[str | None] = []
 
     def confirming(failed: str | None) -> SessionRunner | None:
@@ -366,7 +340,7 @@ def test_a_first_session_that_the_machine_has_spoilt_is_measured_again_once(kind
     log: list[str] = []
     side = Scripted("A", log)
     side.meets, side.problems = threading.Barrier(1), [Problem(kind, "oops")] * (1 if heals else 9)
-    policy = SessionPolicy(judge=lambda _: PASSED, calibrate=None, confirm_gain=False)
+    policy = SessionPolicy(judge=lambda _: PASSED, calibrate=None)
     ran = run_case(runner_of(side), time_budget_of(1), policy, lambda _: None)
     again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
     assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
