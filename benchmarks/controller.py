@@ -38,7 +38,7 @@ from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.time_budget import CaseBudget
+from pytest_kafkaperf.runner.time_budget import CaseBudget, RunBudget
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
@@ -161,8 +161,9 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
         cases = list(_cases(size, settings))
 
         def plan() -> None:
+            run = RunBudget(cases, left_s=1e6)
             for number, case in enumerate(cases, start=1):
-                CaseBudget(case, cases[number:], left_s=1e6)
+                CaseBudget(run, case, cases[number:])
 
         def table() -> None:
             summary_lines(session, {}, Paper(width=120, colour=True), verbose=False)

@@ -219,7 +219,6 @@ class SessionRunner:
         budget: CaseBudget | None = None,
         label: str = "",
         *,
-        fresh: bool = False,
         short: bool = False,
         suffices: Callable[[Sequence[Round]], bool] = lambda _: False,
     ) -> MeasuredSession:
@@ -244,7 +243,7 @@ class SessionRunner:
                 for side in sides:
                     lost[side] += warmed[side].lost
                 turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
-                for _ in rounds(sides, workers, turns if budget is None else budget.limited(turns, fresh=fresh)):
+                for _ in rounds(sides, workers, turns if budget is None else budget.limited(turns)):
                     if suffices(self._sides[0].rounds):  # each side keeps its rounds
                         break
         except ClusterError as error:
@@ -277,7 +276,7 @@ class SessionRunner:
                 restarts[side].result()
             except ClusterError as error:
                 return dataclasses.replace(not_run(error), own_failed=side is self._sides[0])
-        return self.measure(budget, label, fresh=True)
+        return self.measure(budget, label)
 
     def _in_order(self) -> list[Side]:
         """Return the sides in the order of the next session: each one is the first in every other session.

@@ -34,7 +34,7 @@ from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
 from pytest_kafkaperf.runner.samples import with_content
 from pytest_kafkaperf.runner.session_clusters import SessionClusters
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run, time_left_s
+from pytest_kafkaperf.runner.time_budget import CaseBudget, RunBudget, as_run, time_left_s
 from pytest_kafkaperf.runner.warmth import cold_warnings, warm_up_notes
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
@@ -79,6 +79,8 @@ class Session:
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
         self._began_s = began_s
+        self._time_budget: RunBudget | None = None
+        """None before the first test, which knows all tests of the run."""
         self._store = BaselineStore(settings.baselines)
         self._shift = CommonShift()
 
@@ -163,7 +165,7 @@ class Session:
         sides = self._sides(case, cluster, twin or reference, actions, on_progress)
         runner = self._runner(sides, self.settings.workers, on_progress)
         at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
-        budget = CaseBudget(case, later, left_s=time_left_s(self.settings.time_budget_s, self._began_s))
+        budget = self._budget(case, later)
         if unfit is None and budget.obstacle is None:
             policy = SessionPolicy(
                 judge=judge.judge,
@@ -205,7 +207,7 @@ class Session:
         """Return a result if the time budget has no time for this test; its cluster is not started then."""
         if self.settings.time_budget_s is None:
             return None
-        budget = CaseBudget(as_run(case), later, left_s=time_left_s(self.settings.time_budget_s, self._began_s))
+        budget = self._budget(as_run(case), later)
         if budget.obstacle is None:
             return None
         sessions = (not_run(),)
@@ -213,6 +215,13 @@ class Session:
         ran = CaseRun(sessions=sessions, judgement=judge.judge(sessions), notes=(budget.obstacle,), partial=True)
         cluster = provision.not_started(case.spec, self.settings.cluster)
         return self._add(self._result(case, cluster=cluster, reference=None, ran=ran, judge=judge))
+
+    def _budget(self, case: Case, later: Sequence[Case]) -> CaseBudget:
+        """Return the time budget of a test; before the first one, fix that of the run."""
+        if self._time_budget is None:
+            left_s = time_left_s(self.settings.time_budget_s, self._began_s)
+            self._time_budget = RunBudget([case, *later], left_s=left_s)
+        return CaseBudget(self._time_budget, case, later)
 
     def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
         """Find baselines whose tests no longer exist, and delete them if the settings say so and all files are `whole`.

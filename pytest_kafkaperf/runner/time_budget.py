@@ -1,10 +1,12 @@
-"""The time budget of a run: each test has a share of it, and starts no round that would end after that."""
+"""The time budget of a run: one deadline, and one ratio by which rounds are cut so that all tests end before it."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pytest_kafkaperf.clusters.target import External
@@ -18,8 +20,6 @@ _T = TypeVar("_T")
 
 _CLOSING_S = 2.0
 """Part of the time budget that is kept for stopping clusters and writing reports."""
-_CLOSING_RATIO = 0.05
-"""Largest share of the time budget that is kept for this."""
 _FEWEST_ROUNDS = 3
 """Rounds below which one outlier would decide a median."""
 _SETUP_S = 1.0
@@ -40,122 +40,130 @@ BROKEN_OFF_TEXT = "the time budget ended during a fresh session, which does not 
 """Note of a test whose last fresh session the time budget broke off."""
 
 
-class CaseBudget:
-    """Keeps one test within its share of the remaining time, which is `left_s` from now on.
+class RunBudget:
+    """The time budget of a run, fixed before its first test: a deadline, and how much of the rounds it can keep."""
 
-    The share is in proportion to the declared load of this test and of the `later` tests; time that no later test
-    declares belongs to this one, too. The first three rounds, without which nothing can be decided, may use the time of
-    other tests. So may fresh sessions, as long as each later test keeps the time for its own first three rounds.
+    def __init__(self, cases: Sequence[Case], *, left_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """`cases` are all tests of the run, the deadline is in `left_s`, and `clock` returns seconds."""
+        least_s = _least_s(cases)
+        more_s = math.fsum(map(estimated_s, cases)) - least_s
+        self.clock = clock
+        self.deadline_s = clock() + left_s
+        self.kept_ratio = min(1.0, max(0.0, left_s - least_s) / more_s) if more_s > 0 else 1.0
+        """Part of the rounds after each test's first three that is kept: 1 if the usual time of all tests fits."""
+
+
+class CaseBudget:
+    """Keeps one test within the time budget of the run.
+
+    The rounds of a session are planned before the first one: as many as the run can keep and as there is time for, at
+    least the three without which nothing can be decided. A round starts if it ends before the deadline. Planned rounds
+    and fresh sessions leave each of the `later` tests the time for its own first three rounds.
     """
 
-    def __init__(
-        self, case: Case, later: Sequence[Case], *, left_s: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`clock` returns seconds."""
-        self._clock = clock
-        self._began_s = clock()
-        self._left_s = left_s
-        self._rounds = case.scenario.rounds
-        self._fewest = min(_FEWEST_ROUNDS, self._rounds)
-        self._round_s = _declared_round_s(case)
-        self._beside_s = 2 * _declared_round_s(case.in_short_rounds())
-        self._restart_s, self._setup_s, self._least_s = _restart_s(case), _setup_s(case), _least_s(case)
-        own_s, later_s = estimated_s(case), math.fsum(map(estimated_s, later))
-        self._deadline_s = max(left_s * own_s / (own_s + later_s), left_s - later_s)
-        self._latest_s = max(self._deadline_s, left_s - math.fsum(_least_s(as_run(each)) for each in later))
-        self._longest_s = 0.0
-        """The longest round so far."""
-        self._alone: tuple[float, float, float] | None = None
-        """The declared time of a round, the longest so far, and the time before the first one, of the test alone."""
-        self._asked_s: float | None = None
+    def __init__(self, run: RunBudget, case: Case, later: Sequence[Case]) -> None:
+        self._run = run
+        self._case = case
+        self._latest_s = run.deadline_s - _least_s(later)
+        self._asked_s = math.inf
         """When the last fresh session was allowed."""
+        self._alone = self._pace = _Pace(_setup_s(case), _declared_round_s(case))
+        # Beside others: short rounds and a warm-up, on both sides.
+        self._beside = _Pace(2 * _setup_s(case), 2 * _declared_round_s(case.in_short_rounds()))
+        self.fewest_rounds = min(_FEWEST_ROUNDS, case.scenario.rounds)
+        """The number of rounds without which nothing can be decided."""
+        # Fewer rounds beside a reference would take more sessions, and more time.
+        kept_ratio = 1.0 if _is_compared(case) else run.kept_ratio
+        kept = self.fewest_rounds + kept_ratio * (case.scenario.rounds - self.fewest_rounds)
+        in_time = (self._latest_s - run.clock() - self._pace.setup_s) / self._pace.round_s
+        self._planned = max(self.fewest_rounds, int(min(kept, in_time)))
 
     @property
     def obstacle(self) -> str | None:
         """The reason why the test cannot run; None if it can."""
-        if self._least_s <= self._left_s:
-            return None
-        needed, left = _seconds(self._least_s), _seconds(max(self._left_s, 0))
-        return (
-            f"not run: {counted(self._fewest, 'round')} need {needed}, and {left} of the time budget are left; raise "
-            "--kafka-time-budget, or run fewer tests"
-        )
-
-    def limited(self, turns: Iterable[_T], *, fresh: bool) -> Iterator[_T]:
-        """Give the turns of one session, one a round, while there is time; each round's time counts for the next.
-
-        The first session keeps to the test's share of the time; `fresh` sessions may use all that is left.
-        """
-        for done, turn in enumerate(turns):
-            limit_s = self._left_s if fresh or done < self._fewest else self._deadline_s
-            if self._spent_s + (self._longest_s or self._round_s) > limit_s:
-                return
-            began_s = self._clock()
-            yield turn
-            self._longest_s = max(self._longest_s, self._clock() - began_s)
-
-    def refuses_session(self, rounds: int) -> str | None:
-        """Return the reason if there is no time for a fresh session of so many rounds."""
-        now_s, before_s = self._clock(), self._asked_s
-        took_s = 0.0 if before_s is None else now_s - before_s
-        needed_s = max(self._restart_s + self._setup_s + rounds * (self._longest_s or self._round_s), took_s)
-        left_s = self._latest_s - self._spent_s
+        needed_s = _session_s(self._case, self.fewest_rounds)
+        left_s = self._run.deadline_s - self._run.clock()
         if needed_s <= left_s:
-            self._asked_s = now_s
             return None
         return (
-            f"another fresh session needs {_seconds(needed_s)}, and {_seconds(max(left_s, 0))} of the time budget are "
-            "left for it; raise --kafka-time-budget"
+            f"not run: {counted(self.fewest_rounds, 'round')} need {_seconds(needed_s)}, and {_seconds(left_s)} of the "
+            "time budget are left; raise --kafka-time-budget, or run fewer tests"
         )
 
     def confirm(self, *, beside: bool) -> None:
         """Expect the sessions that confirm a suspect: fresh ones like the first, or `beside` the baseline's brokers."""
-        own = self._alone = self._alone or (self._round_s, self._longest_s, self._setup_s)
-        # Beside others: short rounds and a warm-up, on both sides.
-        self._round_s, self._longest_s, self._setup_s = (self._beside_s, 0.0, 2 * own[2]) if beside else own
+        self._pace = self._beside if beside else self._alone
+
+    def limited(self, turns: Iterable[_T]) -> Iterator[_T]:
+        """Give the turns of one session, one a planned round, as long as they end before the deadline."""
+        for turn in itertools.islice(turns, self._planned):
+            began_s = self._run.clock()
+            if began_s + self._pace.round_s > self._run.deadline_s:
+                return
+            yield turn
+            self._pace.round_s = max(self._pace.round_s, self._run.clock() - began_s)
+
+    def refuses_session(self, rounds: int) -> str | None:
+        """Return the reason if there is no time for a fresh session of so many rounds."""
+        now_s = self._run.clock()
+        usual_s = _restart_s(self._case) + self._pace.setup_s + min(rounds, self._planned) * self._pace.round_s
+        needed_s = max(usual_s, now_s - self._asked_s)  # at least as long as the fresh session before took
+        left_s = self._latest_s - now_s
+        if needed_s <= left_s:
+            self._asked_s = now_s
+            return None
+        return (
+            f"another fresh session needs {_seconds(needed_s)}, and {_seconds(left_s)} of the time budget are left "
+            "for it; raise --kafka-time-budget"
+        )
 
     def cut(self, first: MeasuredSession) -> str | None:
         """Return a note if the first session has fewer rounds than declared; such figures make no baseline."""
-        if first.problems or len(first.rounds) >= self._rounds:
+        ran, declared = len(first.rounds), self._case.scenario.rounds
+        if first.problems or ran >= declared:
             return None
-        return f"the time budget allowed {len(first.rounds)} of {counted(self._rounds, 'round')}"
-
-    @property
-    def fewest_rounds(self) -> int:
-        """The number of rounds without which nothing can be decided."""
-        return self._fewest
+        return f"the time budget allowed {ran} of {counted(declared, 'round')}"
 
     def undecided(self, first: MeasuredSession) -> str | None:
         """Return the reason if the first session has too few rounds to be judged."""
-        if first.problems or len(first.rounds) >= self._fewest:
+        if first.problems or len(first.rounds) >= self.fewest_rounds:
             return None
         ran = counted(len(first.rounds), "round")
-        return f"the time budget allowed {ran}, and a decision needs {self._fewest}; raise --kafka-time-budget"
+        return f"the time budget allowed {ran}, and a decision needs {self.fewest_rounds}; raise --kafka-time-budget"
 
-    @property
-    def _spent_s(self) -> float:
-        return self._clock() - self._began_s
+
+@dataclass(slots=True)
+class _Pace:
+    """The times of sessions of one kind."""
+
+    setup_s: float
+    """Time before the first round."""
+    round_s: float
+    """Time of the next round: as declared, or that of a longer one."""
 
 
 def time_left_s(budget_s: float | None, began_s: float) -> float:
     """Return the time that is left for the tests of a run; infinite without a budget."""
     if budget_s is None:
         return math.inf
-    return began_s + budget_s - min(_CLOSING_S, _CLOSING_RATIO * budget_s) - time.monotonic()
+    return began_s + budget_s - _CLOSING_S - time.monotonic()
 
 
 def as_run(case: Case) -> Case:
     """Return the case with the rounds that it runs: short ones beside a reference, unless it is a search."""
-    return case if case.reference is None or case.plan is not None else case.in_short_rounds()
+    return case.in_short_rounds() if _is_compared(case) else case
 
 
 def estimated_s(case: Case) -> float:
     """Return the usual time of a test on brokers that run, if it is no suspect."""
     case = as_run(case)
-    is_compared = case.reference is not None and case.plan is None
-    sessions = _LIKELY_SESSIONS if is_compared else case.settings.calibrate or 1
-    session_s = _setup_s(case) + case.scenario.rounds * _declared_round_s(case)
-    return sessions * session_s + (sessions - 1) * _restart_s(case)
+    sessions = _LIKELY_SESSIONS if _is_compared(case) else case.settings.calibrate or 1
+    return sessions * _session_s(case, case.scenario.rounds) + (sessions - 1) * _restart_s(case)
+
+
+def _is_compared(case: Case) -> bool:
+    """Return True if the test runs beside a reference in several sessions until the evidence decides."""
+    return case.reference is not None and case.plan is None
 
 
 def estimate(cases: Sequence[Case]) -> str:
@@ -178,9 +186,13 @@ def about(seconds: float) -> str:
     return f"about {minutes} min" if minutes > 1 else f"about {math.ceil(seconds / 10) * 10} s"
 
 
-def _least_s(case: Case) -> float:
-    """Return the time of the rounds without which nothing can be decided."""
-    return _setup_s(case) + min(_FEWEST_ROUNDS, case.scenario.rounds) * _declared_round_s(case)
+def _least_s(cases: Iterable[Case]) -> float:
+    """Return the time of the rounds without which nothing can be decided, of several tests."""
+    return math.fsum(_session_s(case, min(_FEWEST_ROUNDS, case.scenario.rounds)) for case in map(as_run, cases))
+
+
+def _session_s(case: Case, rounds: int) -> float:
+    return _setup_s(case) + rounds * _declared_round_s(case)
 
 
 def _setup_s(case: Case) -> float:
@@ -210,4 +222,4 @@ def _declared_round_s(case: Case) -> float:
 
 
 def _seconds(value_s: float) -> str:
-    return format_quantity(value_s, Unit.SECONDS)
+    return format_quantity(max(0.0, value_s), Unit.SECONDS)

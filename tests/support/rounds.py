@@ -31,7 +31,7 @@ from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, rounds, running
-from pytest_kafkaperf.runner.time_budget import CaseBudget
+from pytest_kafkaperf.runner.time_budget import CaseBudget, RunBudget
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.proxy import ProxiedBroker, proxied_broker
 from tests.support.repeats import note_rounds
@@ -99,7 +99,8 @@ def time_budget_of(rounds: int, *, left_s: float = math.inf, clock: Callable[[],
     """Return the time budget of a test with so many rounds, without an end by default."""
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_scenario(rounds=rounds).mark]
-    return CaseBudget(read_case("a.py::test", marks, {}, settings, folder=Path()), [], left_s=left_s, clock=clock)
+    case = read_case("a.py::test", marks, {}, settings, folder=Path())
+    return CaseBudget(RunBudget([case], left_s=left_s, clock=clock), case, [])
 
 
 class Load(Protocol):

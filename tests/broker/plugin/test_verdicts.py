@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Callable
@@ -183,18 +182,25 @@ def test_a_test_that_is_far_from_its_threshold_runs_three_of_five_rounds(project
     assert "kafkaperf: 1 perf test, about 20 s\n" in run.out
 
 
+LONG = """
+@pytest.mark.kafka_scenario(records=500, warmup="100 ms", partitions=1, rounds=30)
+@pytest.mark.kafka_threshold("errors == 0")
+def test_{name}(kafka_perf):
+    kafka_perf()
+"""
+
+
 def test_a_budget_cuts_rounds_and_leaves_out_what_does_not_fit(project: Project, on_broker: str) -> None:
-    """What was not decided says so; the run ends in time."""
-    project.test(guard("first", rounds=30) + guard("second", rounds=30))
-    project.run_steadily(on_broker, "--kafka-update-baselines", "--kafka-rounds=5")
-    run = project.run(on_broker, "--kafka-time-budget=30 s", "--kafka-duration=1 s")
-    first, second = run.report["tests"]
-    assert 3 <= len(first["rounds"]) < 30, run.out
-    assert 3 <= len(second["rounds"]) < 30, run.out
-    assert f"  the time budget allowed {len(first['rounds'])} of 30 rounds" in run.out
-    windows = [one["window_s"] for one in (*first["rounds"], *second["rounds"])]
-    longest_s = max(after[0] - before[0] for before, after in itertools.pairwise(windows))
-    assert windows[-1][1] - windows[0][0] < 30 + longest_s  # no round begins too late; the last one may be slower
+    """What was not decided says so; the run ends in time.
+
+    The budget assumes several seconds for each round, which is enough on any machine.
+    """
+    project.test(LONG.format(name="first") + LONG.format(name="second"))
+    run = project.run(on_broker, "--kafka-allow-unlimited", "--kafka-time-budget=60 s")
+    first, second = ([one["window_s"] for one in test["rounds"]] for test in run.report["tests"])
+    assert 3 <= len(first) == len(second) < 30, run.out
+    assert f"  the time budget allowed {len(first)} of 30 rounds" in run.out
+    assert second[-1][1] - first[0][0] < 60
     run = project.run(on_broker, "--kafka-time-budget=3 s")
     assert run.verdicts == {"test_first": "INCONCLUSIVE", "test_second": "INCONCLUSIVE"}, run.out
     assert "of the time budget are left; raise --kafka-time-budget" in run.out

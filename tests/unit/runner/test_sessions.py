@@ -341,7 +341,7 @@ def test_a_first_session_that_the_machine_has_spoilt_is_measured_again_once(kind
     side = Scripted("A", log)
     side.meets, side.problems = threading.Barrier(1), [Problem(kind, "oops")] * (1 if heals else 9)
     policy = SessionPolicy(judge=lambda _: PASSED, calibrate=None)
-    ran = run_case(runner_of(side), time_budget_of(1), policy, lambda _: None)
+    ran = run_case(runner_of(side), time_budget_of(ROUNDS), policy, lambda _: None)
     again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
     assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
     assert ran.notes == (("the first session was measured again: round 1: oops",) if again else ())

@@ -19,7 +19,7 @@ from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.session import Session
-from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run, estimate, estimated_s
+from pytest_kafkaperf.runner.time_budget import CaseBudget, RunBudget, as_run, estimate, estimated_s
 
 PREHEAT_S = 7.0
 SETUP_S = 1.0 + PREHEAT_S
@@ -57,21 +57,32 @@ def session_of(rounds: int, *problems: Problem) -> MeasuredSession:
     return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={}),) * rounds, problems=problems)
 
 
-def run(cases: Sequence[Case], *, left_s: float, round_s: float, setup_s: float = 0.0) -> tuple[list[int], float]:
-    """Rounds that each test runs where every round takes so long, and the seconds that all of it takes."""
+def budget_of(case: Case, *later: Case, left_s: float, clock: Clock | None = None) -> CaseBudget:
+    """The time budget of the first of these tests."""
+    return CaseBudget(RunBudget([case, *later], left_s=left_s, clock=clock or Clock()), case, later)
+
+
+def run(
+    cases: Sequence[Case], *, left_s: float, round_s: Sequence[float], setup_s: float = 0.0
+) -> tuple[list[int], float]:
+    """Rounds that each test runs whose rounds take so long, and the seconds that all of it takes."""
     clock = Clock()
+    whole = RunBudget(cases, left_s=left_s, clock=clock)
     ran = []
     for number, case in enumerate(cases):
+        budget = CaseBudget(whole, case, cases[number + 1 :])
+        if budget.obstacle is not None:
+            ran.append(0)
+            continue
         clock.now_s += setup_s
-        budget = CaseBudget(case, cases[number + 1 :], left_s=left_s - (clock.now_s - 1000.0), clock=clock)
-        ran.append(0 if budget.obstacle is not None else first_session(budget, clock, case, round_s=round_s))
+        ran.append(first_session(budget, clock, case, round_s=round_s[number]))
     return ran, clock.now_s - 1000.0
 
 
 def first_session(budget: CaseBudget, clock: Clock, case: Case, *, round_s: float) -> int:
     """Rounds of the first session if each takes so long."""
     done = []
-    for number in budget.limited(range(case.scenario.rounds), fresh=False):
+    for number in budget.limited(range(case.scenario.rounds)):
         clock.now_s += round_s
         done.append(number)
     return len(done)
@@ -82,57 +93,76 @@ TESTS = st.lists(
 )
 
 
-@given(cases=TESTS, left_s=st.floats(0, 1000))
-def test_a_run_whose_rounds_take_what_they_declare_ends_in_time(cases: list[Case], left_s: float) -> None:
+@given(cases=TESTS, left_s=st.floats(0, 1000), slower=st.floats(0.2, 5))
+def test_no_round_begins_that_would_end_too_late(cases: list[Case], left_s: float, slower: float) -> None:
     """A budget that is overrun is none: the job is killed, and nothing is reported."""
-    longest_s = max(case.scenario.duration or 0 for case in cases) + 2 + ROUND_SETUP_S
-    _, seconds = run(cases, left_s=left_s, round_s=longest_s)
-    assert seconds <= left_s + longest_s  # the first round of a test is as long as it is
+    taken = [slower * ((case.scenario.duration or 0) + 2 + ROUND_SETUP_S) for case in cases]
+    _, seconds = run(cases, left_s=left_s, round_s=taken)
+    # Only running the first round of a test shows that it is longer than declared.
+    assert seconds <= left_s + max(taken) * (slower > 1)
+
+
+@given(cases=TESTS, left_s=st.floats(0, 1000))
+def test_every_test_runs_its_first_rounds_if_there_is_time_for_those_of_all(cases: list[Case], left_s: float) -> None:
+    """With a deadline alone, the last tests of a run would never run."""
+    taken = [(case.scenario.duration or 0) + 2 + ROUND_SETUP_S for case in cases]
+    fewest = [min(3, case.scenario.rounds) for case in cases]
+    needed_s = sum(SETUP_S + number * round_s for number, round_s in zip(fewest, taken, strict=True))
+    ran, _ = run(cases, left_s=needed_s + left_s + 0.001, round_s=taken, setup_s=SETUP_S)
+    assert all(number >= least for number, least in zip(ran, fewest, strict=True))
 
 
 @given(cases=TESTS)
 def test_where_everything_fits_nothing_is_left_out(cases: list[Case]) -> None:
     """A generous budget changes no figure."""
     declared = [case.scenario.rounds for case in cases]
-    assert run(cases, left_s=3600, round_s=10, setup_s=10)[0] == declared
-    assert run(cases, left_s=float("inf"), round_s=1000)[0] == declared
+    assert run(cases, left_s=3600, round_s=[10] * 5, setup_s=10)[0] == declared
+    assert run(cases, left_s=float("inf"), round_s=[1000] * 5)[0] == declared
 
 
 def test_each_of_equal_tests_gets_the_same_rounds() -> None:
     """Whoever comes first takes nothing from the others."""
-    assert run([case_of(rounds=9)] * 3, left_s=3 * 5.1 * 7.3, round_s=7.3)[0] == [5, 5, 5]
+    left_s = 3 * (SETUP_S + 5 * 7.3) + 0.001
+    assert run([case_of(rounds=9)] * 3, left_s=left_s, round_s=[7.3] * 3, setup_s=SETUP_S)[0] == [5, 5, 5]
 
 
-def test_the_share_follows_the_declared_load() -> None:
-    """A test of rounds that are four times as long needs four times the time."""
-    short, long = case_of(rounds=8, duration="3 s", warmup=0), case_of(rounds=8, duration="20 s", warmup=0)
-    clock = Clock()
-    budget = CaseBudget(short, [long], left_s=100, clock=clock)
-    assert budget.obstacle is None
-    assert first_session(budget, clock, short, round_s=3.8) == 4  # of 17 s, where half of the time would do for 8
+def test_rounds_after_the_first_three_are_cut_in_one_proportion() -> None:
+    """However long they are: half of five, and half of nine."""
+    short, long = case_of(rounds=8, duration="3 s", warmup=0), case_of(rounds=12, duration="20 s", warmup=0)
+    least_s = 2 * SETUP_S + 3 * 3.3 + 3 * 20.3
+    left_s = least_s + (5 * 3.3 + 9 * 20.3) / 2
+    assert run([short, long], left_s=left_s, round_s=[3.3, 20.3], setup_s=SETUP_S)[0] == [5, 7]
 
 
-def test_rounds_that_are_longer_than_declared_end_the_test_within_its_share() -> None:
-    """A closed loop of so many records: only running it tells."""
+def test_the_time_that_fast_tests_leave_gives_later_tests_no_more_rounds() -> None:
+    """It is for suspects, and equal tests have equal rounds."""
+    case = case_of(rounds=9)
+    left_s = 3 * (SETUP_S + 5 * 7.3) + 0.001
+    assert run([case] * 3, left_s=left_s, round_s=[1.0] * 3)[0] == [5, 5, 5]
+
+
+def test_a_test_after_slow_ones_plans_the_rounds_for_which_there_is_time() -> None:
+    """Otherwise it would leave the last test less than three, which decide nothing."""
+    case = case_of(rounds=9)
+    left_s = 3 * (SETUP_S + 5 * 7.3)
+    ran, _ = run([case] * 3, left_s=left_s, round_s=[11, 7.3, 7.3], setup_s=SETUP_S)
+    assert ran == [5, 4, 3]
+
+
+def test_planned_rounds_that_are_longer_than_declared_run_until_the_deadline() -> None:
+    """A closed loop of so many records: only running it tells. There is no time for the next test, which says so."""
     case = case_of(rounds=8, records=1000, duration=None)
-    rounds, _ = run([case, case], left_s=146, round_s=12)
-    assert rounds[0] == 6
-
-
-def test_the_first_three_rounds_may_take_the_time_of_others() -> None:
-    """Fewer decide nothing, and what was begun would be for nothing."""
-    case = case_of(rounds=8, records=1000, duration=None)
-    assert run([case, case], left_s=140, round_s=40)[0] == [3, 0]
+    assert run([case, case], left_s=146, round_s=[40, 40])[0] == [3, 0]
 
 
 def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
     """A test that cannot be decided starts no cluster."""
-    assert CaseBudget(case_of(), [], left_s=20).obstacle == (
+    assert budget_of(case_of(), left_s=20).obstacle == (
         "not run: 3 rounds need 29.9 s, and 20 s of the time budget are left; raise --kafka-time-budget, or run "
         "fewer tests"
     )
-    assert CaseBudget(case_of(rounds=1), [], left_s=20).obstacle is None
-    assert "and 0 s of the time budget" in str(CaseBudget(case_of(), [], left_s=-3).obstacle)
+    assert budget_of(case_of(rounds=1), left_s=20).obstacle is None
+    assert "and 0 s of the time budget" in str(budget_of(case_of(), left_s=-3).obstacle)
 
 
 @pytest.mark.parametrize(
@@ -148,15 +178,15 @@ def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
 def test_a_round_takes_what_its_scenario_declares(fields: dict[str, Any], round_s: float) -> None:
     """Otherwise the last rounds of a run would end after its budget."""
     case = case_of(rounds=3, **fields)
-    assert CaseBudget(case, [], left_s=SETUP_S + 3 * round_s + 0.001).obstacle is None
-    assert CaseBudget(case, [], left_s=SETUP_S + 3 * round_s - 0.001).obstacle is not None
+    assert budget_of(case, left_s=SETUP_S + 3 * round_s + 0.001).obstacle is None
+    assert budget_of(case, left_s=SETUP_S + 3 * round_s - 0.001).obstacle is not None
 
 
 def test_beside_a_reference_every_round_and_the_warm_up_are_two() -> None:
     """One for each side."""
     case, needed_s = case_of(rounds=3, reference="local:4.0.0"), SETUP_S + PREHEAT_S + 3 * 14.6
-    assert CaseBudget(case, [], left_s=needed_s + 0.001).obstacle is None
-    assert CaseBudget(case, [], left_s=needed_s - 0.001).obstacle is not None
+    assert budget_of(case, left_s=needed_s + 0.001).obstacle is None
+    assert budget_of(case, left_s=needed_s - 0.001).obstacle is not None
 
 
 def test_a_test_with_limits_alone_has_a_short_warm_up() -> None:
@@ -169,29 +199,29 @@ def test_a_search_takes_its_steps() -> None:
     """Each of them is a round of its own."""
     case = case_of().with_search(["errors == 0"], low="1k records/s", high="2k records/s", hold="5 s")
     needed_s = SETUP_S + LIKELY_STEPS * (ROUND_SETUP_S + 5 + 2)
-    assert CaseBudget(case, [], left_s=needed_s + 0.001).obstacle is None
-    assert CaseBudget(case, [], left_s=needed_s - 0.001).obstacle is not None
+    assert budget_of(case, left_s=needed_s + 0.001).obstacle is None
+    assert budget_of(case, left_s=needed_s - 0.001).obstacle is not None
 
 
 def test_fresh_sessions_take_what_later_tests_do_not_need() -> None:
     """A suspect comes first: as long as each later test keeps the time of its first three rounds."""
     clock = Clock()
     case = case_of(rounds=3)
-    budget = CaseBudget(case, [case_of(rounds=9)], left_s=100, clock=clock)
+    budget = budget_of(case, case_of(rounds=9), left_s=100, clock=clock)
     assert first_session(budget, clock, case, round_s=8) == 3
     assert budget.refuses_session(3) is None
     clock.now_s += 30
     assert budget.refuses_session(3) == (
         "another fresh session needs 35 s, and 16.1 s of the time budget are left for it; raise --kafka-time-budget"
     )
-    assert list(budget.limited(range(3), fresh=True)) == [0, 1, 2]
+    assert list(budget.limited(range(3))) == [0, 1, 2]
     clock.now_s += 40
-    assert list(budget.limited(range(3), fresh=True)) == []
+    assert list(budget.limited(range(3))) == []
 
 
 def test_what_was_left_out_is_told() -> None:
     """Figures of fewer rounds than declared make no baseline."""
-    budget = CaseBudget(case_of(rounds=5), [], left_s=60)
+    budget = budget_of(case_of(rounds=5), left_s=60)
     assert [budget.cut(session_of(rounds)) for rounds in (5, 4)] == [None, "the time budget allowed 4 of 5 rounds"]
     assert budget.cut(session_of(2, Problem(ProblemKind.WORKER_FAILED, "round 2: no connection"))) is None
     assert [budget.undecided(session_of(rounds)) for rounds in (3, 1)] == [
@@ -205,31 +235,40 @@ def test_what_was_left_out_is_told() -> None:
 
 def test_a_later_test_beside_a_reference_keeps_the_time_of_its_usual_sessions() -> None:
     """Six, of four short rounds on each side, whatever the rounds are declared as: here half of the time for both."""
-    case = case_of(rounds=9)
-    left_s = (SETUP_S + 9 * 7.3 + REFERENCE_S) / 2
-    budget = CaseBudget(case, [case_of(reference="local:4.0.0")], left_s=left_s, clock=(clock := Clock()))
-    assert first_session(budget, clock, case, round_s=7.3) == 5
+    case, beside = case_of(rounds=9), case_of(reference="local:4.0.0")
+    least_s = SETUP_S + 3 * 7.3 + SETUP_S + PREHEAT_S + 3 * 2 * (ROUND_SETUP_S + 1.3)
+    usual_s = SETUP_S + 9 * 7.3 + REFERENCE_S
+    clock = Clock()
+    budget = budget_of(case, beside, left_s=(least_s + usual_s) / 2 + 0.001, clock=clock)
+    assert first_session(budget, clock, case, round_s=7.3) == 6
+
+
+def test_rounds_beside_a_reference_are_not_cut() -> None:
+    """Fewer of them would only take more sessions."""
+    case = as_run(case_of(reference="local:4.0.0"))
+    clock = Clock()
+    assert first_session(budget_of(case, case, left_s=100, clock=clock), clock, case, round_s=3.2) == 4
 
 
 def test_a_further_session_needs_at_least_as_long_as_the_one_before() -> None:
     """Restarts and warm-ups take more than the rounds do, and only the clock tells how much."""
-    clock = Clock()
-    budget = CaseBudget(case_of(rounds=4, reference="local:4.0.0"), [], left_s=100, clock=clock)
-    first_session(budget, clock, case_of(rounds=4), round_s=2)
-    assert budget.refuses_session(4) is None
+    clock, case = Clock(), as_run(case_of(reference="local:4.0.0"))
+    budget = budget_of(case, left_s=112, clock=clock)
+    first_session(budget, clock, case, round_s=3)
+    assert budget.refuses_session(4) is None  # 100 s are left for 31 s
     clock.now_s += 25
-    assert budget.refuses_session(4) is None  # 67 s are left for 25 s
+    assert budget.refuses_session(4) is None
     clock.now_s += 40
     assert budget.refuses_session(4) == (
-        "another fresh session needs 40 s, and 27 s of the time budget are left for it; raise --kafka-time-budget"
+        "another fresh session needs 40 s, and 35 s of the time budget are left for it; raise --kafka-time-budget"
     )
 
 
 def test_rounds_beside_a_reference_are_those_that_run() -> None:
     """Long declared rounds would refuse a test, and leave out others, for which there is time."""
     case = case_of(reference="local:4.0.0", duration="60 s")
-    assert CaseBudget(case, [], left_s=60).obstacle is not None
-    assert CaseBudget(as_run(case), [], left_s=60).obstacle is None
+    assert budget_of(case, left_s=60).obstacle is not None
+    assert budget_of(as_run(case), left_s=60).obstacle is None
     assert as_run(case_of(duration="60 s")).scenario.duration == 60
 
 
@@ -265,7 +304,7 @@ def test_short_sessions_beside_other_brokers_are_not_refused_for_the_length_of_t
     """They have four rounds of a second on each side, whatever the first session's rounds were."""
     clock = Clock()
     case = case_of(rounds=5, duration="60 s")
-    budget = CaseBudget(case, [], left_s=600, clock=clock)
+    budget = budget_of(case, left_s=600, clock=clock)
     assert first_session(budget, clock, case, round_s=62) == 5
     refused = budget.refuses_session(4)
     assert refused is None  # 290 s are left, and 4 rounds of 62 s fit
@@ -275,6 +314,26 @@ def test_short_sessions_beside_other_brokers_are_not_refused_for_the_length_of_t
     assert budget.refuses_session(4) is None
     budget.confirm(beside=False)  # the other brokers failed, so long rounds follow again
     assert budget.refuses_session(4) is not None
+
+
+def test_a_further_session_needs_time_for_the_planned_rounds_only() -> None:
+    """Otherwise a cut test could never be measured again on warm brokers."""
+    clock, case = Clock(), case_of(rounds=30)
+    budget = budget_of(case, left_s=100, clock=clock)
+    assert first_session(budget, clock, case, round_s=1) == 12
+    clock.now_s -= 12
+    assert budget.refuses_session(30) is None
+    assert len(list(budget.limited(range(30)))) == 12
+
+
+def test_fresh_sessions_have_rounds_as_long_as_those_of_the_first_one() -> None:
+    """A closed loop of so many records takes longer than assumed, and a session that is broken off is for nothing."""
+    clock, case = Clock(), case_of(rounds=3, records=1000, duration=None)
+    budget = budget_of(case, left_s=200, clock=clock)
+    assert first_session(budget, clock, case, round_s=40) == 3
+    for beside in (False, True, False):
+        budget.confirm(beside=beside)
+        assert (budget.refuses_session(3) is None) == beside
 
 
 def test_a_test_without_time_measured_less_than_declared(tmp_path: Path) -> None:
