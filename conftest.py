@@ -19,7 +19,7 @@ pytest_plugins = [
     "tests.support.exactness",
     "tests.support.project",
     "tests.support.rounds",
-    "tests.support.sessions",
+    "tests.support.plugin_runs",
 ]
 
 
@@ -34,7 +34,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Cluster]:
-    """A broker that the whole session shares: nothing may stop it or leave settings behind.
+    """A broker that the whole run shares: nothing may stop it or leave settings behind.
 
     Quotas act within a second here: Kafka's default averages over 11 windows of a second, and lets the first burst
     through.

@@ -36,7 +36,7 @@ from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.runner.session import Session
+from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import CaseBudget, RunBudget
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -58,8 +58,8 @@ CLIENTS = 2
 """Clients of each worker: the first has producers, the next has consumers."""
 _VARIANTS = 8
 """The number of different reports in each process of the pool; it returns them in turn, since workers differ."""
-_SESSIONS = 5
-"""Sessions of each baseline, of five rounds each."""
+_TRIALS = 5
+"""Trials of each baseline, of five rounds each."""
 _TESTS_BY_FILE = 20
 _GONE_RATIO = 0.1
 """The share of the baselines whose tests are gone."""
@@ -120,7 +120,7 @@ def baselines(size: int, repeats: int) -> dict[str, Any]:
             test.touch()
         collected = {record.nodeid for record in records[math.ceil(size * _GONE_RATIO) :]}
         files = {file_of(nodeid) for nodeid in collected}
-        session = Session(settings, began_s=0)
+        perf = PerfRun(settings, began_s=0)
 
         def save() -> None:
             for record in records:
@@ -135,7 +135,7 @@ def baselines(size: int, repeats: int) -> dict[str, Any]:
                 store.comparable(record.environment, record.nodeid, record.scenario)
 
         def look_for_orphans() -> None:
-            session.prune(collected=collected, files=files, whole=False)
+            perf.prune(collected=collected, files=files, whole=False)
 
         works = {"save all": save, "load all": load, "compare all": compare, "look for orphans": look_for_orphans}
         return _measured(works, repeats)
@@ -155,7 +155,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         settings = _settings(folder)
-        session: Any = SimpleNamespace(
+        trial: Any = SimpleNamespace(
             results=found, settings=settings, written={}, orphans=[], pruned=False, seed=0, created=simulated.CREATED
         )
         cases = list(_cases(size, settings))
@@ -166,7 +166,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
                 CaseBudget(run, case, cases[number:])
 
         def table() -> None:
-            summary_lines(session, {}, Paper(width=120, colour=True), verbose=False)
+            summary_lines(trial, {}, Paper(width=120, colour=True), verbose=False)
 
         def markdown() -> None:
             write_report(folder / "report.md", summary(found, {}), kind="markdown")
@@ -253,16 +253,16 @@ def _latencies_ns(source: np.random.Generator, level_ns: float) -> npt.NDArray[n
 
 
 def _records(size: int) -> list[BaselineRecord]:
-    from tests.support.results import CREATED, Behaviour, drawn_session  # noqa: PLC0415 - the path is set by then
+    from tests.support.results import CREATED, Behaviour, drawn_trial  # noqa: PLC0415 - the path is set by then
 
     scenario = Scenario.of({"rate": 5000, "duration": "10 s", "consumers": 1})
-    measured = [drawn_session(Behaviour(jmx=True), scenario, number) for number in range(_SESSIONS)]
+    measured = [drawn_trial(Behaviour(jmx=True), scenario, number) for number in range(_TRIALS)]
     one = {
         "schema": 1,
         "nodeid": "",
         "environment": "ci",
         "scenario": scenario.model_dump(mode="json"),
-        "sessions": [
+        "trials": [
             {
                 "created": CREATED,
                 "commit": "3c806ae92d5b7ff5a6ed03c1f0ed2bd0cbf1a0f7",

@@ -36,7 +36,7 @@ from pytest_kafkaperf.plugin.options import INI_VALUES, MARKERS, OPTIONS, UPDATE
 from pytest_kafkaperf.reports.json_reader import Report
 from pytest_kafkaperf.scenarios.fields import FIELD_UNITS, format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineSession, Imported
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineTrial, Imported
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 if typing.TYPE_CHECKING:
@@ -301,7 +301,7 @@ def _unit(unit: str) -> str:
 def condition_of(name: str) -> str:
     """Return the words for when a metric is measured."""
     if name in HOST_METRICS:
-        return "brokers that the session starts"
+        return "brokers that the plugin starts"
     if name in JMX_METRICS:
         return "`kafka_jmx`, or `kafka_metrics_url`"
     return next((text for start, text in CONDITIONS.items() if name == start or name.startswith(f"{start}.")), "always")
@@ -367,7 +367,7 @@ _PACKAGES = {
 
 
 def _baseline() -> str:
-    return "\n".join(_model(model) for model in (BaselineRecord, BaselineSession, Imported))
+    return "\n".join(_model(model) for model in (BaselineRecord, BaselineTrial, Imported))
 
 
 def _model(model: type[BaseModel]) -> str:

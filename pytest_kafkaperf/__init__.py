@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.plugin.fixtures import KafkaPerf
     from pytest_kafkaperf.plugin.markers import cluster, scenario, threshold
     from pytest_kafkaperf.runner.measure import measure
-    from pytest_kafkaperf.runner.result import MeasuredSession, MetricValues, Result
+    from pytest_kafkaperf.runner.result import MetricValues, Result, Trial
     from pytest_kafkaperf.runner.round import Round
     from pytest_kafkaperf.scenarios.scenario import Scenario
     from pytest_kafkaperf.verdict.outcome import Check, Verdict
@@ -25,12 +25,12 @@ __all__ = [
     "Cluster",
     "KafkaPerf",
     "KafkaPerfError",
-    "MeasuredSession",
     "Metric",
     "MetricValues",
     "Result",
     "Round",
     "Scenario",
+    "Trial",
     "Verdict",
     "cluster",
     "measure",
@@ -43,7 +43,7 @@ _MODULES = {
     "Cluster": "clusters.spec",
     "KafkaPerf": "plugin.fixtures",
     "KafkaPerfError": "core.errors",
-    "MeasuredSession": "runner.result",
+    "Trial": "runner.result",
     "Metric": "core.metrics",
     "MetricValues": "runner.result",
     "Result": "runner.result",

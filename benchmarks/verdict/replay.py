@@ -1,11 +1,11 @@
-"""Tables from the sessions of `starts.py` and of the runs of `runs.py` against a reference: `python replay.py`.
+"""Tables from the trials of `starts.py` and of the runs of `runs.py` against a live baseline: `python replay.py`.
 
-- Noise: standard deviations of the log: of single pairs of rounds, of the differences of sessions by which the rule
+- Noise: standard deviations of the log: of single pairs of rounds, of the differences of trials by which the rule
   decides, and of what the start of the brokers adds to the mean of the pairs; the mean difference with its 95 %
   interval, also by the side that came first.
-- Verdicts: the rule of `verdict.sequential` on the sessions in their order, from each session on, until it decides;
-  blocks overlap, so the interval is that of as many independent blocks as fit into the sessions.
-- Power: the same with equal sides, if each session were worse by a constant.
+- Verdicts: the rule of `verdict.sequential` on the trials in their order, from each trial on, until it decides;
+  blocks overlap, so the interval is that of as many independent blocks as fit into the trials.
+- Power: the same with equal sides, if each trial were worse by a constant.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from starts import METRICS, STARTS
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_percent, format_ratio
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, difference, logs
-from pytest_kafkaperf.verdict.sequential import MOST_SESSIONS, Look, look, student_quantile
+from pytest_kafkaperf.verdict.sequential import MOST_TRIALS, Look, look, student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,45 +40,43 @@ _Z = statistics.NormalDist().inv_cdf(0.975)
 def main() -> None:
     """Print the tables as Markdown."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--starts", type=Path, default=STARTS, help="file of the sessions")
+    options.add_argument("--starts", type=Path, default=STARTS, help="file of the trials")
     options.add_argument("--runs", type=Path, default=RUNS, help="file of the runs")
     given = options.parse_args()
     arms = _arms(given.starts, given.runs)
-    print("| sessions of | metric | sessions | pair | session | start | mean | candidate first | reference first |")
+    print("| trials of | metric | trials | pair | trial | start | mean | candidate first | live baseline first |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
-    for arm, sessions in sorted(arms.items()):
+    for arm, trials in sorted(arms.items()):
         for metric in METRICS:
-            if metric in sessions[0]["rounds"][0]:
-                print(f"| {arm} | {metric} | {' | '.join(_noise(metric, sessions))} |")
-    print(
-        "\n| sessions of | metric | true change | blocks | regressed | equal | open | improved | sessions | seconds |"
-    )
+            if metric in trials[0]["rounds"][0]:
+                print(f"| {arm} | {metric} | {' | '.join(_noise(metric, trials))} |")
+    print("\n| trials of | metric | true change | blocks | regressed | equal | open | improved | trials | seconds |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
-    for arm, sessions in sorted(arms.items()):
+    for arm, trials in sorted(arms.items()):
         for metric in METRICS:
-            if metric in sessions[0]["rounds"][0] and len(sessions) >= MOST_SESSIONS // 2:
-                print(f"| {arm} | {metric} | {' | '.join(_verdicts(metric, sessions))} |")
-    print(f"\n| sessions of | metric | sessions | {' | '.join(f'{ratio:+.0%}' for ratio in _CHANGES)} |")
+            if metric in trials[0]["rounds"][0] and len(trials) >= MOST_TRIALS // 2:
+                print(f"| {arm} | {metric} | {' | '.join(_verdicts(metric, trials))} |")
+    print(f"\n| trials of | metric | trials | {' | '.join(f'{ratio:+.0%}' for ratio in _CHANGES)} |")
     print(f"|---|---|--:|{'--:|' * len(_CHANGES)}")
-    for arm, sessions in sorted(arms.items()):
+    for arm, trials in sorted(arms.items()):
         equal = "none" in arm or arm.startswith("equal")
         for metric in METRICS:
-            if equal and metric in sessions[0]["rounds"][0] and len(sessions) >= MOST_SESSIONS // 2:
-                print(f"| {arm} | {metric} | {len(sessions)} | {' | '.join(_power(metric, sessions))} |")
+            if equal and metric in trials[0]["rounds"][0] and len(trials) >= MOST_TRIALS // 2:
+                print(f"| {arm} | {metric} | {len(trials)} | {' | '.join(_power(metric, trials))} |")
 
 
 def _arms(starts: Path, runs: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the sessions of each arm, and of each test of runs against a reference."""
+    """Return the trials of each arm, and of each test of runs against a live baseline."""
     arms: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for session in _lines(starts):
-        if not session["problems"]:
-            arms[session["arm"]].append(session)
+    for trial in _lines(starts):
+        if not trial["problems"]:
+            arms[trial["arm"]].append(trial)
     for run in _lines(runs):
-        count = sum(test["sessions"] for test in run["tests"])
+        count = sum(test["trials"] for test in run["tests"])
         for test in run["tests"]:
-            for number, session in enumerate(one for one in test["measured"] if one["reference"]):
+            for number, trial in enumerate(one for one in test["measured"] if one["other_side"]):
                 place = {"first": number % 2, "seconds": run["seconds"] / count}
-                arms[f"{run['phase']}, {test['name']}"].append({**session, **place})
+                arms[f"{run['phase']}, {test['name']}"].append({**trial, **place})
     return arms
 
 
@@ -86,32 +84,32 @@ def _lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
 
-def _differences(metric: str, sessions: Sequence[dict[str, Any]]) -> list[float]:
+def _differences(metric: str, trials: Sequence[dict[str, Any]]) -> list[float]:
     found = [
-        difference(CATALOGUE[metric], Measured(rounds=one["rounds"], reference=one["reference"])) for one in sessions
+        difference(CATALOGUE[metric], Measured(rounds=one["rounds"], other_side=one["other_side"])) for one in trials
     ]
     return [each for each in found if not isinstance(each, str)]
 
 
-def _noise(metric: str, sessions: Sequence[dict[str, Any]]) -> list[str]:
+def _noise(metric: str, trials: Sequence[dict[str, Any]]) -> list[str]:
     subject = CATALOGUE[metric]
     groups = [
         [
             ours - theirs
-            for ours, theirs in zip(logs(subject, one["rounds"]), logs(subject, one["reference"]), strict=True)
+            for ours, theirs in zip(logs(subject, one["rounds"]), logs(subject, one["other_side"]), strict=True)
         ]
-        for one in sessions
+        for one in trials
     ]
     pair = math.sqrt(statistics.fmean(statistics.variance(group) for group in groups))
     means = [statistics.fmean(group) for group in groups]
     if len(means) < _FEWEST:
-        return [str(len(sessions)), format_percent(pair), *["-"] * 5]
-    session = statistics.stdev(_differences(metric, sessions))
+        return [str(len(trials)), format_percent(pair), *["-"] * 5]
+    trial = statistics.stdev(_differences(metric, trials))
     start = math.sqrt(max(0.0, statistics.variance(means) - pair**2 / statistics.fmean(map(len, groups))))
-    halves = [[mean for mean, one in zip(means, sessions, strict=True) if one["first"] == first] for first in (0, 1)]
+    halves = [[mean for mean, one in zip(means, trials, strict=True) if one["first"] == first] for first in (0, 1)]
     return [
-        str(len(sessions)),
-        *map(format_percent, (pair, session, start)),
+        str(len(trials)),
+        *map(format_percent, (pair, trial, start)),
         *(_mean(metric, values) for values in (means, *halves)),
     ]
 
@@ -126,8 +124,8 @@ def _mean(metric: str, values: Sequence[float]) -> str:
     return f"{format_ratio(change_of(subject, mean))} ({format_ratio(low)} to {format_ratio(high)})"
 
 
-def _verdicts(metric: str, sessions: Sequence[dict[str, Any]]) -> list[str]:
-    values = _differences(metric, sessions)
+def _verdicts(metric: str, trials: Sequence[dict[str, Any]]) -> list[str]:
+    values = _differences(metric, trials)
     looks = _replayed(values)
     decisions = Counter(found.decision for found in looks)
     independent = _independent(looks)
@@ -135,40 +133,40 @@ def _verdicts(metric: str, sessions: Sequence[dict[str, Any]]) -> list[str]:
         _mean(metric, values),
         str(independent),
         *(share(decisions[name] / len(looks), independent) for name in ("regressed", "equal", "open", "improved")),
-        f"{statistics.median(found.sessions for found in looks):.0f}",
-        f"{statistics.median(_seconds(looks, sessions)):.0f}",
+        f"{statistics.median(found.trials for found in looks):.0f}",
+        f"{statistics.median(_seconds(looks, trials)):.0f}",
     ]
 
 
-def _power(metric: str, sessions: Sequence[dict[str, Any]]) -> list[str]:
+def _power(metric: str, trials: Sequence[dict[str, Any]]) -> list[str]:
     """Return the share of regressions if the metric of equal sides were worse by a constant, for each change."""
-    values = _differences(metric, sessions)
+    values = _differences(metric, trials)
     cells = []
     for ratio in _CHANGES:
         change = -math.log(1 - ratio) if CATALOGUE[metric].better == "higher" else math.log(1 + ratio)
         looks = _replayed([value + change for value in values])
         found = sum(one.decision == "regressed" for one in looks) / len(looks)
-        cells.append(f"{share(found, _independent(looks))}, {statistics.median(_seconds(looks, sessions)):.0f} s")
+        cells.append(f"{share(found, _independent(looks))}, {statistics.median(_seconds(looks, trials)):.0f} s")
     return cells
 
 
 def _replayed(values: Sequence[float]) -> list[Look]:
-    """Return the last look from each session on; after the last session comes the first."""
+    """Return the last look from each trial on; after the last trial comes the first."""
     found = []
     for begin in range(len(values)):
-        block = [values[(begin + place) % len(values)] for place in range(MOST_SESSIONS)]
-        looks = (look(block[:length], tolerance=TOLERANCE, alpha=ALPHA) for length in range(1, MOST_SESSIONS + 1))
+        block = [values[(begin + place) % len(values)] for place in range(MOST_TRIALS)]
+        looks = (look(block[:length], tolerance=TOLERANCE, alpha=ALPHA) for length in range(1, MOST_TRIALS + 1))
         found.append(next(one for one in looks if one.settled))
     return found
 
 
 def _independent(looks: Sequence[Look]) -> int:
-    return max(1, round(len(looks) / statistics.fmean(one.sessions for one in looks)))
+    return max(1, round(len(looks) / statistics.fmean(one.trials for one in looks)))
 
 
-def _seconds(looks: Sequence[Look], sessions: Sequence[dict[str, Any]]) -> list[float]:
+def _seconds(looks: Sequence[Look], trials: Sequence[dict[str, Any]]) -> list[float]:
     return [
-        math.fsum(sessions[(begin + place) % len(sessions)]["seconds"] for place in range(found.sessions))
+        math.fsum(trials[(begin + place) % len(trials)]["seconds"] for place in range(found.trials))
         for begin, found in enumerate(looks)
     ]
 

@@ -92,11 +92,11 @@ def _run(phase: str, number: int, repository: Path, commits: list[str]) -> dict[
             "verdict": found,
             "said": named,
         }
-    reference = f"git:{commits[chosen - 1]}"
+    live_baseline = f"git:{commits[chosen - 1]}"
     options = []
     if phase == "library":
         environment["ORDERS_CLIENT"] = "confluent-kafka"
-        reference, options = "git:HEAD", [f"--kafka-reference-setup=pip install -q {OLD}"]
+        live_baseline, options = "git:HEAD", [f"--kafka-compare-setup=pip install -q {OLD}"]
     report = repository / "report.json"
     report.unlink(missing_ok=True)
     began_s = time.monotonic()
@@ -107,7 +107,7 @@ def _run(phase: str, number: int, repository: Path, commits: list[str]) -> dict[
         "-q",
         "-p",
         "no:cacheprovider",
-        f"--kafka-reference={reference}",
+        f"--kafka-compare={live_baseline}",
         *options,
     ]
     ran = _ran([*command, f"--kafka-report=json:{report}"], repository, environment)
@@ -121,7 +121,7 @@ def _run(phase: str, number: int, repository: Path, commits: list[str]) -> dict[
         "seconds": round(time.monotonic() - began_s),
         "verdict": test["verdict"],
         "problems": test["problems"],
-        "sessions": 1 + len(test["further_sessions"]),
+        "trials": 1 + len(test["further_trials"]),
         "changed": test["changed"],
         "checks": checks,
     }
@@ -147,16 +147,16 @@ def _recorded() -> list[dict[str, Any]]:
 def _table() -> str:
     """Return the verdicts of all runs by phase, in Markdown."""
     runs = _recorded()
-    lines = ["| phase | runs | verdicts | median time | median sessions |", "|---|---|---|---|---|"]
+    lines = ["| phase | runs | verdicts | median time | median trials |", "|---|---|---|---|---|"]
     for phase in dict.fromkeys(run["phase"] for run in runs):
         those = [run for run in runs if run["phase"] == phase]
         verdicts = ", ".join(
             f"{verdict} {count}" for verdict, count in Counter(run["verdict"] for run in those).items()
         )
-        sessions = [run["sessions"] for run in those if "sessions" in run]
+        trials = [run["trials"] for run in those if "trials" in run]
         took, needed = (
             statistics.median(run["seconds"] for run in those),
-            statistics.median(sessions) if sessions else "-",
+            statistics.median(trials) if trials else "-",
         )
         lines.append(f"| `{phase}` | {len(those)} | {verdicts} | {took:.0f} s | {needed} |")
     return "\n".join(lines)

@@ -2,15 +2,16 @@
 
 Each run has the two tests of `project/`, a closed loop and a load at a rate. The phases:
 
-- `equal`, `slower`: against a reference, with `--kafka-low-noise` and a tolerance of 3 %. Nothing differs in `equal`.
-- `unchanged`, `worse`: against stored baselines, with a tolerance of 10 %. `baseline` makes one: three sessions, each
+- `equal`, `slower`: against a live baseline, with `--kafka-low-noise` and a tolerance of 3 %. In `equal`, nothing
+  differs.
+- `unchanged`, `worse`: against stored baselines, with a tolerance of 10 %. `baseline` makes one: three trials, each
   time that it is named. A run takes one of this kind of machine in turns; their boots differ.
 
-- `many`: the 30 tests of `many/` against baselines that `many-baseline` makes, a session each.
+- `many`: the 30 tests of `many/` against baselines that `many-baseline` makes, a trial each.
 
 In `slower` and `worse`, each produce request of the closed loop takes CPU time, and each one of the other load waits
 (`Burn.java`): about 10 and 25 % of the throughput and of the median latency. With `+neighbour` behind a phase, another
-program burns one core: against a reference half of each minute, and against stored baselines all the time.
+program burns one core: against a live baseline half of each minute, and against stored baselines all the time.
 
 Each run is appended to `runs.jsonl` at once. Without a phase, only the table is printed.
 """
@@ -42,8 +43,8 @@ MANY = HERE / "many"
 _BUILD = Path(tempfile.gettempdir(), "kafkaperf-burn")
 """Always the same: the options of Java are part of the fingerprint."""
 _TIMEOUT_S = 3600
-_EQUAL = ["--kafka-reference-config=burn.us=0", "--kafka-reference-config=wait.us=0"]
-_REFERENCE = ["--kafka-reference=local", *_EQUAL, "--kafka-low-noise"]
+_EQUAL = ["--kafka-compare-config=burn.us=0", "--kafka-compare-config=wait.us=0"]
+_REFERENCE = ["--kafka-compare=local", *_EQUAL, "--kafka-low-noise"]
 _SLOWER = {
     "slower": {"KAFKAPERF_BURN_US": "50", "KAFKAPERF_WAIT_US": "100"},
     "worse": {"KAFKAPERF_BURN_US": "130", "KAFKAPERF_WAIT_US": "250"},
@@ -121,22 +122,22 @@ def _kept(test: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": test["nodeid"].rpartition("::")[2],
         "verdict": test["verdict"],
-        "sessions": 1 + len(test["further_sessions"]),
+        "trials": 1 + len(test["further_trials"]),
         "problems": test["problems"],
         "checks": [
             {name: check[name] for name in ("metric", "outcome", "change", "detectable", "reason")}
             for check in test["checks"]
         ],
-        "measured": [_figures(test["rounds"], (test["reference"] or {}).get("rounds", []))]
-        + [_figures(session["rounds"], session["reference_rounds"]) for session in test["further_sessions"]],
+        "measured": [_figures(test["rounds"], (test["live_baseline"] or {}).get("rounds", []))]
+        + [_figures(trial["rounds"], trial["other_side_rounds"]) for trial in test["further_trials"]],
     }
 
 
-def _figures(rounds: list[dict[str, Any]], reference: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of a session, in the form of `starts.jsonl`."""
+def _figures(rounds: list[dict[str, Any]], other_side: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the figures of a trial, in the form of `starts.jsonl`."""
     return {
         "rounds": [figures(one["metrics"]) for one in rounds],
-        "reference": [figures(one["metrics"]) for one in reference],
+        "other_side": [figures(one["metrics"]) for one in other_side],
     }
 
 
@@ -150,7 +151,7 @@ def _table() -> str:
             for check in test["checks"]:
                 groups.setdefault((run["phase"], test["name"], check["metric"]), []).append((run, test, check))
     rows = [
-        f"| runs of | metric | runs | {' | '.join(map(str.lower, outcomes))} | invalid | change | sessions | run |",
+        f"| runs of | metric | runs | {' | '.join(map(str.lower, outcomes))} | invalid | change | trials | run |",
         f"|---|---|{'--:|' * (5 + len(outcomes))}",
     ]
     for (phase, name, metric), found in sorted(groups.items()):
@@ -162,7 +163,7 @@ def _table() -> str:
             len(found),
             *(counts[outcome] for outcome in (*outcomes, "INVALID")),
             format_ratio(statistics.median(changes)) if changes else "-",
-            f"{statistics.median(test['sessions'] for _, test, _ in found):.0f}",
+            f"{statistics.median(test['trials'] for _, test, _ in found):.0f}",
             f"{statistics.median(run['seconds'] for run, *_ in found):.0f} s",
         )
         rows.append(f"| {' | '.join(map(str, cells))} |")

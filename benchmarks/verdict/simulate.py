@@ -3,9 +3,9 @@
 It writes the tables of `docs/explanation/simulations.md` and their plot anew, in less than 3 minutes. The random draws
 are the same in every run.
 
-- Against a stored baseline: log-normal noise of dates, sessions and rounds, of which the sessions of a date share the
-  first; 5 rounds a session and one threshold.
-- Against a reference: the noise is that of the sessions' differences, normal, heavy-tailed, or with disturbed sessions.
+- Against a stored baseline: log-normal noise of dates, trials and rounds, of which the trials of a date share the
+  first; 5 rounds a trial and one threshold.
+- Against a live baseline: the noise is that of the trials' differences, normal, heavy-tailed, or with disturbed trials.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from pytest_kafkaperf.verdict.regression import ALPHA
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.support.simulated_rounds import Setting, achieved_power, drawn, first_sessions, judged_by_rule
-from tests.support.simulated_sessions import Noise, cleared_after, differences, judged
+from tests.support.simulated_rounds import Setting, achieved_power, drawn, first_trials, judged_by_rule
+from tests.support.simulated_trials import Noise, cleared_after, differences, judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,14 +41,14 @@ BASELINES, FUTURES = 300, 60
 OF_DATES = (0.0, 0.05, 0.08, 0.13)
 DATES = (1, 3, 5, 10)
 NOISES = ((0.01, 0.01), (0.03, 0.05), (0.06, 0.065), (0.10, 0.10))
-"""Standard deviations of rounds and of sessions: a load at a rate on an idle machine, quiet, as measured for the
+"""Standard deviations of rounds and of trials: a load at a rate on an idle machine, quiet, as measured for the
 throughput of fresh brokers, noisy."""
 STEADY = (0.003, 0.01, 0.02)
-"""Standard deviations of rounds that agree better than sessions do."""
+"""Standard deviations of rounds that agree better than trials do."""
 TOLERANCES = (0.05, 0.10, 0.20)
 WORSE = (0.25, 0.50)
 CORRELATIONS = (0.9, 0.3)
-"""Of sessions one and ten minutes apart on a machine whose state changes within 8 minutes, as measured once."""
+"""Of trials one and ten minutes apart on a machine whose state changes within 8 minutes, as measured once."""
 
 REFERENCE_TOLERANCES = (0.03, 0.10)
 DEVIATIONS = (0.04, 0.06, 0.08, 0.10)
@@ -70,9 +70,9 @@ def main() -> int:
         "noise": lambda: _by_noise(runs),
         "steady": lambda: _steady_rounds(runs),
         "external": lambda: _external(runs),
-        "first": lambda: _first_sessions(runs),
+        "first": lambda: _first_trials(runs),
         "power": lambda: _powers(powers),
-        "reference": lambda: _references(runs),
+        "live baseline": lambda: _side_by_side(runs),
         "slower": lambda: _known_slower(runs),
     }
     for name, rows in tables.items():
@@ -90,7 +90,7 @@ def main() -> int:
     return 0
 
 
-_HEAD = ("fails", "undecided", "suspect", "fresh sessions", "interval holds", "+25 % found", "+50 % found")
+_HEAD = ("fails", "undecided", "suspect", "fresh trials", "interval holds", "+25 % found", "+50 % found")
 
 
 def _by_dates(runs: int, coverages: dict[int, list[float]]) -> Iterator[Row]:
@@ -106,38 +106,38 @@ def _by_dates(runs: int, coverages: dict[int, list[float]]) -> Iterator[Row]:
 def _by_noise(runs: int) -> Iterator[Row]:
     yield "tolerance", "noise", *_HEAD
     for tolerance in TOLERANCES:
-        for of_rounds, of_sessions in NOISES:
-            setting = _setting(dates=5, of_rounds=of_rounds, of_sessions=of_sessions, tolerance=math.log1p(tolerance))
-            yield f"{100 * tolerance:g} %", f"{100 * of_rounds:g} / {100 * of_sessions:g} %", *_row(setting, runs)
+        for of_rounds, of_trials in NOISES:
+            setting = _setting(dates=5, of_rounds=of_rounds, of_trials=of_trials, tolerance=math.log1p(tolerance))
+            yield f"{100 * tolerance:g} %", f"{100 * of_rounds:g} / {100 * of_trials:g} %", *_row(setting, runs)
 
 
 def _steady_rounds(runs: int) -> Iterator[Row]:
-    """The rule takes the noise of sessions for that of their rounds until it has seen sessions."""
+    """The rule takes the noise of trials for that of their rounds until it has seen trials."""
     yield "dates", "noise", *_HEAD
     for dates in DATES:
         for of_rounds in STEADY:
-            setting = _setting(dates=dates, of_rounds=of_rounds, of_sessions=0.05)
+            setting = _setting(dates=dates, of_rounds=of_rounds, of_trials=0.05)
             yield str(dates), f"{100 * of_rounds:g} / 5 %", *_row(setting, runs)
 
 
 def _external(runs: int) -> Iterator[Row]:
-    """Nothing restarts, so that sessions soon after each other share a part of their noise, too."""
-    yield "dates", "correlation of sessions", *_HEAD
+    """Nothing restarts, so that trials soon after each other share a part of their noise, too."""
+    yield "dates", "correlation of trials", *_HEAD
     for dates in DATES:
         for correlation in CORRELATIONS:
             shared, own = (0.065 * math.sqrt(ratio) for ratio in (correlation, 1 - correlation))
-            setting = _setting(dates=dates, of_dates=math.hypot(0.08, shared), of_sessions=own)
+            setting = _setting(dates=dates, of_dates=math.hypot(0.08, shared), of_trials=own)
             yield str(dates), f"{correlation:g}", *_row(setting, runs)
 
 
-def _first_sessions(runs: int) -> Iterator[Row]:
+def _first_trials(runs: int) -> Iterator[Row]:
     changes = (0.0, *WORSE, 1.0)
     yield "dates", "rounds", *(f"clear at {'no change' if not worse else f'+{100 * worse:.0f} %'}" for worse in changes)
     for dates in DATES:
         setting = _setting(dates=dates)
         draws = [drawn(setting, runs=runs, worse=math.log1p(worse)) for worse in changes]
-        rounds, _ = first_sessions(draws[0], setting)
-        clear = [first_sessions(draw, setting)[1].mean() for draw in draws]
+        rounds, _ = first_trials(draws[0], setting)
+        clear = [first_trials(draw, setting)[1].mean() for draw in draws]
         yield (
             str(dates),
             f"{rounds.mean():.1f}",
@@ -157,7 +157,7 @@ def _powers(found: dict[int, list[float]]) -> Iterator[Row]:
 
 
 def _setting(**fields: object) -> Setting:
-    usual = Setting(of_dates=0.08, of_sessions=0.065, of_rounds=0.06, tolerance=math.log1p(0.1), dates=5)
+    usual = Setting(of_dates=0.08, of_trials=0.065, of_rounds=0.06, tolerance=math.log1p(0.1), dates=5)
     return dataclasses.replace(usual, **fields)  # type: ignore[arg-type]
 
 
@@ -173,7 +173,7 @@ def _row(setting: Setting, runs: int) -> Iterator[str]:
         yield f"{100 * found.failed.mean():.0f} %"
 
 
-def _references(runs: int) -> Iterator[Row]:
+def _side_by_side(runs: int) -> Iterator[Row]:
     yield (
         "threshold",
         "noise",
@@ -181,7 +181,7 @@ def _references(runs: int) -> Iterator[Row]:
         "the tolerance fails",
         *(f"{100 * change:g} % found" for change in CHANGES),
         "no change undecided",
-        "sessions at no change",
+        "trials at no change",
         f"at {100 * CHANGES[0]:g} %",
     )
     for tolerance in REFERENCE_TOLERANCES:
@@ -199,25 +199,25 @@ def _references(runs: int) -> Iterator[Row]:
                     f"{100 * found[1].share('regressed'):.2f} %",
                     *(f"{100 * each.share('regressed'):.1f} %" for each in found[2:]),
                     f"{100 * found[0].share('open'):.1f} %",
-                    f"{found[0].sessions.mean():.1f}",
-                    f"{found[2].sessions.mean():.1f}",
+                    f"{found[0].trials.mean():.1f}",
+                    f"{found[2].trials.mean():.1f}",
                 )
 
 
 def _known_slower(runs: int) -> Iterator[Row]:
     """Yield what becomes of suspects where both sides are known to be slower: the mean so far clears them."""
     changes = (0.0, *CHANGES, -0.30)
-    yield "noise", *(f"{100 * abs(change):g} % slower fails" for change in changes), "sessions at no change"
+    yield "noise", *(f"{100 * abs(change):g} % slower fails" for change in changes), "trials at no change"
     for deviation in (*DEVIATIONS, 0.2):
         unchanged, tolerance = differences(runs=runs, deviation=deviation), -math.log1p(-0.1)
-        cells, sessions = [], []
+        cells, trials = [], []
         for change in changes:
             drawn_now = unchanged - math.log1p(change)
             found, cleared = judged(drawn_now, tolerance=tolerance, alpha=ALPHA), cleared_after(drawn_now, tolerance)
-            fails = (found.decisions == "regressed") & (found.sessions <= cleared)
+            fails = (found.decisions == "regressed") & (found.trials <= cleared)
             cells.append(f"{100 * fails.mean():.{2 if change == 0 else 0}f} %")
-            sessions.append(np.minimum(found.sessions, cleared).mean())
-        yield f"{100 * deviation:g} %", *cells, f"{sessions[0]:.1f}"
+            trials.append(np.minimum(found.trials, cleared).mean())
+        yield f"{100 * deviation:g} %", *cells, f"{trials[0]:.1f}"
 
 
 _WIDTH, _HEIGHT = 300, 220

@@ -1,12 +1,12 @@
-"""Sessions of two brokers side by side, as raw data for the replay: `python benchmarks/verdict/starts.py ARM [ARM...]`.
+"""Trials of two brokers side by side, as raw data for the replay: `python benchmarks/verdict/starts.py ARM [ARM...]`.
 
 An arm is `LOAD-NOISE-EFFECT`, for example `closed-low-none`: the load (`closed` or `paced`), the brokers (`disk`: as
 usual, `memory`: logs in memory, `quick`: only the JVM's quick compiler, `low`: both: `--kafka-low-noise`), and what
 makes the candidate slower (`none`; `burn10`: 10 microseconds of CPU time for each produce request; `wait10`: such a
 delay without CPU time; `heap`, `flush`, `threads`, or a Kafka version).
-`+neighbour` behind an arm burns one core during every other session.
+`+neighbour` behind an arm burns one core during every other trial.
 
-Each session is a start of both brokers, a warm-up and rounds in turns, by the code that `pytest` runs. It is appended
+Each trial is a start of both brokers, a warm-up and rounds in turns, by the code that `pytest` runs. It is appended
 to `starts.jsonl` at once, with the id of this machine's boot, so that results grow over runs. `replay.py` reads them.
 """
 
@@ -34,7 +34,7 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.case_run import SessionRunner
+from pytest_kafkaperf.runner.case_run import TrialRunner
 from pytest_kafkaperf.runner.rounds import Side
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.comparison import Measured, difference
@@ -80,20 +80,20 @@ _EFFECTS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Run the sessions."""
+    """Run the trials."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("arms", nargs="+", metavar="ARM")
-    options.add_argument("--sessions", type=int, default=10, help="of each arm (default: 10)")
+    options.add_argument("--trials", type=int, default=10, help="of each arm (default: 10)")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         agent = f"-javaagent:{burn_jar(Path(folder))}"
         for arm in given.arms:
             quick = LOW_NOISE_JVM_OPTIONS if arm.split("-")[1] == "quick" else ()
             os.environ["JDK_JAVA_OPTIONS"] = " ".join((agent, *quick))
-            _run(arm, given.sessions)
+            _run(arm, given.trials)
 
 
-def _run(arm: str, sessions: int) -> None:
+def _run(arm: str, trials: int) -> None:
     name, _, beside = arm.partition("+")
     load, noise, effect = name.split("-", 2)
     common: dict[str, Any] = {**_NOISES[noise], "heap": "1g"}
@@ -106,37 +106,37 @@ def _run(arm: str, sessions: int) -> None:
             clusters = list(threads.map(lambda one: one.__enter__(), starting))
         for one in starting:
             stack.push(one.__exit__)
-        runner = SessionRunner(
+        runner = TrialRunner(
             [Side(scenario, cluster) for cluster in clusters],
             warm_up_s=_MOST_WARM_UP_S,
             allocation=WorkerAllocation(producing=1, consuming=1),
         )
-        for number in range(sessions):
+        for number in range(trials):
             # Not always with the same side first.
             with neighbour() if beside and number % 4 in (1, 2) else contextlib.nullcontext():
                 _keep(arm, number, runner)
 
 
-def _keep(arm: str, number: int, runner: SessionRunner) -> None:
+def _keep(arm: str, number: int, runner: TrialRunner) -> None:
     before, began_s = psutil.cpu_times(), time.monotonic()
-    session = runner.measure_fresh() if number else runner.measure()
+    trial = runner.measure_fresh() if number else runner.measure()
     after = psutil.cpu_times()
     took_s = time.monotonic() - began_s
     line = {
         "arm": arm,
         "boot": boot(),
-        "at": session.created,
+        "at": trial.created,
         "first": number % 2,
         "seconds": round(took_s, 1),
         "load": round(os.getloadavg()[0], 1),
         "steal": round(after.steal - before.steal, 2),
-        "problems": [str(problem) for problem in session.problems],
-        "rounds": [figures(one.metrics) for one in session.rounds],
-        "reference": [figures(one.metrics) for one in session.reference or ()],
+        "problems": [str(problem) for problem in trial.problems],
+        "rounds": [figures(one.metrics) for one in trial.rounds],
+        "other_side": [figures(one.metrics) for one in trial.other_side or ()],
     }
     with STARTS.open("a", encoding="utf-8") as file:
         file.write(f"{json.dumps(line)}\n")
-    measured = Measured(rounds=line["rounds"], reference=line["reference"])
+    measured = Measured(rounds=line["rounds"], other_side=line["other_side"])
     shown = {name: difference(CATALOGUE[name], measured) for name in METRICS}
     changes = [f"{name} {format_ratio(value)}" for name, value in shown.items() if not isinstance(value, str)]
     print(f"{arm} {number}: {took_s:.1f} s, worse by:", ", ".join(changes), *line["problems"], flush=True)

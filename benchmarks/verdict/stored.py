@@ -1,15 +1,15 @@
 """Verdicts against stored baselines, replayed: `python benchmarks/verdict/stored.py`, in four minutes.
 
-The first session of each run `unchanged` of `runs.py` is judged against each baseline that was measured on its kind of
-machine. If that makes a suspect, sessions beside rebuilt brokers follow, as in a run: those that such runs measured,
-from a random one on. So ten baselines and thirty sessions give three hundred verdicts of the plugin's own rule on
-measured figures. Those of one session depend on each other, so the interval is that of as many verdicts as there are
-sessions (Wilson, 95 %), and the range over the baselines stands beside it.
+The first trial of each run `unchanged` of `runs.py` is judged against each baseline that was measured on its kind of
+machine. If that makes a suspect, trials beside rebuilt brokers follow, as in a run: those that such runs measured,
+from a random one on. So ten baselines and thirty trials give three hundred verdicts of the plugin's own rule on
+measured figures. Those of one trial depend on each other, so the interval is that of as many verdicts as there are
+trials (Wilson, 95 %), and the range over the baselines stands beside it.
 
-A change makes the metric worse by a constant in the first session and in the current side of the others.
+A change makes the metric worse by a constant in the first trial and in the current side of the others.
 
-A second table has the noise of each metric in the baselines: between rounds, between sessions, and what the rule takes
-for the noise of sessions if it knows that of rounds alone.
+A second table has the noise of each metric in the baselines: between rounds, between trials, and what the rule takes
+for the noise of trials if it knows that of rounds alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pytest_kafkaperf.verdict.baselines.store import read_baseline
 from pytest_kafkaperf.verdict.comparison import Measured, Rounds, flaw_of, logs
 from pytest_kafkaperf.verdict.dates import median_variance_ratio
 from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.sequential import MOST_SESSIONS
+from pytest_kafkaperf.verdict.sequential import MOST_TRIALS
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from pytest_kafkaperf.verdict.verdict import judge
 
@@ -50,13 +50,13 @@ _SEED = 20_261_125
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Sessions of one test in a run of `runs.py`."""
+    """Trials of one test in a run of `runs.py`."""
 
     machine: str
     """The kind of machine, whose baselines the plugin keeps apart."""
     alone: list[Measured]
     beside: list[Measured]
-    """Those beside rebuilt brokers; empty if the first session made no suspect."""
+    """Those beside rebuilt brokers; empty if the first trial made no suspect."""
 
 
 def main() -> None:
@@ -66,18 +66,18 @@ def main() -> None:
     heads = (
         "worse by",
         "baselines",
-        "sessions",
+        "trials",
         "suspect",
         *map(str.lower, OUTCOMES),
         "by baseline",
-        "sessions beside",
+        "trials beside",
     )
-    print(f"| sessions of | {' | '.join(heads)} |\n|---|{'--:|' * len(heads)}")
+    print(f"| trials of | {' | '.join(heads)} |\n|---|{'--:|' * len(heads)}")
     for (test, threshold), phase in itertools.product(THRESHOLDS.items(), PHASES):
         baselines, runs = _runs(lines, "baseline", test), _runs(lines, phase, test)
         for change in CHANGES if runs else ():
             print(f"| {phase}, {test} | {change:+.0%} | {' | '.join(_row(threshold, baselines, runs, change))} |")
-    print("\n| metric | baselines | SD of rounds | SD of sessions | as the rounds say |\n|---|--:|--:|--:|--:|")
+    print("\n| metric | baselines | SD of rounds | SD of trials | as the rounds say |\n|---|--:|--:|--:|--:|")
     for test in THRESHOLDS:
         for name, cells in _noises([read_baseline(path) for path in sorted(BASELINES.rglob(f"*{test}*.json"))]):
             print(f"| {test}, {name} | {' | '.join(cells)} |")
@@ -89,12 +89,12 @@ def _runs(lines: Sequence[dict[str, Any]], phase: str, test: str) -> list[Run]:
     for line in lines:
         for one in line["tests"] if line["phase"] == phase else ():
             if one["name"] == test:
-                sessions = [
-                    Measured(rounds=session["rounds"], reference=session["reference"] or None)
-                    for session in one["measured"]
+                trials = [
+                    Measured(rounds=trial["rounds"], other_side=trial["other_side"] or None)
+                    for trial in one["measured"]
                 ]
                 alone, beside = (
-                    [each for each in sessions if bool(each.reference) == paired] for paired in (False, True)
+                    [each for each in trials if bool(each.other_side) == paired] for paired in (False, True)
                 )
                 found.append(Run(machine=machines[line["boot"]], alone=alone, beside=beside))
     return found
@@ -107,7 +107,7 @@ def _row(threshold: Threshold, baselines: Sequence[Run], runs: Sequence[Run], ch
     beside = [_worse(threshold, one, change) for run in runs for one in run.beside]
     found: list[list[tuple[Verdict, int]]] = []
     for baseline in baselines:
-        known = BaselineRounds(sessions=tuple(tuple(one.rounds) for one in baseline.alone))
+        known = BaselineRounds(trials=tuple(tuple(one.rounds) for one in baseline.alone))
         verdicts = []
         for _, first in (each for each in firsts if each[0] == baseline.machine):
             begin = int(draws.integers(len(beside)))
@@ -119,24 +119,24 @@ def _row(threshold: Threshold, baselines: Sequence[Run], runs: Sequence[Run], ch
     independent = sum(machine in machines for machine, _ in firsts)
     shares = [sum(verdict is Verdict.REGRESSED for verdict, _ in verdicts) / len(verdicts) for verdicts in found]
     yield from (str(len(found)), str(independent))
-    yield f"{sum(sessions > 1 for _, sessions in every) / len(every):.0%}"
+    yield f"{sum(trials > 1 for _, trials in every) / len(every):.0%}"
     for outcome in OUTCOMES:
         yield share(sum(verdict is outcome for verdict, _ in every) / len(every), independent)
     yield f"{min(shares):.0%} to {max(shares):.0%}"
-    yield f"{statistics.median([sessions - 1 for _, sessions in every if sessions > 1] or [0]):.0f}"
+    yield f"{statistics.median([trials - 1 for _, trials in every if trials > 1] or [0]):.0f}"
 
 
 def _noises(records: Sequence[BaselineRecord]) -> Iterator[tuple[str, list[str]]]:
     """Yield the name of each metric with its noise, as root mean squares over the baselines."""
-    names = {name for record in records for session in record.sessions for one in session.rounds for name in one}
+    names = {name for record in records for trial in record.trials for one in trial.rounds for name in one}
     for subject in (CATALOGUE[name] for name in sorted(names & set(CATALOGUE))):
         found = []
         for record in records:
-            if not any(flaw_of(subject, session.rounds, ratio=True) for session in record.sessions):
-                sessions = [logs(subject, session.rounds) for session in record.sessions]
-                of_rounds = statistics.fmean(map(statistics.variance, sessions))
-                ratio = statistics.fmean(1 + median_variance_ratio(len(one)) for one in sessions)
-                found.append((of_rounds, statistics.variance(map(statistics.median, sessions)), ratio * of_rounds))
+            if not any(flaw_of(subject, trial.rounds, ratio=True) for trial in record.trials):
+                trials = [logs(subject, trial.rounds) for trial in record.trials]
+                of_rounds = statistics.fmean(map(statistics.variance, trials))
+                ratio = statistics.fmean(1 + median_variance_ratio(len(one)) for one in trials)
+                found.append((of_rounds, statistics.variance(map(statistics.median, trials)), ratio * of_rounds))
         if found and not subject.can_be_zero:
             noises = (math.sqrt(statistics.fmean(each)) for each in zip(*found, strict=True))
             yield subject.name, [str(len(found)), *(f"{noise:.1%}" for noise in noises)]
@@ -145,12 +145,12 @@ def _noises(records: Sequence[BaselineRecord]) -> Iterator[tuple[str, list[str]]
 def _judged(
     threshold: Threshold, known: BaselineRounds, first: Measured, beside: Sequence[Measured]
 ) -> tuple[Verdict, int]:
-    """Return the verdict, and the number of sessions that it took."""
-    for number in range(MOST_SESSIONS + 1):
+    """Return the verdict, and the number of trials that it took."""
+    for number in range(MOST_TRIALS + 1):
         further = [beside[place % len(beside)] for place in range(number)]
         found = judge(
             thresholds=[threshold],
-            sessions=[first, *further],
+            trials=[first, *further],
             baseline=known,
             confirm=True,
             beside=True,
@@ -161,11 +161,11 @@ def _judged(
     return found.verdict, number + 1
 
 
-def _worse(threshold: Threshold, session: Measured, change: float) -> Measured:
-    """Return the session with a metric that is worse by this share."""
+def _worse(threshold: Threshold, trial: Measured, change: float) -> Measured:
+    """Return the trial with a metric that is worse by this share."""
     name, factor = threshold.metric.name, 1 - change if threshold.metric.better == "higher" else 1 + change
-    rounds: Rounds = [{**one, name: one[name] * factor} for one in session.rounds]
-    return Measured(rounds=rounds, reference=session.reference)
+    rounds: Rounds = [{**one, name: one[name] * factor} for one in trial.rounds]
+    return Measured(rounds=rounds, other_side=trial.other_side)
 
 
 if __name__ == "__main__":

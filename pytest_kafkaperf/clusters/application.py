@@ -1,4 +1,4 @@
-"""Applications under test: processes that use a test's cluster, and that the session starts, watches and ends."""
+"""Applications under test: processes that use a test's cluster, and that the plugin starts, watches and ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STOP_TIMEOUT_S = 10
 _POLL_S = 0.05
 _SESSION_TIMEOUT_S = 60
 """Time for Kafka to remove a member that did not leave its group: `session.timeout.ms`, which is 45 s by default."""
-_SESSION_POLL_S = 0.5
+_TRIAL_POLL_S = 0.5
 _LEAST_ANSWER_S = 1.0
 """Least time limit of a call of the user's function `ready`, so that the last call can give the reason."""
 
@@ -95,7 +95,7 @@ class Recipe(MarkerFields):
 class Application(contextlib.AbstractContextManager["Application"]):
     """A process or a container under test, as the fixture `kafka_app` makes it."""
 
-    def __init__(self, recipe: Recipe, cluster: Cluster, side: Literal["test", "reference"] = "test") -> None:
+    def __init__(self, recipe: Recipe, cluster: Cluster, side: Literal["test", "baseline"] = "test") -> None:
         self.cluster = cluster
         self.side = side
         self.events: list[tuple[int, str]] = []
@@ -147,9 +147,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
         """Return the probe of the process and its children, or of the container; empty while it is stopped."""
         return [] if self.pid is None else self._process.probes()
 
-    def on(self, reference: Cluster) -> Application:
+    def on(self, live_baseline: Cluster) -> Application:
         """Return the same application on another cluster, not opened yet."""
-        return Application(self._recipe, reference, "reference")
+        return Application(self._recipe, live_baseline, "baseline")
 
     def open(self) -> Self:
         """Create the topics and start the application; after a failure, nothing is left.
@@ -249,7 +249,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         deadline = time.monotonic() + _SESSION_TIMEOUT_S
         _, left = group_members(self.cluster, self._sign)
         while members & left.keys() and time.monotonic() < deadline:
-            time.sleep(_SESSION_POLL_S)
+            time.sleep(_TRIAL_POLL_S)
             _, left = group_members(self.cluster, self._sign)
 
     def _delete_topics(self, admin: Admin) -> None:
@@ -289,7 +289,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def _taken_port(self) -> str:
         port = f"port {self._sign}" if self._kind == "port" else "port"
         return (
-            f"another program listens on its {port}; with a reference, perhaps the other side: choose it by "
+            f"another program listens on its {port}; with a live baseline, perhaps the other side: choose it by "
             "KAFKAPERF_SIDE"
         )
 

@@ -41,7 +41,7 @@ def reach(
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None
     cluster_id = read_cluster_id(bootstrap_servers, access, timeout_s=timeout_s)
     identity = {} if cluster_id is None else {CLUSTER_ID: cluster_id}
-    # The same test file runs on clusters that the session starts; these fields describe brokers to start.
+    # The same test file runs on clusters that the plugin starts; these fields describe brokers to start.
     ignored = not_applied(spec, "version", "image", "config", "security", "jmx", "heap", "log_dirs", "low_noise")
     return Cluster(
         bootstrap_servers=bootstrap_servers,
@@ -56,7 +56,7 @@ def reach(
 def _advice(error: NotReadyError, access: Access, client_properties: Path | None) -> str:
     check = "Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is"
     if client_properties is None:
-        option = "--kafka-client-config=FILE, or for a reference kafka_reference_client_config in the ini file"
+        option = "--kafka-client-config=FILE, or for a live baseline kafka_compare_client_config in the ini file"
         return f"{check} a PLAINTEXT one; for TLS or a login, use {option}"
     if error.login_refused:
         return f"Check the user name, the password and 'sasl.mechanism' in {client_properties}"

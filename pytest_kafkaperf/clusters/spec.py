@@ -71,7 +71,7 @@ def _matching(pattern: re.Pattern[str], problem: str) -> AfterValidator:
 
 
 class ClusterSpec(MarkerFields):
-    """The fields of the `kafka_cluster` marker; tests with equal specs share one cluster in a session."""
+    """The fields of the `kafka_cluster` marker; tests with equal specs share one cluster in a run."""
 
     brokers: int = Field(default=1, ge=1, le=MAX_BROKERS)
     """Number of brokers."""
@@ -170,7 +170,7 @@ class Cluster:
     containers: tuple[Any, ...] = field(default=(), repr=False)
     """The brokers' containers, as docker-py objects, if a fixture started them: for their CPU, memory and network."""
     fleet: Fleet | None = field(default=None, repr=False, compare=False)
-    """The brokers; None if the session did not start them."""
+    """The brokers; None if the plugin did not start them."""
 
     def __post_init__(self) -> None:
         """Make `access` and `client_config` consistent."""
@@ -187,7 +187,7 @@ class Cluster:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Process ids of the brokers that the session started on this machine."""
+        """Process ids of the brokers that the plugin started on this machine."""
         servers = () if self.fleet is None else self.fleet.servers.values()
         return tuple(server.pid for server in servers if server.pid is not None)
 
@@ -214,12 +214,12 @@ class Cluster:
         return probes | {number: [ContainerProbe(each)] for number, each in enumerate(self.containers, 1)}
 
     def check(self) -> None:
-        """Raise `ClusterLostError` with the reason if a broker of this session has ended; cheap."""
+        """Raise `ClusterLostError` with the reason if a broker of this run has ended; cheap."""
         if self.fleet is not None:
             self.fleet.check()
 
     def renew(self) -> None:
-        """Restart all brokers if the session started them; they keep their address, topics, users and quotas.
+        """Restart all brokers if the plugin started them; they keep their address, topics, users and quotas.
 
         A new process differs from the previous one in speed: restarting includes this noise in the measurements.
 
@@ -234,7 +234,7 @@ class Cluster:
         """Stop a broker, or kill it, and return when it has ended. Brokers are numbered from 1.
 
         Raises:
-            UsageError: there is no such broker, it is already stopped, or this session did not start it.
+            UsageError: there is no such broker, it is already stopped, or the plugin did not start it.
             ClusterError: the broker did not end.
 
         """
@@ -255,7 +255,7 @@ class Cluster:
     def _owned(self) -> Fleet:
         if self.fleet is None:
             raise UsageError(
-                f"this session did not start the brokers at {self.bootstrap_servers} and cannot stop or start them; "
+                f"the plugin did not start the brokers at {self.bootstrap_servers} and cannot stop or start them; "
                 "use --kafka-cluster=local or --kafka-cluster=docker"
             )
         return self.fleet
@@ -270,7 +270,7 @@ from the load meanwhile. The heap is in memory from the start.
 
 
 def facts_of(spec: ClusterSpec) -> dict[str, str]:
-    """Return the facts of brokers that the session starts, without values that may be secret."""
+    """Return the facts of brokers that the plugin starts, without values that may be secret."""
     facts = {"heap": spec.heap}
     if spec.security is not None:
         facts["security"] = spec.security

@@ -1,4 +1,4 @@
-"""The values of `--kafka-cluster` and `--kafka-reference`."""
+"""The values of `--kafka-cluster` and `--kafka-compare`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _VALID = (
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """Brokers that the session starts."""
+    """Brokers that the plugin starts."""
 
     name: ClassVar[str]
     version: str | None = None
@@ -76,13 +76,13 @@ class Auto(_Started):
 
 
 class Local(_Started):
-    """Brokers that the session starts as processes."""
+    """Brokers that the plugin starts as processes."""
 
     name = "local"
 
 
 class Docker(_Started):
-    """Brokers that the session starts as containers."""
+    """Brokers that the plugin starts as containers."""
 
     name = "docker"
 

@@ -266,7 +266,7 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
 
     Args:
         folder: a folder of the working tree, such as pytest's rootdir.
-        besides: a folder whose changes do not count. The plugin passes the folder of baselines, which sessions change
+        besides: a folder whose changes do not count. The plugin passes the folder of baselines, which trials change
             without a change of the code under test.
 
     """

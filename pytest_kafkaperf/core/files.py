@@ -93,13 +93,13 @@ def remove_report(path: Path, *, kind: str) -> None:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock the folder exclusively among this user's sessions on this machine; it need not exist.
+    """Lock the folder exclusively among this user's runs on this machine; it need not exist.
 
     The lock file is in the user's cache folder. If the cache folder is not writable or does not support locks, the
     block runs without a lock.
 
     Raises:
-        BaselineError: another session holds the lock for too long.
+        BaselineError: another run holds the lock for too long.
 
     """
     name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()

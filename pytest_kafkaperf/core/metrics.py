@@ -28,9 +28,9 @@ class Metric:
     """Calculation of the value of the test from those of the rounds. A median would hide faults in one round."""
     can_be_zero: bool = False
     """True if the value can be zero, so that no ratio to a baseline exists; only absolute thresholds apply."""
-    session_noise: float = 0.0
-    """Standard deviation between sessions, on the log scale, that is assumed at least until more is known: of a metric
-    whose rounds agree better than sessions do."""
+    trial_noise: float = 0.0
+    """Standard deviation between trials, on the log scale, that is assumed at least until more is known: of a metric
+    whose rounds agree better than trials do."""
 
     @property
     def is_own(self) -> bool:
@@ -188,7 +188,7 @@ _METRICS = (
     _lower("broker.cpu.max", Unit.CORES, "CPU use of the busiest broker in its busiest second"),
     replace(
         _lower("broker.memory", Unit.BYTES, "highest resident memory of all brokers together"),
-        session_noise=0.1,  # measured in 14 baselines: 6 % between rounds, and 4 to 19 % between sessions
+        trial_noise=0.1,  # measured in 14 baselines: 6 % between rounds, and 4 to 19 % between trials
     ),
     _lower_or_zero("broker.disk.read", _BYTES, "bytes per second that all brokers read from disk"),
     _lower_or_zero("broker.disk.write", _BYTES, "bytes per second that all brokers wrote to disk"),
@@ -214,7 +214,7 @@ HOST_METRICS = tuple(
     f"broker.{name}"
     for name in ("cost", "cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
 )
-"""Metrics of brokers that the session starts, measured from outside."""
+"""Metrics of brokers that the plugin starts, measured from outside."""
 JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and name not in HOST_METRICS)
 """Metrics that brokers publish through the JMX exporter."""
 PROCESS_METRICS = ("app.cpu", "app.memory")

@@ -54,12 +54,12 @@ class ProblemKind(StrEnum):
 
 
 MACHINE_MADE = frozenset({ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST})
-"""Kinds of which this machine is the cause, and not Kafka; such a session is measured again."""
+"""Kinds of which this machine is the cause, and not Kafka; such a trial is measured again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One reason why a round, a session or a test is INVALID."""
+    """One reason why a round, a trial or a test is INVALID."""
 
     kind: ProblemKind
     text: str

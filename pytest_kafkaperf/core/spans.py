@@ -17,7 +17,7 @@ class Span(StrEnum):
     FETCH = "fetch"
     """Downloading and verifying Kafka, or pulling its image."""
     START = "start"
-    """Starting brokers, restarting them for further sessions, or reaching a running cluster."""
+    """Starting brokers, restarting them for further trials, or reaching a running cluster."""
     SETUP = "setup"
     """Starting applications, and waiting for the other side of a comparison of code."""
     PROBE = "probe"
@@ -37,7 +37,7 @@ class Span(StrEnum):
     JUDGE = "judge"
     """Evaluating the measurements, and judging the thresholds."""
     PAUSE = "pause"
-    """Waiting between sessions (`kafka_session_gap`)."""
+    """Waiting between trials (`kafka_trial_gap`)."""
     OTHER = "other"
     """The rest, such as the user's own fixtures and the test's own code."""
 

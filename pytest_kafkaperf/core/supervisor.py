@@ -56,7 +56,7 @@ def remove_later(path: str | Path) -> None:
 def clear(*folders: Path) -> None:
     """End the brokers that run from the folders, then remove the folders and the lock files next to them; also files.
 
-    The lock file of a folder that cannot be removed stays, so that the next session tries again.
+    The lock file of a folder that cannot be removed stays, so that the next run tries again.
     """
     kill([process for process in all_processes("exe", "cmdline", "cwd") if _runs_from(folders, **process.info)])
     for folder in folders:
@@ -104,7 +104,7 @@ def main() -> None:
 
 def _tell(target: int | str | list[int]) -> None:
     """Send a process id, a path, or the id of a process to forget, in a list."""
-    with contextlib.suppress(OSError):  # somebody killed the supervisor: the next session cleans up
+    with contextlib.suppress(OSError):  # somebody killed the supervisor: the next run cleans up
         _pipe(os.getpid()).write(json.dumps(target).encode() + b"\n")
 
 

@@ -107,7 +107,7 @@ def is_secret(name: str, value: object) -> bool:
     return may_be_secret(name) or (isinstance(value, str) and discreet(value) != "\n".join(value.splitlines()))
 
 
-_COMMANDS = ("reference-setup",)
+_COMMANDS = ("compare-setup",)
 """Options whose values are shell commands, which can contain secrets in any form."""
 
 

@@ -249,7 +249,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-@functools.lru_cache(maxsize=1000)  # the tests of one session repeat the same texts
+@functools.lru_cache(maxsize=1000)  # the tests of one run repeat the same texts
 def _parse_text(quantity: str, unit: str) -> Fraction:
     own = unit not in _SCALES
     text = quantity.strip().removesuffix(unit) if own else quantity  # the k of `5 keys/s` is no multiplier

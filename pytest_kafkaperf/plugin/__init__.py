@@ -185,7 +185,7 @@ def _kafkaperf(request: pytest.FixtureRequest) -> PerfPlugin:
             pytrace=False,
         )
     plugin = _perf_plugin(request.config)
-    plugin.session_or_fail()
+    plugin.perf_run_or_fail()
     return plugin
 
 

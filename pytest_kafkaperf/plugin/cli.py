@@ -147,12 +147,12 @@ def make_parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         "bisect",
         help="find the commit that made a test slower",
-        description="Compare commits with GOOD side by side, as --kafka-reference does, until one is the first that is "
+        description="Compare commits with GOOD side by side, as --kafka-compare does, until one is the first that is "
         "slower. A commit whose test is INCONCLUSIVE or INVALID is skipped. Other options are pytest's.",
     )
     command.add_argument("revisions", metavar="GOOD..BAD", help="two commits, branches or tags")
     command.add_argument("test", metavar="TEST", help=f"the test, such as {_EXAMPLE}")
-    command.add_argument("--setup", metavar="COMMAND", help="as --kafka-reference-setup, for each commit")
+    command.add_argument("--setup", metavar="COMMAND", help="as --kafka-compare-setup, for each commit")
     command.set_defaults(run=_bisect)
 
     command = commands.add_parser("trend", help="find change points in a history, with Apache Otava (extra trend)")
@@ -173,10 +173,10 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
     old = store.load(environment, given.baseline)
     if old is not None and old.imported is None and not given.force:
         raise UsageError(
-            f"{path} is a measured baseline with {counted(len(old.sessions), 'session')}, which is more reliable than "
+            f"{path} is a measured baseline with {counted(len(old.trials), 'trial')}, which is more reliable than "
             "imported results; use --force to replace it"
         )
-    record = BaselineRecord.of_session(
+    record = BaselineRecord.of_trial(
         nodeid=given.baseline,
         environment=environment,
         scenario={},

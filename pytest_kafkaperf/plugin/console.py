@@ -14,8 +14,8 @@ from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
 from pytest_kafkaperf.reports.table import shown_metrics
 from pytest_kafkaperf.reports.terminal import summary_lines
 from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.result import Ending
-from pytest_kafkaperf.runner.session import Session
 
 
 @contextlib.contextmanager
@@ -70,7 +70,7 @@ def progress(item: pytest.Item, case: Case) -> Iterator[tuple[ProgressLine | Rou
 
 
 def print_table(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config, perf: Session, endings: Mapping[str, Ending]
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config, perf: PerfRun, endings: Mapping[str, Ending]
 ) -> None:
     """Print the results of all tests, as wide as the terminal."""
     writer = terminalreporter._tw  # noqa: SLF001 - has the width and colour; there is no public way

@@ -23,14 +23,14 @@ from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.plugin import PEER
 from pytest_kafkaperf.plugin.console import progress
 from pytest_kafkaperf.reports.again import remedy_of, undecided
-from pytest_kafkaperf.reports.calibration import describe_session, remaining_s
+from pytest_kafkaperf.reports.calibration import describe_trial, remaining_s
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.pytest_benchmark import LoadClock, is_disabled, record_rounds
 from pytest_kafkaperf.reports.writing import add_to_history
 from pytest_kafkaperf.runner.actions import Action, planned
 from pytest_kafkaperf.runner.case import Case
-from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
-from pytest_kafkaperf.runner.session import Session
+from pytest_kafkaperf.runner.perf_run import PerfRun
+from pytest_kafkaperf.runner.result import Ending, Result, Trial
 from pytest_kafkaperf.runner.time_budget import as_run
 from pytest_kafkaperf.verdict.outcome import Verdict
 
@@ -69,13 +69,13 @@ class KafkaPerf:
     """The value of the `kafka_perf` fixture; call it to run the scenario."""
 
     def __init__(
-        self, request: pytest.FixtureRequest, session: Session, cluster: object, *, case: Case, later: Sequence[Case]
+        self, request: pytest.FixtureRequest, perf: PerfRun, cluster: object, *, case: Case, later: Sequence[Case]
     ) -> None:
         """`later` are the cases of the tests after this one."""
         self._node: pytest.Item = request.node
         self._case = case
         self._later = later
-        self._session = session
+        self._perf = perf
         self._cluster = cluster
         marker = self._node.get_closest_marker("benchmark")
         clock = None if marker is None else marker.kwargs.get("timer")
@@ -124,7 +124,7 @@ class KafkaPerf:
         """Keep the measured values for the baseline, unless the test's own code or a fixture failed."""
         if self._finished and ending is not None and (ending.by_verdict or not ending.fails):
             with failing():
-                self._session.keep()
+                self._perf.keep()
 
     def at(
         self, time: str | timedelta | Literal[0], action: Callable[..., object], *arguments: object, **named: object
@@ -146,7 +146,7 @@ class KafkaPerf:
 
         Call it before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A function
         is called with `arguments` at the end of each round, when the application is done with the load. A number is the
-        value of each round, of the test's own side alone if there is a reference.
+        value of each round, of the test's own side alone if there is a live baseline.
         """
         with failing():
             if self._called or name in self._recorded:
@@ -222,7 +222,7 @@ class KafkaPerf:
         return result
 
     def _measure(self, configure: Callable[[Case], Case]) -> Result:
-        node, session = self._node, self._session
+        node, perf = self._node, self._perf
         self._called = True
         if self._finished:
             pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
@@ -230,7 +230,7 @@ class KafkaPerf:
         with failing():
             cluster = as_cluster(self._cluster)
             if peer is not None:
-                peer.serve(cluster, self._actions(duration_s=None), session.clusters.applications_on(cluster))
+                peer.serve(cluster, self._actions(duration_s=None), perf.clusters.applications_on(cluster))
             declared = case = configure(self._case).with_recorded(self._recorded)
             if self._benchmark is not None and is_disabled(node.config):
                 case = declared.as_smoke_test()
@@ -243,33 +243,31 @@ class KafkaPerf:
                     if line:
                         line.update(label, number, progress)
 
-                on_session = functools.partial(self._say_session, case, say, time.monotonic())
-                result = session.run(case, cluster, on_progress, actions, later=self._later, on_session=on_session)
+                on_trial = functools.partial(self._say_trial, case, say, time.monotonic())
+                result = perf.run(case, cluster, on_progress, actions, later=self._later, on_trial=on_trial)
             if not case.is_smoke_test:
-                add_to_history(session, result)
+                add_to_history(perf, result)
         self._finished = True
         if self._benchmark is not None:
             record_rounds(result, *self._benchmark)
-        if case.is_smoke_test and session.settings.strict and declared.thresholds:
+        if case.is_smoke_test and perf.settings.strict and declared.thresholds:
             pytest.fail(_UNJUDGED, pytrace=False)
-        conclude(result, session, node)
+        conclude(result, perf, node)
         return result
 
-    def _say_session(
-        self, case: Case, say: Callable[[str], None], began_s: float, sessions: Sequence[MeasuredSession]
-    ) -> None:
-        """Print a line about the last session of a calibration."""
-        settings = self._session.settings
+    def _say_trial(self, case: Case, say: Callable[[str], None], began_s: float, trials: Sequence[Trial]) -> None:
+        """Print a line about the last trial of a calibration."""
+        settings = self._perf.settings
         if settings.calibrate is None or case.is_smoke_test:
             return
         took_s = time.monotonic() - began_s
-        left_s = remaining_s(case, self._later, len(sessions), settings.calibrate, took_s=took_s)
-        say(describe_session(case, sessions, settings.calibrate, left_s=left_s))
+        left_s = remaining_s(case, self._later, len(trials), settings.calibrate, took_s=took_s)
+        say(describe_trial(case, trials, settings.calibrate, left_s=left_s))
 
 
-def conclude(result: Result, session: Session, item: pytest.Item) -> None:
+def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:
     """Fail or skip a test according to its verdict; warn if it could not be decided."""
-    text = failure_of(result, strict=session.settings.strict)
+    text = failure_of(result, strict=perf.settings.strict)
     is_undecided = result.verdict is Verdict.INCONCLUSIVE
     if text is not None:
         raise FailedByVerdict(f"{text}\n{remedy_of(result)}" if is_undecided else text, pytrace=False)

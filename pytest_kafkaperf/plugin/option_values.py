@@ -26,25 +26,25 @@ from pytest_kafkaperf.scenarios.threshold import parse_declared
 UPDATE_MODES = {
     "all": "without judging thresholds on the baseline, it replaces the baselines of all tests",
     "new": "it makes baselines of tests that have none",
-    "append": "it adds its sessions to the baselines",
+    "append": "it adds its trials to the baselines",
 }
 """Valid values of `--kafka-update-baselines`, and what each does."""
 
 _MOST_GAP_S = 3600
-"""Longest pause before a fresh session."""
+"""Longest pause before a fresh trial."""
 
 _EXCLUSIVE = (
-    ("update-baselines", "reference", "rounds that alternate with a reference are not written to baselines"),
-    ("calibrate", "reference", "calibration compares a cluster with itself"),
+    ("update-baselines", "compare", "rounds that alternate with a compare are not written to baselines"),
+    ("calibrate", "compare", "calibration compares a cluster with itself"),
     ("accept", "calibrate", "calibration judges no test, so there is no regression to accept"),
     (
         "accept",
         "update-baselines",
         "a new baseline accepts the slowdown for all later runs, and --kafka-accept only for this one",
     ),
-    ("no-confirm", "reference", "a comparison with a reference always takes several sessions"),
+    ("no-confirm", "compare", "a comparison with a compare always takes several trials"),
     ("no-confirm", "calibrate", "calibration measures the error rate of verdicts with confirmation"),
-    ("time-budget", "calibrate", "calibration compares complete sessions, and a time budget skips rounds"),
+    ("time-budget", "calibrate", "calibration compares complete trials, and a time budget skips rounds"),
 )
 """Pairs of options that exclude each other, and the reason. One on the command line sets aside one in the ini file."""
 
@@ -66,8 +66,8 @@ def read_settings(
     """
     given = _texts(command_line)
     set_aside = {name for a, b, _ in _EXCLUSIVE for name, by in ((a, b), (b, a)) if by in given}
-    other = _reference(given.get("reference"), invocation_folder)
-    set_aside |= {"reference-config"} if "reference" in set_aside or isinstance(other, Revision | External) else set()
+    other = _compare(given.get("compare"), invocation_folder)
+    set_aside |= {"compare-config"} if "compare" in set_aside or isinstance(other, Revision | External) else set()
     if "cluster" in given:
         target = parse_target(given["cluster"])
         set_aside |= set() if isinstance(target, External) else {"client-config", "metrics-url"}
@@ -81,10 +81,10 @@ def read_settings(
         return (invocation_folder if name in given else root) / values[name] if name in values else None
 
     cluster = parse_target(values.get("cluster", OPTIONS["cluster"].default))
-    reference = other or _reference(written.get("reference"), root)
-    _check_combinations(values, reference, cluster)
-    # An external reference takes the file of the ini file's cluster, also if the command line names another cluster.
-    login = _texts(ini).get("client-config") if "client-config" in set_aside and isinstance(reference, External) else ""
+    compare = other or _compare(written.get("compare"), root)
+    _check_combinations(values, compare, cluster)
+    # An external compare takes the file of the ini file's cluster, also if the command line names another cluster.
+    login = _texts(ini).get("client-config") if "client-config" in set_aside and isinstance(compare, External) else ""
     reports = {**_reports(written.get("report"), root), **_reports(given.get("report"), invocation_folder)}
     _refuse_shared_paths(reports)
     if "html" in reports:
@@ -109,12 +109,12 @@ def read_settings(
         strict="strict" in values,
         accepts_regressed=_accepts_regressed(values.get("accept")),
         preheat_s=_seconds(values, "preheat", minimum=0),
-        session_gap_s=_seconds(values, "session-gap", minimum=0, maximum=_MOST_GAP_S),
+        trial_gap_s=_seconds(values, "trial-gap", minimum=0, maximum=_MOST_GAP_S),
         confirm="no-confirm" not in values,
-        reference=reference,
-        reference_setup=values.get("reference-setup"),
-        reference_config=_properties(values.get("reference-config")),
-        reference_client_config=path("reference-client-config") or (root / login if login else None),
+        compare=compare,
+        compare_setup=values.get("compare-setup"),
+        compare_config=_properties(values.get("compare-config")),
+        compare_client_config=path("compare-client-config") or (root / login if login else None),
         calibrate=_whole_number(values, "calibrate", minimum=2),
         time_budget_s=_seconds(values, "time-budget", minimum=1) if "time-budget" in values else None,
         prune="prune-baselines" in values,
@@ -126,44 +126,44 @@ def read_settings(
     )
 
 
-def _reference(text: str | None, start: Path) -> Target | Revision | None:
+def _compare(text: str | None, start: Path) -> Target | Revision | None:
     if text is None:
         return None
-    return parse_revision(text, start=start) or parse_target(text, option="--kafka-reference")
+    return parse_revision(text, start=start) or parse_target(text, option="--kafka-compare")
 
 
-def _check_combinations(values: Mapping[str, str], reference: Target | Revision | None, cluster: Target) -> None:
+def _check_combinations(values: Mapping[str, str], compare: Target | Revision | None, cluster: Target) -> None:
     """Check that no options contradict each other.
 
     Raises:
         UsageError: two options do; names both and what to do.
 
     """
-    if "reference-config" in values and reference is None:
+    if "compare-config" in values and compare is None:
         raise UsageError(
-            "--kafka-reference-config needs a reference: add --kafka-reference, for example --kafka-reference=local"
+            "--kafka-compare-config needs a compare: add --kafka-compare, for example --kafka-compare=local"
         )
     for one, other, reason in _EXCLUSIVE:
         if one in values and other in values:
             raise UsageError(f"--kafka-{one} with --kafka-{other}: {reason}; leave one of them out")
-    if "reference-setup" in values and (not isinstance(reference, Revision) or reference.ref is None):
+    if "compare-setup" in values and (not isinstance(compare, Revision) or compare.ref is None):
         raise UsageError(
-            "--kafka-reference-setup: it is only for a revision of the code, such as --kafka-reference=git:origin/main"
+            "--kafka-compare-setup: it is only for a revision of the code, such as --kafka-compare=git:origin/main"
         )
-    if isinstance(reference, Revision) and isinstance(cluster, External):
+    if isinstance(compare, Revision) and isinstance(cluster, External):
         raise UsageError(
-            f"--kafka-reference={reference} with --kafka-cluster={cluster}: the applications of both sides would share "
+            f"--kafka-compare={compare} with --kafka-cluster={cluster}: the applications of both sides would share "
             "topics and groups on one cluster; use --kafka-cluster=local or docker"
         )
-    if "reference-config" in values and isinstance(reference, Revision):
+    if "compare-config" in values and isinstance(compare, Revision):
         raise UsageError(
-            f"--kafka-reference-config with --kafka-reference={reference}: each side's cluster is as its own tests "
+            f"--kafka-compare-config with --kafka-compare={compare}: each side's cluster is as its own tests "
             "declare it; compare either code or brokers"
         )
-    if "reference-config" in values and isinstance(reference, External):
+    if "compare-config" in values and isinstance(compare, External):
         raise UsageError(
-            f"--kafka-reference-config with --kafka-reference={reference}: it is only for brokers that the session "
-            "starts; use --kafka-reference=local or docker, or configure those servers yourself"
+            f"--kafka-compare-config with --kafka-compare={compare}: it is only for brokers that the trial "
+            "starts; use --kafka-compare=local or docker, or configure those servers yourself"
         )
 
 
@@ -223,17 +223,17 @@ def _max_rate(text: str) -> MaxRate:
 
 
 def _properties(text: str | None) -> dict[str, str]:
-    """Parse `--kafka-reference-config`, one `NAME=VALUE` per line."""
+    """Parse `--kafka-compare-config`, one `NAME=VALUE` per line."""
     properties: dict[str, str] = {}
     for line in (text or "").splitlines():
         name, equals, value = (part.strip() for part in line.partition("="))
         if not (name and equals):
             raise UsageError(
-                f"--kafka-reference-config={line}: NAME=VALUE is needed, such as num.io.threads=1; for several "
+                f"--kafka-compare-config={line}: NAME=VALUE is needed, such as num.io.threads=1; for several "
                 "properties, repeat the option"
             )
         if properties.setdefault(name, value) != value:
-            raise UsageError(f"--kafka-reference-config: {name} has two different values; give it once")
+            raise UsageError(f"--kafka-compare-config: {name} has two different values; give it once")
     return properties
 
 

@@ -41,7 +41,7 @@ TARGET = "auto[:VERSION]|local[:VERSION]|docker[:VERSION or IMAGE]|HOST:PORT[,..
 OPTIONS = {
     "cluster": Option(
         TARGET,
-        "brokers that the session starts (auto: docker if a daemon answers, otherwise local) or an external cluster",
+        "brokers that the plugin starts (auto: docker if a daemon answers, otherwise local) or an external cluster",
         "auto",
     ),
     "brokers": Option(
@@ -75,25 +75,25 @@ OPTIONS = {
         "baselines are not written",
         place="command line",
     ),
-    "calibrate": Option("N", "measure the noise of tests in N sessions each", "tests are judged", place="command line"),
+    "calibrate": Option("N", "measure the noise of tests in N trials each", "tests are judged", place="command line"),
     "prune-baselines": Option(
         "", "delete the baselines of deleted tests after a run of all tests", "off", "bool", "command line"
     ),
-    "reference": Option(
+    "compare": Option(
         f"{TARGET}|git:REF[,tests=ref|head]|path:DIR[,python=PATH]",
         "compare with this cluster, or with this revision of the code (git:merge-base: where the branch began), "
-        "instead of stored baselines, in short sessions on both until the evidence decides",
+        "instead of stored baselines, in short trials on both until the evidence decides",
         "none",
     ),
-    "reference-setup": Option(
+    "compare-setup": Option(
         "COMMAND",
-        "shell command that installs the revision of --kafka-reference=git:REF into an environment of its own, for "
+        "shell command that installs the revision of --kafka-compare=git:REF into an environment of its own, for "
         "example 'pip install -e .'",
         "it uses this environment",
         place="command line",
     ),
-    "reference-config": Option(
-        "NAME=VALUE", "broker property of the reference, such as num.io.threads=1; repeatable", "none", "linelist"
+    "compare-config": Option(
+        "NAME=VALUE", "broker property of the live baseline, such as num.io.threads=1; repeatable", "none", "linelist"
     ),
     "time-budget": Option(
         "TIME", "maximum duration of the run, for example 10m; the plugin skips rounds to stay within it", "none"
@@ -112,7 +112,7 @@ OPTIONS = {
         "no regression is accepted",
         place="command line",
     ),
-    "no-confirm": Option("", "judge tests after one session; do not run suspects again", "off", "bool", "command line"),
+    "no-confirm": Option("", "judge tests after one trial; do not run suspects again", "off", "bool", "command line"),
     "allow-unlimited": Option("", "allow load of any rate, and without a rate, on external clusters", "off", "bool"),
     "max-rate": Option(
         "RATE[,RATE]",
@@ -132,18 +132,18 @@ OPTIONS = {
         "60 s",
         place="ini",
     ),
-    "jmx": Option("", "collect JMX metrics from brokers that the session starts", "off", "bool", "ini"),
+    "jmx": Option("", "collect JMX metrics from brokers that the plugin starts", "off", "bool", "ini"),
     "metrics-url": Option(
         "URL", "URLs of the JMX exporters of an external cluster's brokers", "none", "linelist", "ini"
     ),
     "connect-timeout": Option(
         "TIME", "maximum wait until an external cluster is ready, for example 1m", "15 s", place="ini"
     ),
-    "reference-client-config": Option(
-        "FILE", "client.properties of an external reference cluster", "kafka_client_config", place="ini"
+    "compare-client-config": Option(
+        "FILE", "client.properties of an external live baseline", "kafka_client_config", place="ini"
     ),
-    "session-gap": Option(
-        "TIME", "pause before each fresh session, at most 1 h, for clusters that do not restart", "0 s", place="ini"
+    "trial-gap": Option(
+        "TIME", "pause before each fresh trial, at most 1 h, for clusters that do not restart", "0 s", place="ini"
     ),
     "topic-prefix": Option(
         "PREFIX", "prefix of the topics, groups and transactional ids of the run", "kafkaperf-", place="ini"

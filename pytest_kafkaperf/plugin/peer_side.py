@@ -44,7 +44,7 @@ def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
     if config.pluginmanager.has_plugin("junitxml"):
         options.append("--junitxml=")
     if config.option.basetemp:
-        options.append(f"--basetemp={config.option.basetemp}-reference")
+        options.append(f"--basetemp={config.option.basetemp}-baseline")
     # The user's `addopts` may select other tests.
     return ["-p", __name__, "-m", "", "-k", "", *options]
 
@@ -185,8 +185,8 @@ class PeerSide:
         found = next((f"{name} from {path}" for name, path in sorted(others.items())), None)
         if found is not None:
             raise UsageError(
-                f"it uses {found}, so the code would be compared with itself; give the reference an environment of its "
-                "own: --kafka-reference-setup='pip install -e .', or path:DIR,python=PATH (a package that this "
+                f"it uses {found}, so the code would be compared with itself; give the live baseline a separate "
+                "environment: --kafka-compare-setup='pip install -e .', or path:DIR,python=PATH (a package that this "
                 "environment has, too, needs pip's --ignore-installed there)"
             )
 

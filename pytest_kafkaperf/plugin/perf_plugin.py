@@ -1,4 +1,4 @@
-"""The hooks that run perf tests, and their state: the session, the cases, the outcomes of tests, the reports."""
+"""The hooks that run perf tests, and their state: the run, the cases, the outcomes of tests, the reports."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.pytest_benchmark import Groups, asks_for_table, is_disabled, without_tests
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
 from pytest_kafkaperf.runner.case import Case, read_spec
+from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.runner.revision import Revision
-from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import estimate
 from pytest_kafkaperf.runner.unjudged import describe_unjudged
@@ -60,13 +60,13 @@ _MAX_REASON = 2000
 
 
 class PerfPlugin:
-    """Runs the perf tests of one pytest run; the first test that needs the session opens it."""
+    """Runs the perf tests of one pytest run; the first test that needs it opens it."""
 
     def __init__(self, config: pytest.Config, collection: Collection, settings: Settings) -> None:
         self._config = config
         self._collection = collection
         self._settings = settings
-        self._session: Session | None = None
+        self._perf: PerfRun | None = None
         self._measuring: dict[str, KafkaPerf] = {}
         """The value of each test's `kafka_perf` fixture, by nodeid."""
         self._endings: dict[str, Ending] = {}
@@ -91,29 +91,29 @@ class PerfPlugin:
         self._interrupted = ExitStack()
         """After the first Ctrl-C, ignores others while pytest reports it: before and after the teardown of fixtures."""
 
-    def open_session(self) -> Session:
-        """Return the session of this run; open it if necessary.
+    def open_perf_run(self) -> PerfRun:
+        """Return what the tests of this run share; open it if necessary.
 
         Raises:
             KafkaPerfError: the history file cannot be written, or the options do not fit the cluster.
 
         """
-        if self._session is None:
+        if self._perf is None:
             history = self._settings.reports.get("history")
             if history is not None:
                 append_history(history, [])  # fails now instead of after the load of the first test
-            self._session = Session(
+            self._perf = PerfRun(
                 self._settings,
                 began_s=self._collection.began_s,
                 files=[*dict.fromkeys(map(file_of, self._collection.cases))],
                 peer_options=peer_options(self._config, self._settings),
             )
-        return self._session
+        return self._perf
 
-    def session_or_fail(self) -> Session:
-        """Return the session of this run; fail the test if it cannot be opened."""
+    def perf_run_or_fail(self) -> PerfRun:
+        """Return what the tests of this run share; fail the test if it cannot be opened."""
         with failing():
-            return self.open_session()
+            return self.open_perf_run()
 
     def case(self, item: pytest.Item) -> Case:
         """Return the case of a perf test; fail a test that was not known to be one at collection."""
@@ -143,13 +143,13 @@ class PerfPlugin:
     def _provided(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
         settings = self._settings
         provision.check(settings.cluster, settings.client_config, settings.metrics_urls, settings.log_dirs)
-        return self.open_session().clusters.own(spec, lasting=lasting)
+        return self.open_perf_run().clusters.own(spec, lasting=lasting)
 
     def measuring(self, request: pytest.FixtureRequest, cluster: object) -> Iterator[KafkaPerf]:
         """Yield the value of one test's fixture `kafka_perf`."""
         node = request.node
         self._measuring[node.nodeid] = perf = KafkaPerf(
-            request, self.session_or_fail(), cluster, case=self.case(node), later=self.later(node)
+            request, self.perf_run_or_fail(), cluster, case=self.case(node), later=self.later(node)
         )
         yield perf
         perf.keep(self._endings.get(node.nodeid))
@@ -165,8 +165,8 @@ class PerfPlugin:
                         raise UsageError("kafka_app_factory needs a cluster: cluster=kafka_cluster_factory()")
                     fields |= {"command": command, "cwd": self._config.rootpath / str(fields.get("cwd", ""))}
                     recipe = Recipe.of(fields, where="kafka_app: ")
-                    application = Application(recipe, as_cluster(cluster), "reference" if self._peer else "test")
-                    stack.callback(self.session_or_fail().clusters.opened(application).close)
+                    application = Application(recipe, as_cluster(cluster), "baseline" if self._peer else "test")
+                    stack.callback(self.perf_run_or_fail().clusters.opened(application).close)
                 if node is not None:
                     stack.callback(lambda: node.add_report_section("teardown", *application.section))
                 return application
@@ -175,7 +175,7 @@ class PerfPlugin:
 
     def _add_properties(self, item: pytest.Item) -> None:
         """Add the results of a test to its report, for JUnit and other reporters; replace those of a previous run."""
-        results = [] if self._session is None else self._session.results
+        results = [] if self._perf is None else self._perf.results
         if not results or results[-1].nodeid != item.nodeid:
             return  # nothing was measured
         previous = self._properties.get(item.nodeid, [])
@@ -183,16 +183,16 @@ class PerfPlugin:
         item.user_properties[:] = [*(each for each in item.user_properties if each not in previous), *added]
 
     def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> list[str]:
-        """Show the cluster, the baselines or the reference, and downloads that will delay the first test."""
+        """Show the cluster, the baselines or the live baseline, and downloads that will delay the first test."""
         cases = [self._collection.cases[item.nodeid] for item in items if item.nodeid in self._collection.cases]
         if not cases:
             return []
         settings, verbosity = self._settings, self._config.get_verbosity()
-        reference = settings.reference
+        live_baseline = settings.compare
         lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
         wanted = {(case.spec, settings.cluster) for case in cases}
-        if reference is not None and not isinstance(reference, Revision):
-            wanted |= {(case.reference, reference) for case in cases if case.reference is not None}
+        if live_baseline is not None and not isinstance(live_baseline, Revision):
+            wanted |= {(case.live_baseline, live_baseline) for case in cases if case.live_baseline is not None}
         if settings.calibrate is not None and not is_disabled(self._config):
             lines += describe_plan(cases, settings.calibrate)
         elif verbosity >= 0:
@@ -224,21 +224,21 @@ class PerfPlugin:
             pytest.skip(NOTHING_TO_CALIBRATE)
         if case is not None:
             self._refuse_beside_unstopped()
-            session, later = self.session_or_fail(), self.later(item)
-            session.stopwatch.restart()
-            if (result := session.refuse_for_time(case, later)) is not None:
-                conclude(result, session, item)
+            perf, later = self.perf_run_or_fail(), self.later(item)
+            perf.stopwatch.restart()
+            if (result := perf.refuse_for_time(case, later)) is not None:
+                conclude(result, perf, item)
             with failing():
-                session.announce(case, later)
-        if self._session is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
+                perf.announce(case, later)
+        if self._perf is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
             with failing():
-                self._session.clusters.restore()
+                self._perf.clusters.restore()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self) -> None:
         """Let the other side tear down its fixtures at the same time."""
-        if self._session is not None and self._session.peer is not None:
-            self._session.peer.stop()
+        if self._perf is not None and self._perf.peer is not None:
+            self._perf.peer.stop()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -317,7 +317,7 @@ class PerfPlugin:
         except KeyboardInterrupt:  # pytest would show a traceback instead of its summary
             session.exitstatus = pytest.ExitCode.INTERRUPTED
             interrupted = "interrupted during the teardown of fixtures, which may be incomplete"
-        measured = self._session is not None or self._endings
+        measured = self._perf is not None or self._endings
         # A pytest-xdist worker has only some of the tests; with `--dist` alone, pytest-xdist distributes nothing.
         prunes = self._settings.prune and not self._config.getoption("tx", None)
         if not hasattr(self._config, "workerinput") and (measured or prunes):
@@ -333,18 +333,18 @@ class PerfPlugin:
             self._interrupted.enter_context(ignored_interrupt([]))
 
     def pytest_unconfigure(self) -> None:
-        """Stop the clusters of an aborted session."""
+        """Stop the clusters of an aborted run."""
         self._interrupted.close()
         with self._terminable:
-            if self._session is not None:
+            if self._perf is not None:
                 with without_interrupt():
-                    self._session.close()
+                    self._perf.close()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print errors, the table of results, and annotations for CI."""
         for line in (*(f"ERROR: {error}" for error in self._errors), *self._unjudged):
             terminalreporter.write_line(line, red=True)
-        perf = self._session
+        perf = self._perf
         if perf is None:
             return
         if (perf.results or perf.orphans) and self._config.get_verbosity() >= 0:
@@ -367,18 +367,18 @@ class PerfPlugin:
 
     def _finish(self, session: pytest.Session) -> None:
         try:
-            if self._session is not None:
-                self._session.close()
+            if self._perf is not None:
+                self._perf.close()
         except KafkaPerfError as error:  # the reports do not depend on it
             self._errors.append(str(error))
         if self._peer is not None:
             return  # the other side writes the reports
         try:
-            # If every test failed before it needed the session, there is none yet.
-            self._find_orphans(session, self.open_session())
+            # If every test failed before it needed the trial, there is none yet.
+            self._find_orphans(session, self.open_perf_run())
         except KafkaPerfError as error:
             self._errors.append(str(error))
-        perf = self._session
+        perf = self._perf
         if perf is not None:
             self._find_unjudged(session, perf)
             strict, succeeds = self._settings.strict, session.exitstatus == pytest.ExitCode.OK
@@ -400,7 +400,7 @@ class PerfPlugin:
             self._annotations = report_to_github(perf, self._endings, os.environ, errors=self._errors)
         session.exitstatus = status(bool(self._errors))
 
-    def _find_unjudged(self, session: pytest.Session, perf: Session) -> None:
+    def _find_unjudged(self, session: pytest.Session, perf: PerfRun) -> None:
         """Find the thresholds of the ini file that no test has judged, if the run shows it for all tests."""
         measured = {result.nodeid for result in perf.results if result.rounds}
         if is_disabled(self._config) or not ran_everything(session, self._collection, measured):
@@ -408,7 +408,7 @@ class PerfPlugin:
         found = describe_unjudged(self._settings.thresholds, perf.results)
         (self._errors if self._settings.strict else self._unjudged).extend(found)
 
-    def _find_orphans(self, session: pytest.Session, perf: Session) -> None:
+    def _find_orphans(self, session: pytest.Session, perf: PerfRun) -> None:
         """Find the baselines of deleted tests, in files whose tests all ran; delete them if that was requested.
 
         Raises:

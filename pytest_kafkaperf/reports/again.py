@@ -26,7 +26,7 @@ def without_remedy(reason: str) -> str:
 
 def is_compared(result: Result) -> bool:
     """Return True if the baseline counts: it is of this environment and this workload."""
-    return result.reference is not None or result.baseline.obstacle is None
+    return result.live_baseline is not None or result.baseline.obstacle is None
 
 
 def lacks_baseline(result: Result) -> bool:
@@ -40,7 +40,7 @@ def _has_undecided_change(result: Result) -> bool:
 
 def _is_new(result: Result) -> bool:
     """Return True if the other revision lacks the test."""
-    return result.revision is not None and result.reference is None
+    return result.revision is not None and result.live_baseline is None
 
 
 def remedy_of(result: Result) -> str:
@@ -56,25 +56,25 @@ def _remedy(result: Result) -> tuple[str, ...]:
         ref, _, tests = str(result.revision).partition(",")
         label = "repair that, then" if tests == "tests=head" else "run it there, too"
         takes_tests = not ref.startswith("path:")
-        return (label, f"--kafka-reference={ref},tests=head") if takes_tests else ("add it there, then",)
+        return (label, f"--kafka-compare={ref},tests=head") if takes_tests else ("add it there, then",)
     if lacks_baseline(result) and result.rounds:
         return "make one", "--kafka-update-baselines"
     if result.partial or not result.rounds:
         return "give it more time", "--kafka-time-budget=1h"
     started, noisy = result.cluster.provider != "external", "low noise" not in result.cluster.fingerprint
-    if result.reference is not None:
+    if result.live_baseline is not None:
         calmer = ("reduce the noise", "--kafka-low-noise")
-        return calmer if started and noisy else ("space the sessions out", "-o", "kafka_session_gap=1m")
-    beside = any(check.sessions for check in result.checks)
+        return calmer if started and noisy else ("space the trials out", "-o", "kafka_trial_gap=1m")
+    beside = any(check.trials for check in result.checks)
     if result.cluster.provider == "local" and "kafka" in before and (noisy or not beside):
         quiet = ["--kafka-low-noise"] if beside else []
-        return "compare side by side", f"--kafka-reference=local:{before['kafka']}", *quiet
+        return "compare side by side", f"--kafka-compare=local:{before['kafka']}", *quiet
     return "measure the baseline on another date", "--kafka-update-baselines=append"
 
 
 _OPTIONS = """
     allow-unlimited workers insecure-workers client-config brokers low-noise rounds duration warmup
-    baselines environment strict calibrate reference reference-config reference-setup
+    baselines environment strict calibrate compare compare-config compare-setup
 """
 """Options that change measurements; others are left out of the command that runs a test again."""
 

@@ -1,4 +1,4 @@
-"""The texts of `--kafka-calibrate`: its plan, a line for each session, and the noise of each metric."""
+"""The texts of `--kafka-calibrate`: its plan, a line for each trial, and the noise of each metric."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pytest_kafkaperf.core.text import listed, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_percent
 from pytest_kafkaperf.reports.table import short
 from pytest_kafkaperf.runner.case import Case
-from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
+from pytest_kafkaperf.runner.result import Result, Trial, judged
 from pytest_kafkaperf.runner.time_budget import about, estimated_s
 from pytest_kafkaperf.scenarios.threshold import count_gated
-from pytest_kafkaperf.verdict.baselines.record import MAX_SESSIONS
+from pytest_kafkaperf.verdict.baselines.record import MAX_TRIALS
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import change_of
 
@@ -27,28 +27,28 @@ _WIDEST = 0.5
 """Largest tolerance that is suggested; a wider one would not notice that a throughput has halved."""
 
 
-def describe_plan(cases: Sequence[Case], sessions: int) -> list[str]:
-    """Return the number of tests and sessions and the expected time, then the tests that will be skipped."""
+def describe_plan(cases: Sequence[Case], trials: int) -> list[str]:
+    """Return the number of tests and trials and the expected time, then the tests that will be skipped."""
     gated = [case for case in cases if count_gated(case.thresholds)]
     skipped = [without_folders(case.nodeid) for case in cases if case not in gated]
     if not gated:
         problem = "no perf test has a threshold on the baseline, so all are skipped"
         return [f"calibration: {problem}; add one, for example {_EXAMPLE}"]
     expected = about(math.fsum(map(estimated_s, gated)))
-    lines = [f"calibration: {counted(len(gated), 'test')}, {counted(sessions, 'session')} each, {expected} in total"]
+    lines = [f"calibration: {counted(len(gated), 'test')}, {counted(trials, 'trial')} each, {expected} in total"]
     if skipped:
         names = printable(listed(skipped))
         lines.append(f"calibration: tests without a threshold on the baseline are skipped: {names}")
     return lines
 
 
-def describe_session(case: Case, measured: Sequence[MeasuredSession], sessions: int, *, left_s: float) -> str:
-    """Return a line about the session that has just ended, the last one of `measured`, and the time to the end."""
+def describe_trial(case: Case, measured: Sequence[Trial], trials: int, *, left_s: float) -> str:
+    """Return a line about the trial that has just ended, the last one of `measured`, and the time to the end."""
     name, last = printable(case.nodeid.partition("::")[2]), measured[-1]
     if last.is_spoilt and last not in judged(measured):
-        return f"{name}: a session is measured again: {last.problems[0].text.partition(';')[0]}"
+        return f"{name}: a trial is measured again: {last.problems[0].text.partition(';')[0]}"
     left = f", {about(left_s)} left" if left_s > 0 else ""
-    number = f"{name}: session {len(judged(measured))} of {sessions}"
+    number = f"{name}: trial {len(judged(measured))} of {trials}"
     if last.problems:
         return f"{number}: INVALID: {last.problems[0]}"
     figures = []
@@ -68,7 +68,7 @@ def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
         "within": format_percent(found.noise.within),
         "between": format_percent(found.noise.between) + ("?" if found.noise.assumed else ""),
         "tolerance": _change(name, found.tolerance),
-        "suspect": f"{found.suspects} of {found.sessions}",
+        "suspect": f"{found.suspects} of {found.trials}",
         "detects": _change(name, found.detectable),
     }
 
@@ -95,7 +95,7 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_of_dates))
     cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
     if best <= _WIDEST and found.detectable_of_dates < _LESS_RATIO * found.detectable:
-        dates, change = min(found.sessions, MAX_SESSIONS), _change(name, found.detectable_of_dates)
+        dates, change = min(found.trials, MAX_TRIALS), _change(name, found.detectable_of_dates)
         cures.append(f"a baseline of {dates} dates (at best {change})")
     else:
         cures.append("a quieter machine")
@@ -108,15 +108,15 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     return f"detects {detects}, so a tolerance of {format_percent(tolerance)} finds no smaller change here; try {tries}"
 
 
-def remaining_s(case: Case, later: Sequence[Case], finished: int, sessions: int, *, took_s: float) -> float:
+def remaining_s(case: Case, later: Sequence[Case], finished: int, trials: int, *, took_s: float) -> float:
     """Return the time to the end of a calibration.
 
-    The sessions of this test, `finished` so far in `took_s`, show how much faster or slower than expected this machine
+    The trials of this test, `finished` so far in `took_s`, show how much faster or slower than expected this machine
     is; the `later` tests are those after this one.
     """
     later_s = math.fsum(estimated_s(each) for each in later if count_gated(each.thresholds))
-    left_s = max(0, 1 - finished / sessions) * estimated_s(case) + later_s
-    return left_s * took_s * sessions / (finished * estimated_s(case))
+    left_s = max(0, 1 - finished / trials) * estimated_s(case) + later_s
+    return left_s * took_s * trials / (finished * estimated_s(case))
 
 
 def _change(name: str, log_change: float) -> str:

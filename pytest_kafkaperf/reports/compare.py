@@ -1,7 +1,7 @@
 """The comparison of two reports by the rule that judges a test against its baseline. Pure.
 
-The sessions of the first report are the baseline. The first session of the second report is judged; its further
-sessions confirm or clear a suspect. Without further sessions, the first one decides.
+The trials of the first report are the baseline. The first trial of the second report is judged; its further
+trials confirm or clear a suspect. Without further trials, the first one decides.
 
 What failed in the second run fails here as well, except a REGRESSED verdict, because another baseline led to it.
 """
@@ -21,7 +21,7 @@ from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds, scenario_changes
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
-from pytest_kafkaperf.verdict.regression import SESSIONS
+from pytest_kafkaperf.verdict.regression import TRIALS
 from pytest_kafkaperf.verdict.verdict import judge, worst
 
 
@@ -151,10 +151,10 @@ def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, 
         verdict = worst([Verdict.INCONCLUSIVE, *own])
         notes = (*after.problems, "the two reports have no metric in common")
         return Compared(nodeid=after.nodeid, verdict=verdict, checks=(), notes=notes, failures=failures)
-    further = _further(after)[:SESSIONS]
+    further = _further(after)[:TRIALS]
     judgement = judge(
         thresholds=thresholds,
-        sessions=[Measured(rounds=one) for one in (_figures(after.rounds), *further)],
+        trials=[Measured(rounds=one) for one in (_figures(after.rounds), *further)],
         baseline=_baseline(before, after, elsewhere),
         confirm=bool(further),
     )
@@ -173,8 +173,8 @@ def _baseline(before: ReportedTest, after: ReportedTest, elsewhere: str | None) 
     changes = scenario_changes(_workload(before), _workload(after))
     if changes:
         return BaselineRounds(obstacle=f"the scenario differs from that of the first report ({'; '.join(changes)})")
-    sessions = [one for one in (_figures(before.rounds), *_further(before)) if one]
-    return BaselineRounds(sessions=tuple(sessions), obstacle=elsewhere)
+    trials = [one for one in (_figures(before.rounds), *_further(before)) if one]
+    return BaselineRounds(trials=tuple(trials), obstacle=elsewhere)
 
 
 def _workload(test: ReportedTest) -> Mapping[str, JsonValue]:
@@ -182,11 +182,11 @@ def _workload(test: ReportedTest) -> Mapping[str, JsonValue]:
 
 
 def _further(test: ReportedTest) -> list[tuple[Mapping[str, float], ...]]:
-    """Return the further sessions that were measured like the first one.
+    """Return the further trials that were measured like the first one.
 
     One with problems was repeated, or the test is INVALID. One beside the brokers of a baseline shared its cores.
     """
-    alike = [one for one in test.further_sessions if test.reference is not None or not one.reference_rounds]
+    alike = [one for one in test.further_trials if test.live_baseline is not None or not one.other_side_rounds]
     return [_figures(one.rounds) for one in alike if not one.problems]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pytest_kafkaperf.reports.again import without_remedy
 from pytest_kafkaperf.reports.layout import PLAIN, Columns, text_of
 from pytest_kafkaperf.reports.table import describe_changes, row_of, without_repeats
-from pytest_kafkaperf.runner.result import Result, standard_of
+from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
 
@@ -25,7 +25,7 @@ def failure_of(result: Result, *, strict: bool) -> str | None:
     if undecided:
         notes = list(result.notes)
     elif result.verdict is Verdict.REGRESSED:
-        rounds = [one for session in result.sessions for one in session.all_rounds]
+        rounds = [one for trial in result.trials for one in trial.all_rounds]
         busy = without_repeats(one.busy_warning for one in rounds if one.busy_warning is not None)
         notes += [f"warning: {text}" for text in busy]
     if result.problems:
@@ -59,5 +59,5 @@ def _not_met(checks: Sequence[Check], result: Result) -> Iterator[str]:
     yield f"{'not met in this run' if result.problems else verdict}: {first.metric} {figure}{more}"
     if result.verdict is Verdict.REGRESSED:
         yield from PLAIN.wrap(describe_changes(result), indent="  ", hanging="  ")
-    columns = Columns(rows, PLAIN, standard=standard_of(result))
+    columns = Columns(rows, PLAIN)
     yield from (text_of(line) for line in [columns.header, *(line for row in rows for line in columns.lines(row))])

@@ -15,7 +15,7 @@ from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.judging import baseline_doubts
-from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result, unmeasured
+from pytest_kafkaperf.runner.result import Ending, Result, Trial, unmeasured
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import change_of
@@ -65,12 +65,14 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "search": None if result.plan is None else _search(result.plan),
         "cluster": _cluster(result.cluster),
         "workers": {"scheduler": result.allocation.scheduler, "reason": result.allocation.reason},
-        "warm_ups": _warm_ups(result.sessions[0]),
+        "warm_ups": _warm_ups(result.trials[0]),
         "rounds": [_round(one) for one in result.rounds],
-        "further_sessions": [_session(session) for session in result.sessions[1:]],
-        "reference": None if result.reference is None else _reference(result.reference, result.sessions[0]),
+        "further_trials": [_trial(trial) for trial in result.trials[1:]],
+        "live_baseline": None
+        if result.live_baseline is None
+        else _live_baseline(result.live_baseline, result.trials[0]),
         "revision": result.revision,
-        "baseline_sessions": result.baseline_sessions,
+        "baseline_trials": result.baseline_trials,
         "baseline_doubts": baseline_doubts(result),
         "changed": list(result.changed),
         "metrics": {
@@ -107,25 +109,25 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _reference(cluster: Cluster, first: MeasuredSession) -> dict[str, Any]:
-    return {"cluster": _cluster(cluster), "rounds": [_round(one) for one in first.reference or ()]}
+def _live_baseline(cluster: Cluster, first: Trial) -> dict[str, Any]:
+    return {"cluster": _cluster(cluster), "rounds": [_round(one) for one in first.other_side or ()]}
 
 
-def _session(session: MeasuredSession) -> dict[str, Any]:
+def _trial(trial: Trial) -> dict[str, Any]:
     return {
-        "created": session.created,
-        "warm_ups": _warm_ups(session),
-        "rounds": [_round(one) for one in session.rounds],
-        "reference_rounds": [_round(one) for one in session.reference or ()],
-        **_problems(session.problems),
+        "created": trial.created,
+        "warm_ups": _warm_ups(trial),
+        "rounds": [_round(one) for one in trial.rounds],
+        "other_side_rounds": [_round(one) for one in trial.other_side or ()],
+        **_problems(trial.problems),
     }
 
 
-def _warm_ups(session: MeasuredSession) -> list[dict[str, Any]]:
+def _warm_ups(trial: Trial) -> list[dict[str, Any]]:
     """Return the warm-up of each side, the own one first."""
     return [
         {"end": str(one.end), "took_s": one.took_s, "compiler": [dict(shares) for shares in one.shares]}
-        for one in session.warm_ups
+        for one in trial.warm_ups
     ]
 
 
@@ -133,7 +135,7 @@ def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
     """Return the noise and changes of a metric as ratios; a negative change is a fall."""
     subject = CATALOGUE[name]
     return {
-        "sessions": found.sessions,
+        "trials": found.trials,
         "noise_within": found.noise.within,
         "noise_between": found.noise.between,
         "noise_between_assumed": found.noise.assumed,

@@ -31,13 +31,13 @@ class ReportedRound(_Part):
     """Metrics by name, in base units."""
 
 
-class ReportedSession(_Part):
-    """A further session of a test."""
+class ReportedTrial(_Part):
+    """A further trial of a test."""
 
     rounds: tuple[ReportedRound, ...]
-    reference_rounds: tuple[JsonValue, ...] = ()
+    other_side_rounds: tuple[JsonValue, ...] = ()
     problems: tuple[str, ...] = ()
-    """Reasons why the session is not valid."""
+    """Reasons why the trial is not valid."""
 
 
 class ReportedCheck(_Part):
@@ -74,11 +74,11 @@ class ReportedTest(_Part):
     """True if it failed because of its verdict, not by its own code or a fixture."""
     scenario: dict[str, JsonValue]
     search: ReportedSearch | None = None
-    reference: JsonValue = None
+    live_baseline: JsonValue = None
     metrics: dict[str, ReportedMetric] = {}
     rounds: tuple[ReportedRound, ...]
-    """Rounds of the first session."""
-    further_sessions: tuple[ReportedSession, ...] = ()
+    """Rounds of the first trial."""
+    further_trials: tuple[ReportedTrial, ...] = ()
     checks: tuple[ReportedCheck, ...] = ()
     problems: tuple[str, ...] = ()
     """Reasons why the verdict is INVALID."""

@@ -53,7 +53,7 @@ class LatencyCurve:
 
 
 def latency_curve(result: Result, rounds: Sequence[Round] | None = None) -> LatencyCurve | None:
-    """Return the curve of the given rounds, by default those of the first session; None if the test ran no search."""
+    """Return the curve of the given rounds, by default those of the first trial; None if the test ran no search."""
     rounds = result.rounds if rounds is None else rounds
     steps = [step for one in rounds for step in one.steps]
     if result.plan is None or not steps:

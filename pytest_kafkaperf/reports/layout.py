@@ -100,14 +100,12 @@ _ENOUGH = 39
 class Columns:
     """The columns of the table that are not empty and fit on the paper."""
 
-    def __init__(self, rows: Sequence[Row], paper: Paper, *, standard: str = "baseline") -> None:
-        """`standard` is the title of the column of the baseline."""
+    def __init__(self, rows: Sequence[Row], paper: Paper) -> None:
         self._paper = paper
-        self._titles = {title: standard if title == "baseline" else title for title in _COLUMNS}
         self._widths: dict[str, int] = {}
         for title, field in _COLUMNS.items():
             if cells := [len(text) for row in rows if (text := getattr(row, field))]:
-                self._widths[title] = max(len(self._titles[title]), *cells)
+                self._widths[title] = max(len(title), *cells)
         longest = 2 + max((len(row.threshold) for row in rows), default=0)
         for title in _DROPPED_WHEN_NARROW:
             if self._room < min(longest, _ENOUGH):
@@ -123,7 +121,10 @@ class Columns:
     @property
     def header(self) -> Line:
         """The titles of the columns."""
-        return [((" " * _INDENT + "threshold").ljust(self.start), "dim"), *self._cells(self._titles, ["dim"] * 2)]
+        return [
+            ((" " * _INDENT + "threshold").ljust(self.start), "dim"),
+            *self._cells({title: title for title in _COLUMNS}, ["dim"] * 2),
+        ]
 
     def lines(self, row: Row) -> Iterator[Line]:
         """Yield the lines of a row: the threshold with its figures, then the reason."""

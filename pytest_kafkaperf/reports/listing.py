@@ -44,24 +44,24 @@ def render_metrics(rounds: Sequence[Mapping[str, float]], paper: Paper, *, names
 
 
 def render_baseline(record: BaselineRecord, path: Path, paper: Paper) -> list[str]:
-    """Return the test and the environment of a baseline, its sessions and its headline metrics."""
-    sessions = new_table("session", right=("rounds",))
-    sessions.add_column("commit")
-    sessions.add_column("figures")
-    for session in record.sessions:
-        source = "imported" if session.imported else "measured"
-        sessions.add_row(printable(session.created), str(len(session.rounds)), _commit(session.commit), source)
+    """Return the test and the environment of a baseline, its trials and its headline metrics."""
+    trials = new_table("trial", right=("rounds",))
+    trials.add_column("commit")
+    trials.add_column("figures")
+    for trial in record.trials:
+        source = "imported" if trial.imported else "measured"
+        trials.add_row(printable(trial.created), str(len(trial.rounds)), _commit(trial.commit), source)
     imports = dict.fromkeys(
-        f"imported from {session.imported.tool}: {', '.join(session.imported.files)}"
-        for session in record.sessions
-        if session.imported
+        f"imported from {trial.imported.tool}: {', '.join(trial.imported.files)}"
+        for trial in record.trials
+        if trial.imported
     )
-    rounds = [one for session in record.sessions for one in session.rounds]
+    rounds = [one for trial in record.trials for one in trial.rounds]
     known = [name for name in HEADLINES if any(name in one for one in rounds)]
     return [
         printable(record.nodeid),
         printable(f"{_INDENT}environment {record.environment}, {path}"),
-        *_lines(sessions, paper),
+        *_lines(trials, paper),
         *(line for each in imports for line in render_note(each, paper)),
         *render_metrics(rounds, paper, names=known or CATALOGUE),
     ]

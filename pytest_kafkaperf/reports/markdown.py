@@ -49,7 +49,6 @@ def markdown(
     ranked = sorted(results, key=lambda result: _rank(result, endings.get(result.nodeid)))
     alone = unmeasured(results, endings)
     failed = [each for each in alone if each.fails]
-    standard = "reference" if any(result.reference for result in results) else "baseline"
     return _joined(
         _headline(results, endings, alone, errors),
         {
@@ -62,7 +61,6 @@ def markdown(
             "tests' figures": [_figures(result) for result in ranked],
         },
         limit_bytes,
-        standard,
     )
 
 
@@ -80,9 +78,9 @@ def _escaped(found: re.Match[str]) -> str:
     return "".join(f"&#{ord(each)};" for each in found[0])
 
 
-def _joined(headline: str, sections: Mapping[str, Sequence[str]], limit_bytes: int, standard: str) -> str:
+def _joined(headline: str, sections: Mapping[str, Sequence[str]], limit_bytes: int) -> str:
     """Join the blocks of the table, the reasons and the figures, in this order, as far as they fit."""
-    head = ("", "threshold", "measured", "rounds", standard, "change (95 % CI)")
+    head = ("", "threshold", "measured", "rounds", "baseline", "change (95 % CI)")
     left_bytes = limit_bytes - _RESERVED_BYTES - len(headline.encode())
     kept: dict[str, list[str]] = {name: [] for name in sections}
     for name, blocks in sections.items():
@@ -179,7 +177,7 @@ def _has_reasons(result: Result, endings: Mapping[str, Ending]) -> bool:
 
 def _compared(results: Iterable[Result]) -> Iterator[str]:
     """Yield what differed between the two sides of the comparisons that passed, each set of changes once."""
-    changes = dict.fromkeys(tuple(table.changes_of(each)) for each in results if each.reference is not None)
+    changes = dict.fromkeys(tuple(table.changes_of(each)) for each in results if each.live_baseline is not None)
     yield from (f"\nchanged, and passed: {', '.join(map(code, each))}\n" for each in changes if each)
 
 
@@ -210,10 +208,10 @@ def _figures(result: Result) -> str:
     cluster = result.cluster
     scenario = ", ".join(f"{name}={format_field(name, getattr(result.scenario, name))}" for name in result.sources)
     version = f"{cluster.provider}, Kafka {cluster.version or 'of unknown version'}"
-    sessions = len(judged(result.sessions))
-    first = ", the figures of the first" if sessions > 1 else ""
+    trials = len(judged(result.trials))
+    first = ", the figures of the first" if trials > 1 else ""
     lines = [
-        f"{version}; {counted(len(result.rounds), 'round')}, {counted(sessions, 'session')}{first}",
+        f"{version}; {counted(len(result.rounds), 'round')}, {counted(trials, 'trial')}{first}",
         f"scenario: {scenario or 'defaults'}",
         *(_noise(name, found, result) for name, found in result.calibration.items()),
         *table.warning_lines(result),

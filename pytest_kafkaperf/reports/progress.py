@@ -40,8 +40,8 @@ class ProgressLine(_Output):
         self._seen = (0, time.monotonic())
         self._rate = 0.0
 
-    def update(self, session: str, number: int, seen: Progress) -> None:
-        """Show the progress of round `number`; `session` is a label, or empty for the first session."""
+    def update(self, trial: str, number: int, seen: Progress) -> None:
+        """Show the progress of round `number`; `trial` is a label, or empty for the first trial."""
         now_s = time.monotonic()
         if now_s - self._shown_s < _PROGRESS_S and not seen.metrics:
             return
@@ -49,7 +49,7 @@ class ProgressLine(_Output):
         if seen.acknowledged >= acknowledged:
             self._rate = (seen.acknowledged - acknowledged) / max(now_s - since_s, 1e-9)
         self._seen, self._shown_s = (seen.acknowledged, now_s), now_s
-        line = self.text(session, number, seen, self._rate, width=shutil.get_terminal_size().columns - 1)
+        line = self.text(trial, number, seen, self._rate, width=shutil.get_terminal_size().columns - 1)
         self._write(f"\r\x1b[K{line}")
 
     def close(self) -> None:
@@ -57,13 +57,13 @@ class ProgressLine(_Output):
         if self._shown_s:
             self._write("\r\x1b[K")
 
-    def text(self, session: str, number: int, seen: Progress, rate: float, *, width: int) -> str:
+    def text(self, trial: str, number: int, seen: Progress, rate: float, *, width: int) -> str:
         """Return the progress of round `number` at a rate in records/s; the least important parts go first."""
         scenario = self._scenario
         # The size is unknown where samples decide.
         size_bytes = None if scenario.record_size is None else scenario.mean_record_size
         number_of = f"round {number}/{scenario.rounds}"
-        parts = {"name": self._name, "session": session, "round": number_of, "step": seen.step}
+        parts = {"name": self._name, "trial": trial, "round": number_of, "step": seen.step}
         running = {
             "phase": f"{seen.phase}{_elapsed(scenario, seen)}",
             "left": _left(scenario, number, seen),
@@ -84,10 +84,10 @@ class ProgressLine(_Output):
 class RoundLines(_Output):
     """One plain line after each round, for log files."""
 
-    def update(self, session: str, number: int, seen: Progress) -> None:
+    def update(self, trial: str, number: int, seen: Progress) -> None:
         """Write the line of round `number` when it is done."""
         if seen.phase == "done":
-            parts = [self._name, session, f"round {number}/{self._scenario.rounds}", seen.step]
+            parts = [self._name, trial, f"round {number}/{self._scenario.rounds}", seen.step]
             self._write("  ".join(filter(None, [*parts, *_figures(seen, self._metrics).values()])))
 
     def close(self) -> None:

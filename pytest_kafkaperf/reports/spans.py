@@ -19,7 +19,7 @@ REMEDIES = {
     Span.DRAIN: "a lower rate, or consumers that keep up with it",
     Span.AUDIT: "fewer records, or find out why counts disagree",
     Span.JUDGE: "",
-    Span.PAUSE: "a shorter kafka_session_gap",
+    Span.PAUSE: "a shorter kafka_trial_gap",
     Span.OTHER: "look at your own fixtures and the test's own code",
 }
 """Ways to shorten each span; in at most 54 characters, so that a row fits into 80 columns."""

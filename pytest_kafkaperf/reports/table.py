@@ -19,7 +19,7 @@ from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.layout import Row
 from pytest_kafkaperf.reports.spans import describe_spans
 from pytest_kafkaperf.runner.judging import baseline_doubts
-from pytest_kafkaperf.runner.result import Ending, Result, judged, standard_of
+from pytest_kafkaperf.runner.result import Ending, Result, judged
 from pytest_kafkaperf.runner.warmth import describe_warm_ups
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.threshold import Threshold
@@ -28,7 +28,7 @@ from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.runner.session import Session
+    from pytest_kafkaperf.runner.perf_run import PerfRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,6 @@ class Block:
     rows: tuple[Row, ...]
     lines: tuple[str, ...] = ()
     """Texts below the rows."""
-    standard: str = "baseline"
-    """Word for what the test is compared with."""
 
 
 def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool) -> Block:
@@ -60,7 +58,6 @@ def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool)
         problems=tuple(problem.text for problem in result.problems),
         rows=tuple(rows),
         lines=tuple(_lines(result, verbose=verbose)),
-        standard=standard_of(result),
     )
 
 
@@ -126,19 +123,19 @@ def remark_of(result: Result, ending: Ending | None) -> str | None:
 
 
 def how_of(result: Result) -> str:
-    """Return how the verdict was reached, or for a test that is INCONCLUSIVE why; empty after a single session."""
-    further = len(judged(result.sessions)) - 1
+    """Return how the verdict was reached, or for a test that is INCONCLUSIVE why; empty after a single trial."""
+    further = len(judged(result.trials)) - 1
     if not result.checks and result.rounds and not result.problems:
         return "no threshold"
     if result.verdict is Verdict.INCONCLUSIVE and lacks_baseline(result):
         return str(result.baseline.obstacle).partition("; ")[0]
-    if result.reference is not None and result.rounds:
-        return f"side by side, {counted(further + 1, 'session')}"
+    if result.live_baseline is not None and result.rounds:
+        return f"side by side, {counted(further + 1, 'trial')}"
     suspects = [check for check in result.checks if check.rerun]
     if not suspects or not further or result.verdict is Verdict.INVALID:
         return ""
-    beside = bool(suspects[0].sessions)
-    where = f"{'side by side,' if beside else 'in'} {counted(further, 'session' if beside else 'fresh session')}"
+    beside = bool(suspects[0].trials)
+    where = f"{'side by side,' if beside else 'in'} {counted(further, 'trial' if beside else 'fresh trial')}"
     words = {Verdict.REGRESSED: "confirmed", Verdict.VIOLATED: "confirmed", Verdict.INCONCLUSIVE: "suspect, undecided"}
     return f"{words.get(worst([check.outcome for check in suspects]), 'suspect, cleared')} {where}"
 
@@ -194,9 +191,9 @@ def without_repeats(texts: Iterable[str]) -> list[str]:
 
 def warning_lines(result: Result) -> list[str]:
     """Return a line for each warning. What happened at an instant may be planned, so it stands without that word."""
-    happened = {text for session in result.sessions for one in session.all_rounds for _, text in one.events}
+    happened = {text for trial in result.trials for one in trial.all_rounds for _, text in one.events}
     return [
-        text if text.removeprefix("the reference: ").partition(" (and ")[0] in happened else f"warning: {text}"
+        text if text.removeprefix("the baseline: ").partition(" (and ")[0] in happened else f"warning: {text}"
         for text in without_repeats(result.warnings)
     ]
 
@@ -208,12 +205,12 @@ def describe_advice(advice: Advice) -> str:
 
 
 def describe_changes(result: Result) -> str:
-    """Return what differs from the baseline or the reference: `changed: kafka 4.0.0 → 4.1.1`; empty if nothing."""
+    """Return what differs from the baseline or the live one: `changed: kafka 4.0.0 → 4.1.1`; empty if nothing."""
     return f"changed: {', '.join(changes_of(result))}" if result.changed else ""
 
 
 def changes_of(result: Result) -> list[str]:
-    """Return what differs from the baseline or the reference, as shown: `kafka 4.0.0 → 4.1.1`."""
+    """Return what differs from the baseline or the live one, as shown: `kafka 4.0.0 → 4.1.1`."""
     return [
         each if each.startswith("commit ") else each.replace(": ", " ", 1).replace(" -> ", " → ")
         for each in result.changed
@@ -300,28 +297,28 @@ def _interval(ends: tuple[float, float]) -> str:
     return f"({'…'.join('0' if text in ('+0', '-0') else text for text in texts)})"
 
 
-def render_notes(session: Session) -> list[str]:
+def render_notes(perf: PerfRun) -> list[str]:
     """Return the notes on the baselines of all tests, neither wrapped nor indented."""
-    names = names_of(session.results)
+    names = names_of(perf.results)
     doubts: dict[str, list[str]] = {}
-    for result in session.results:
+    for result in perf.results:
         for text in baseline_doubts(result):
             doubts.setdefault(text, []).append(names[result.nodeid])
     notes = [f"{text}: {', '.join(tests)}" for text, tests in doubts.items()]
-    if session.orphans:
-        notes.append(_orphan_note(session))
-    written = sum(result.dates_written is not None for result in session.results)
+    if perf.orphans:
+        notes.append(_orphan_note(perf))
+    written = sum(result.dates_written is not None for result in perf.results)
     if written:
-        folder = session.settings.shown(session.settings.baselines)
+        folder = perf.settings.shown(perf.settings.baselines)
         notes.append(f"baselines written: {written} in {folder} (commit them)")
     return notes
 
 
-def _orphan_note(session: Session) -> str:
-    text = f"baselines of tests that no longer exist: {listed([*session.orphans.values()])}"
-    if session.pruned:
+def _orphan_note(perf: PerfRun) -> str:
+    text = f"baselines of tests that no longer exist: {listed([*perf.orphans.values()])}"
+    if perf.pruned:
         return f"deleted {text} (commit the deletion)"
-    if session.settings.prune:
+    if perf.settings.prune:
         return f"{text}; not deleted, because not all tests ran: run without -k, -m, -x, --lf and names of tests"
     return f"{text}; delete them with --kafka-prune-baselines"
 
@@ -348,11 +345,11 @@ def moved_much(result: Result) -> bool:
 
 def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
     told = any(check.outcome.fails and check.is_relative for check in result.checks)
-    shown = verbose or result.reference is not None or len(result.sessions) > 1 or moved_much(result)
+    shown = verbose or result.live_baseline is not None or len(result.trials) > 1 or moved_much(result)
     if result.changed and shown and not told:
         yield describe_changes(result)
-    if result.verdict is Verdict.REGRESSED and result.reference is None:
-        calibrate = f"--kafka-calibrate={max(2, result.baseline_sessions or 2)}"  # to make no weaker baseline
+    if result.verdict is Verdict.REGRESSED and result.live_baseline is None:
+        calibrate = f"--kafka-calibrate={max(2, result.baseline_trials or 2)}"  # to make no weaker baseline
         yield f"accept it, if it is intended: {command_for(result, calibrate, '--kafka-update-baselines')}"
     yield from warning_lines(result)
     yield from result.notes
@@ -360,7 +357,7 @@ def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
     if verbose:
         yield f"scenario: {_scenario(result)}"
     if verbose:
-        yield from describe_warm_ups(result.sessions[0])
+        yield from describe_warm_ups(result.trials[0])
     if verbose and result.rounds and result.rounds[0].shares:
         yield describe_workers(result.allocation, result.rounds[0].shares)
     if verbose and (time := describe_spans(result.spans)):

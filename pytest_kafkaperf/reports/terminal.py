@@ -21,7 +21,7 @@ from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.round import StepOutcome
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.runner.session import Session
+    from pytest_kafkaperf.runner.perf_run import PerfRun
 
 
 _STEP_STYLES = {
@@ -34,10 +34,8 @@ _STEP_STYLES = {
 
 def render_table(blocks: Sequence[Block], paper: Paper) -> str:
     """Render one block for each test: its verdict and name, one row for each threshold, and the texts below."""
-    standards = {block.standard for block in blocks}
     rows = [row for block in blocks for row in block.rows]
-    standard = standards.pop() if len(standards) == 1 else "baseline"
-    columns = Columns(rows, paper, standard=standard)
+    columns = Columns(rows, paper)
     verdict_width = max((len(block.verdict) for block in blocks), default=0)
     lines, header = [], [_text(columns.header)] if rows else []
     for block in blocks:
@@ -146,7 +144,7 @@ def render(content: RenderableType, paper: Paper) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
-def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *, verbose: bool) -> list[str]:
+def summary_lines(perf: PerfRun, endings: Mapping[str, Ending], paper: Paper, *, verbose: bool) -> list[str]:
     """Return the whole summary as lines."""
     names = names_of(perf.results)
     results = perf.results
@@ -168,31 +166,31 @@ def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *,
     return [*lines, count_verdicts([result.verdict for result in results])] if results else lines
 
 
-def overview(perf: Session) -> str:
+def overview(perf: PerfRun) -> str:
     """Return the line above the table: what the tests ran on and were compared with, their number and the duration."""
     results = perf.results
     kafka = dict.fromkeys(f"Kafka {each.cluster.version} {each.cluster.provider}" for each in results)
     keys = dict.fromkeys(perf.environment_key(each.cluster.provider) for each in results)
-    references = dict.fromkeys(
-        each.revision or f"Kafka {each.reference.version} {each.reference.provider}"  # type: ignore[union-attr]
+    live_baselines = dict.fromkeys(
+        each.revision or f"Kafka {each.live_baseline.version} {each.live_baseline.provider}"  # type: ignore[union-attr]
         for each in results
-        if each.reference or each.revision
+        if each.live_baseline or each.revision
     )
-    counts = sorted({each.baseline_sessions for each in results if each.baseline_sessions is not None})
-    sessions = counted(counts[-1], "session") if counts else ""
-    sessions = f"{counts[0]} to {sessions}" if len(counts) > 1 else sessions
+    counts = sorted({each.baseline_trials for each in results if each.baseline_trials is not None})
+    trials = counted(counts[-1], "trial") if counts else ""
+    trials = f"{counts[0]} to {trials}" if len(counts) > 1 else trials
     parts = [
         ", ".join(kafka),
         f"env {', '.join(keys)}",
-        f"reference: {', '.join(references)}" if references else "",
-        f"baseline: {sessions}" if sessions else "",
+        f"compared with: {', '.join(live_baselines)}" if live_baselines else "",
+        f"baseline: {trials}" if trials else "",
         f"{counted(len(results), 'test')}, {took(perf.took_s)}",
     ]
     return printable(" | ".join(filter(None, parts))).replace("Kafka unknown", "Kafka")
 
 
 def wrapped_overview(text: str, paper: Paper) -> list[str]:
-    """Wrap the line above the table between its parts, such as `baseline: 5 sessions`, not within them."""
+    """Wrap the line above the table between its parts, such as `baseline: 5 trials`, not within them."""
     lines: list[str] = []
     for part in text.split(" | "):
         if lines and len(f"{lines[-1]} | {part}") <= paper.width:

@@ -1,4 +1,4 @@
-"""The import of the output of Kafka's own tools as the rounds of one session.
+"""The import of the output of Kafka's own tools as the rounds of one trial.
 
 Sources: `ProducerPerformance` and `ConsumerPerformance`, Kafka 1.x to 4.3.
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import BinaryIO
 
+    from pytest_kafkaperf.runner.perf_run import PerfRun
     from pytest_kafkaperf.runner.result import Ending, Result
     from pytest_kafkaperf.runner.round import Round
-    from pytest_kafkaperf.runner.session import Session
     from pytest_kafkaperf.runner.settings import Settings
 
 
@@ -36,7 +36,7 @@ _LOCK_TIMEOUT_S = 30
 
 
 def write_reports(
-    perf: Session, endings: Mapping[str, Ending], *, exit_status: Callable[[bool], int], errors: Sequence[str]
+    perf: PerfRun, endings: Mapping[str, Ending], *, exit_status: Callable[[bool], int], errors: Sequence[str]
 ) -> list[str]:
     """Write the requested reports and return the errors; a report that cannot be written leaves no partial file.
 
@@ -81,7 +81,7 @@ def remove_reports(settings: Settings) -> None:
 
 
 def report_to_github(
-    perf: Session, endings: Mapping[str, Ending], variables: Mapping[str, str], *, errors: Sequence[str] = ()
+    perf: PerfRun, endings: Mapping[str, Ending], variables: Mapping[str, str], *, errors: Sequence[str] = ()
 ) -> list[str]:
     """Append to the job summary and return the annotations to print; does nothing outside GitHub Actions."""
     if variables.get("GITHUB_ACTIONS") != "true":
@@ -93,7 +93,7 @@ def report_to_github(
     return [*warnings, *annotate(perf.results, endings, root=perf.settings.root, workspace=root)]
 
 
-def add_to_history(perf: Session, result: Result) -> None:
+def add_to_history(perf: PerfRun, result: Result) -> None:
     """Append the lines of one result to the history, if the user asked for one.
 
     Raises:
@@ -108,7 +108,7 @@ def add_to_history(perf: Session, result: Result) -> None:
 
 
 def history_lines(result: Result, *, plugin: str, commit: str | None, environment: str) -> list[dict[str, Any]]:
-    """Return one line for each session of a test that counts, in the order of the sessions, in base units.
+    """Return one line for each trial of a test that counts, in the order of the trials, in base units.
 
     `environment` is the key under which the baseline is stored.
     """
@@ -116,19 +116,19 @@ def history_lines(result: Result, *, plugin: str, commit: str | None, environmen
     return [
         {
             "schema": HISTORY_SCHEMA,
-            "time": session.created,
+            "time": trial.created,
             "plugin": plugin,
             "commit": commit,
             "environment": environment,
             "nodeid": result.nodeid,
-            "session": number,
-            "kind": "beside" if session.reference is not None else further if number else "first",
+            "trial": number,
+            "kind": "beside" if trial.other_side is not None else further if number else "first",
             "verdict": str(result.verdict),
-            "rounds": len(session.rounds),
-            "metrics": _metrics(session.rounds),
+            "rounds": len(trial.rounds),
+            "metrics": _metrics(trial.rounds),
             "fingerprint": result.cluster.fingerprint,
         }
-        for number, session in enumerate(judged(result.sessions))
+        for number, trial in enumerate(judged(result.trials))
     ]
 
 
@@ -161,7 +161,7 @@ def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _metrics(rounds: Sequence[Round]) -> dict[str, float | None]:
-    """Return the summary of each metric over the rounds of one session; None for values that JSON cannot represent."""
+    """Return the summary of each metric over the rounds of one trial; None for values that JSON cannot represent."""
     values = {name: [one.metrics[name] for one in rounds if name in one.metrics] for name in CATALOGUE}
     found = {name: CATALOGUE[name].aggregate(each) for name, each in values.items() if each}
     return {name: value if math.isfinite(value) else None for name, value in found.items()}

@@ -86,9 +86,9 @@ def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> 
         own = getattr(getattr(do, "func", None), "__self__", None)
         if not isinstance(do, functools.partial) or all(twin(each) is each for each in (own, *do.args)):
             raise UsageError(
-                f"{action} with --kafka-reference: the function is no method of the test's cluster or application, and "
-                "takes neither as an argument, so it cannot be called for the reference as well; use a method such as "
-                "kafka_cluster.stop_broker, or give the cluster or the application as an argument"
+                f"{action} with --kafka-compare: the function is no method of the test's cluster or application, and "
+                "takes neither as an argument, so it cannot be called for the live baseline as well; use a method such "
+                "as kafka_cluster.stop_broker, or give the cluster or the application as an argument"
             )
         method = do.func if twin(own) is own else getattr(twin(own), do.func.__name__)
         moved_call = functools.partial(method, *map(twin, do.args), **do.keywords)

@@ -1,4 +1,4 @@
-"""The update of a test's baseline: the sessions of a result that are written, and the reasons why others are not."""
+"""The update of a test's baseline: the trials of a result that are written, and the reasons why others are not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_kafkaperf.core.files import lock_folder
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.runner.capacity import workload_of
-from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
+from pytest_kafkaperf.runner.result import Result, Trial, judged
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, grown, scenario_changes
@@ -29,7 +29,7 @@ def update_baseline(
     calibrated: bool,
     commit: str | None,
 ) -> tuple[BaselineRecord | None, list[str]]:
-    """Write the acceptable sessions of a result; return the record that was written, if any, and remarks.
+    """Write the acceptable trials of a result; return the record that was written, if any, and remarks.
 
     Raises:
         BaselineError: the file is damaged, has a newer schema, or cannot be written.
@@ -41,14 +41,14 @@ def update_baseline(
         scenario = workload_of(result.scenario, result.plan)
         record = old if mode == "append" and chosen else None
         dropped = [] if record is None else scenario_changes(record.scenario, scenario)
-        for session in chosen:
-            one = BaselineRecord.of_session(
+        for trial in chosen:
+            one = BaselineRecord.of_trial(
                 nodeid=result.nodeid,
                 environment=environment,
                 scenario=scenario,
                 fingerprint=result.cluster.fingerprint,
-                created=session.created,
-                rounds=[dict(one.metrics) for one in session.rounds],
+                created=trial.created,
+                rounds=[dict(one.metrics) for one in trial.rounds],
                 commit=commit,
             )
             record = grown(record, one)
@@ -61,17 +61,17 @@ def update_baseline(
 
 def accepted(
     mode: str, result: Result, *, thresholds: Sequence[Threshold], exists: bool, calibrated: bool
-) -> tuple[list[MeasuredSession], list[str]]:
-    """Choose the sessions to write by the mode of `--kafka-update-baselines` and the test's verdict.
+) -> tuple[list[Trial], list[str]]:
+    """Choose the trials to write by the mode of `--kafka-update-baselines` and the test's verdict.
 
-    Returns no session if the baseline is not changed, and the reasons why sessions are left out that the mode asks for.
+    Returns no trial if the baseline is not changed, and the reasons why trials are left out that the mode asks for.
 
     Args:
         mode: `all`, `new` or `append`.
         result: of the test; a failed test is never written.
         thresholds: of the test.
         exists: True if the test has a baseline file, comparable or not.
-        calibrated: True if all sessions were run by `--kafka-calibrate`.
+        calibrated: True if all trials were run by `--kafka-calibrate`.
 
     """
     verdict = result.verdict
@@ -80,34 +80,34 @@ def accepted(
     if verdict is Verdict.INCONCLUSIVE:  # with --kafka-strict, the test fails
         return [], ["not written into the baseline: the test is INCONCLUSIVE"]
     chosen = _alone(result)
-    # Sessions that cleared a suspect are as good as the first one; without them, only its noise would be known.
+    # Trials that cleared a suspect are as good as the first one; without them, only its noise would be known.
     if mode != "append" and not calibrated:
         chosen = chosen[:1]
-    flaws = [_flaw(thresholds, session) for session in chosen]
-    kept = [session for session, flaw in zip(chosen, flaws, strict=True) if flaw is None and session.rounds]
+    flaws = [_flaw(thresholds, trial) for trial in chosen]
+    kept = [trial for trial, flaw in zip(chosen, flaws, strict=True) if flaw is None and trial.rounds]
     return kept, [f"not written into the baseline: {flaw}" for flaw in dict.fromkeys(filter(None, flaws))]
 
 
-def _alone(result: Result) -> list[MeasuredSession]:
-    """Return the sessions that count, but for those beside the baseline's brokers, whose rounds are shorter."""
-    return [session for session in judged(result.sessions) if session.reference is None]
+def _alone(result: Result) -> list[Trial]:
+    """Return the trials that count, but for those beside the baseline's brokers, whose rounds are shorter."""
+    return [trial for trial in judged(result.trials) if trial.other_side is None]
 
 
-def _flaw(thresholds: Sequence[Threshold], session: MeasuredSession) -> str | None:
-    """Return the reason why thresholds cannot be judged by this session as a baseline; None if they can."""
+def _flaw(thresholds: Sequence[Threshold], trial: Trial) -> str | None:
+    """Return the reason why thresholds cannot be judged by this run as a baseline; None if they can."""
     gated = [threshold.metric for threshold in thresholds if threshold.relative is not None]
     for metric in gated:
-        flaw = flaw_of(metric, session.measured.rounds, ratio=True) or _bound(metric, session)
+        flaw = flaw_of(metric, trial.measured.rounds, ratio=True) or _bound(metric, trial)
         if flaw is not None:
             return flaw
     return None
 
 
-def _bound(metric: Metric, session: MeasuredSession) -> str | None:
+def _bound(metric: Metric, trial: Trial) -> str | None:
     """Return the reason if only a lower bound of a metric is known, so that much worse values would seem unchanged."""
-    for number, one in enumerate(session.rounds, 1):
+    for number, one in enumerate(trial.rounds, 1):
         if metric.name in one.at_least:
-            return f"{metric.name} is only a lower bound in round {number} of {len(session.rounds)}"
+            return f"{metric.name} is only a lower bound in round {number} of {len(trial.rounds)}"
     return None
 
 

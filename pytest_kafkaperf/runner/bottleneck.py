@@ -17,7 +17,7 @@ Figures = Mapping[str, float]
 _APPLICATION = "the application is the bottleneck"
 _BEFORE = "Kafka or the machine, before the application"
 _SAME = 0.2
-"""Change of a latency that noise explains: p50 of a paced load varies by 20 % between sessions."""
+"""Change of a latency that noise explains: p50 of a paced load varies by 20 % between trials."""
 _MOST = 2.0
 """Change of the produce latency up to which its share in the additional time decides: on a busy machine, p50 rises from
 4 to 10 ms. A larger change, such as that by a quota, may hit the application's own requests more."""
@@ -66,11 +66,11 @@ def bottleneck(result: Result) -> str | None:
         if not names:
             continue
         parts = [name.removeprefix(f"{way.latency}.") for name in names if name.startswith(way.latency)]
-        sessions = judged(result.sessions)
-        before = [one.metrics for session in sessions for one in session.reference or ()]
-        if not before and result.baseline_sessions:
-            before = [one for session in result.baseline.sessions for one in session]
-        after = [one.metrics for session in sessions for one in session.rounds]
+        trials = judged(result.trials)
+        before = [one.metrics for trial in trials for one in trial.other_side or ()]
+        if not before and result.baseline_trials:
+            before = [one for trial in result.baseline.trials for one in trial]
+        after = [one.metrics for trial in trials for one in trial.rounds]
         now, earlier = (_medians(rounds, scenario.consumer_groups) for rounds in (after, before))
         rate = None if isinstance(scenario.rate, tuple) else scenario.rate
         relative = result.verdict is Verdict.REGRESSED

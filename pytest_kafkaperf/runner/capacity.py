@@ -218,7 +218,7 @@ class Search:
 def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlier: Sequence[Round]) -> Round:
     """Run a search and return the round at the rate that it found, with the metric `capacity`.
 
-    `earlier` are the rounds of earlier searches in the same session: this one starts near the last capacity. A round
+    `earlier` are the rounds of earlier searches in the same trial: this one starts near the last capacity. A round
     without the metric has a problem with the reason.
     """
     known = [one for one in earlier if "capacity" in one.metrics]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pytest
 
 _PAIRS = 4
-"""Rounds of each side in a session beside the reference."""
+"""Rounds of each side in a trial beside the live baseline."""
 _SHORT_S = 1.0
 """Duration of these rounds."""
 _USUAL_S = 2.0
@@ -56,7 +56,7 @@ class Case:
     scenario: Scenario
     thresholds: tuple[Threshold, ...]
     spec: ClusterSpec
-    reference: ClusterSpec | None
+    live_baseline: ClusterSpec | None
     """The cluster to compare with; None if stored baselines are used."""
     sources: Mapping[str, str] = field(repr=False)
     """Source of each scenario field that differs from its default: `marker`, `command line`..."""
@@ -84,7 +84,7 @@ class Case:
             return False
         kept = self.settings.update is not None or self.settings.calibrate is not None
         is_absolute = bool(self.thresholds) and all(one.relative is None for one in self.thresholds)
-        return kept or self.reference is not None or self.plan is not None or not is_absolute
+        return kept or self.live_baseline is not None or self.plan is not None or not is_absolute
 
     @property
     def implied(self) -> tuple[Threshold, ...]:
@@ -183,7 +183,7 @@ class Case:
         return replace(self, thresholds=tuple(known))
 
     def in_short_rounds(self) -> Case:
-        """Return the same test with short rounds, for a session beside the reference.
+        """Return the same test with short rounds, for a trial beside the live baseline.
 
         What disturbs the machine for seconds then affects both sides alike. Values of the command line, loads with a
         number of records and loads whose rate changes keep their length.
@@ -198,7 +198,7 @@ class Case:
         return replace(self, scenario=scenario.model_copy(update=kept), sources={**self.sources, **changed})
 
     def as_smoke_test(self) -> Case:
-        """Return the same scenario for one round, without reference; a search runs its lowest rate.
+        """Return the same scenario for one round, without live baseline; a search runs its lowest rate.
 
         Of the thresholds, only those on lost and failed records remain: whether a record arrives is not a question of
         performance.
@@ -208,7 +208,9 @@ class Case:
         limits = (*self.thresholds, *(() if self.plan is None else self.plan.limits), *self.implied)
         kept = [limit for limit in limits if limit.metric.name in (*_IMPLIED["lost"], *_IMPLIED["errors"])]
         thresholds = tuple(replace(limit, implied=True) for limit in kept)
-        return replace(self, scenario=scenario, thresholds=thresholds, reference=None, plan=None, is_smoke_test=True)
+        return replace(
+            self, scenario=scenario, thresholds=thresholds, live_baseline=None, plan=None, is_smoke_test=True
+        )
 
 
 def read_case(
@@ -252,7 +254,7 @@ def read_case(
     cluster_fields.append({name: value for name, value in parameters.items() if name in ClusterSpec.model_fields})
     spec = attempt(read_spec, cluster_fields, settings)
     stop_on_problems()
-    reference = attempt(_reference, spec, settings)
+    live_baseline = attempt(_live_baseline, spec, settings)
     scenario, sources = declared
     measured = _measured(scenario, settings, spec)
     attempt(_refuse_unmeasured, thresholds, scenario, measured)
@@ -263,7 +265,7 @@ def read_case(
         scenario=_timed(scenario, sources, limits),
         thresholds=limits,
         spec=spec,
-        reference=reference,
+        live_baseline=live_baseline,
         sources=sources,
         parameters={
             name: getattr(spec, name) if name in ClusterSpec.model_fields else value  # the command line may override it
@@ -333,14 +335,14 @@ def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: 
     return ClusterSpec.of(fields, where=where)
 
 
-def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
-    """Return the test's own cluster with the changes that the options of the reference make."""
-    wanted = settings.reference
+def _live_baseline(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
+    """Return the test's own cluster with the changes that the options of the live baseline make."""
+    wanted = settings.compare
     if wanted is None or isinstance(wanted, Revision):  # another revision runs on the same cluster
         return None if wanted is None else spec
     own = {name: getattr(spec, name) for name in spec.model_fields_set}
-    changed = {"config": {**spec.config, **settings.reference_config}, **wanted.fields}
-    return ClusterSpec.of({**own, **changed}, where="--kafka-reference-config: ")
+    changed = {"config": {**spec.config, **settings.compare_config}, **wanted.fields}
+    return ClusterSpec.of({**own, **changed}, where="--kafka-compare-config: ")
 
 
 def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:
@@ -395,7 +397,7 @@ def _too_few(name: str, scenario: Scenario) -> str | None:
 
 def _requirement(name: str, scenario: Scenario) -> str:
     if name in HOST_METRICS:
-        return "it needs brokers that the session starts: --kafka-cluster=local or docker"
+        return "it needs brokers that the plugin starts: --kafka-cluster=local or docker"
     match name.split("."):
         case ["broker", *_]:
             return "it needs kafka_jmx = true in the ini file, or kafka_metrics_url with a running cluster"

@@ -1,4 +1,4 @@
-"""The sessions of one test: the first, and those that calibrate or confirm a suspect."""
+"""The trials of one test: the first, and those that calibrate or confirm a suspect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecidable
 from pytest_kafkaperf.load.controller import Progress
-from pytest_kafkaperf.runner.result import MeasuredSession, judged, problems_of
+from pytest_kafkaperf.runner.result import Trial, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, rounds, running
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
@@ -26,156 +26,152 @@ from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd, probe_load, warm_u
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.verdict import value_missing, worst
 
-OnSession = Callable[[Sequence[MeasuredSession]], None]
-"""Takes all sessions of a test so far, after each of them."""
+OnTrial = Callable[[Sequence[Trial]], None]
+"""Takes all trials of a test so far, after each of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRun:
-    """The sessions of a test, and the judgement on them."""
+    """The trials of a test, and the judgement on them."""
 
-    sessions: tuple[MeasuredSession, ...]
+    trials: tuple[Trial, ...]
     judgement: Judgement
     notes: tuple[str, ...] = ()
-    """Rounds and sessions that the time budget left out."""
+    """Rounds and trials that the time budget left out."""
     partial: bool = False
     """True if less was measured than declared, for want of time: this makes no baseline."""
 
 
-_SUSPECT = "suspect, session"
+_SUSPECT = "suspect, trial"
 _STEP_S = 0.25
-"""Longest part of a pause between sessions in which an interrupt is not seen."""
+"""Longest part of a pause between trials in which an interrupt is not seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPolicy:
-    """Which sessions a test needs besides the first."""
+class TrialPolicy:
+    """Which trials a test needs besides the first."""
 
-    judge: Callable[[Sequence[MeasuredSession]], Judgement]
+    judge: Callable[[Sequence[Trial]], Judgement]
     calibrate: int | None
-    """Number of sessions to calibrate with; None judges the test."""
+    """Number of trials to calibrate with; None judges the test."""
     suffices: Callable[[Sequence[Round]], bool] = lambda _: False
-    """Returns True if the first session can end after these rounds."""
+    """Returns True if the first trial can end after these rounds."""
     short_warm_up: bool = False
     """True if a test that passes on cold brokers would pass on warm ones as well."""
-    judge_clear: Callable[[Sequence[MeasuredSession]], Judgement] | None = None
-    """Judges suspects for which the time budget has no further session; None: `judge` does that, too."""
-    on_session: OnSession = lambda _: None
-    """Called after each session."""
+    judge_clear: Callable[[Sequence[Trial]], Judgement] | None = None
+    """Judges suspects for which the time budget has no further trial; None: `judge` does that, too."""
+    on_trial: OnTrial = lambda _: None
+    """Called after each trial."""
 
-    def labels(self, sessions: Sequence[MeasuredSession]) -> Iterator[str]:
-        """Name the sessions that the test needs, one at a time; the caller adds each to `sessions` meanwhile."""
+    def labels(self, trials: Sequence[Trial]) -> Iterator[str]:
+        """Name the trials that the test needs, one at a time; the caller adds each to `trials` meanwhile."""
         yield ""
-        while self.calibrate is not None and _lacks(sessions, self.calibrate):
-            yield "session"
-        while self.judge(sessions).unsettled:
-            yield _SUSPECT if sessions[0].reference is None else "session"
+        while self.calibrate is not None and _lacks(trials, self.calibrate):
+            yield "trial"
+        while self.judge(trials).unsettled:
+            yield _SUSPECT if trials[0].other_side is None else "trial"
 
 
-def _lacks(sessions: Sequence[MeasuredSession], wanted: int) -> bool:
-    """Return True if fewer sessions than wanted count, and none of them has a problem."""
-    return len(judged(sessions)) < wanted and not problems_of(sessions)
+def _lacks(trials: Sequence[Trial], wanted: int) -> bool:
+    """Return True if fewer trials than wanted count, and none of them has a problem."""
+    return len(judged(trials)) < wanted and not problems_of(trials)
 
 
 def run_case(
-    runner: SessionRunner,
+    runner: TrialRunner,
     budget: CaseBudget,
-    policy: SessionPolicy,
-    confirming: Callable[[str | None], SessionRunner | str | None],
+    policy: TrialPolicy,
+    confirming: Callable[[str | None], TrialRunner | str | None],
 ) -> CaseRun:
-    """Run the sessions that the policy asks for and that the time budget allows.
+    """Run the trials that the policy asks for and that the time budget allows.
 
-    `confirming` returns what measures the sessions that confirm a suspect, None for `runner` itself, or the reason why
-    no session can confirm it. It takes the reason why what it returned before has failed, if it has.
+    `confirming` returns what measures the trials that confirm a suspect, None for `runner` itself, or the reason why
+    no trial can confirm it. It takes the reason why what it returned before has failed, if it has.
     """
-    sessions: list[MeasuredSession] = []
+    trials: list[Trial] = []
     own, failed = runner, None
     refusal, spoilt, out_of_time, began_s = None, None, False, time.monotonic()
-    for label in policy.labels(sessions):
-        if not sessions:
+    for label in policy.labels(trials):
+        if not trials:
             first, spoilt = _measure_first(runner, budget, policy)
-            sessions.append(first)
-            policy.on_session(sessions)
+            trials.append(first)
+            policy.on_trial(trials)
             continue
-        if label == _SUSPECT and len(sessions) == 1:
+        if label == _SUSPECT and len(trials) == 1:
             found = confirming(failed)
             if isinstance(found, str):
                 refusal = found
                 break
             runner = found or own
             budget.confirm(beside=found is not None)
-        declared = min(runner.rounds, len(sessions[0].rounds))
-        refusal = budget.refuses_session(declared)
+        declared = min(runner.rounds, len(trials[0].rounds))
+        refusal = budget.refuses_trial(declared)
         if refusal is not None:
             out_of_time = True
             break
-        session = runner.measure_fresh(budget, f"{label} {len(sessions) + 1}")
-        if len(session.rounds) < declared and not session.problems and not session.lost_records:
+        trial = runner.measure_fresh(budget, f"{label} {len(trials) + 1}")
+        if len(trial.rounds) < declared and not trial.problems and not trial.lost_records:
             refusal, out_of_time = BROKEN_OFF_TEXT, True
             break
-        if session.other_failed and runner is not own:  # nobody asked for the baseline's brokers
-            failed, sessions[1:] = f"a session beside them failed: {session.other_failed}", []
+        if trial.other_failed and runner is not own:  # nobody asked for the baseline's brokers
+            failed, trials[1:] = f"a trial beside them failed: {trial.other_failed}", []
             continue
-        sessions.append(session)
-        policy.on_session(sessions)
+        trials.append(trial)
+        policy.on_trial(trials)
     judge = policy.judge_clear if out_of_time and policy.judge_clear is not None else policy.judge
-    judgement = _judged(judge, sessions, budget)
-    cut, beside, enough = budget.cut(sessions[0]), None, None
-    if len(sessions[0].rounds) < runner.rounds and policy.suffices(sessions[0].rounds):
-        ran = f"{len(sessions[0].rounds)} of {runner.rounds}"
+    judgement = _judged(judge, trials, budget)
+    cut, beside, enough = budget.cut(trials[0]), None, None
+    if len(trials[0].rounds) < runner.rounds and policy.suffices(trials[0].rounds):
+        ran = f"{len(trials[0].rounds)} of {runner.rounds}"
         enough = f"{ran} rounds were enough: most rounds meet every threshold already"
         cut = None
-    if sessions[0].reference is not None:
+    if trials[0].other_side is not None:
         took = format_quantity(time.monotonic() - began_s, Unit.SECONDS)
-        beside = f"compared with the reference in {counted(len(judged(sessions)), 'session')}, which took {took}"
+        beside = f"compared with the live baseline in {counted(len(judged(trials)), 'trial')}, which took {took}"
     return CaseRun(
-        sessions=tuple(sessions),
+        trials=tuple(trials),
         judgement=judgement,
         notes=tuple(note for note in (spoilt, cut, enough, beside, refusal) if note),
         partial=cut is not None or (out_of_time and judgement.unsettled),
     )
 
 
-def _measure_first(
-    runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy
-) -> tuple[MeasuredSession, str | None]:
-    """Return the first session, and a note if it was measured again.
+def _measure_first(runner: TrialRunner, budget: CaseBudget, policy: TrialPolicy) -> tuple[Trial, str | None]:
+    """Return the first trial, and a note if it was measured again.
 
     Cold brokers are measured again without a restart, as that would make them cold again.
     """
-    session, note = runner.measure(budget, suffices=policy.suffices, short=policy.short_warm_up), None
+    trial, note = runner.measure(budget, suffices=policy.suffices, short=policy.short_warm_up), None
     for _ in range(_MOST_COLD):
-        if not _is_undecided(session, policy) or budget.refuses_session(runner.rounds) is not None:
+        if not _is_undecided(trial, policy) or budget.refuses_trial(runner.rounds) is not None:
             break
-        note = f"measured again on warm brokers: {'; '.join(cold_warnings([session])) or 'the warm-up was short'}"
-        session = runner.measure(budget, "warm", suffices=policy.suffices)
-    if not session.is_spoilt or budget.refuses_session(runner.rounds) is not None:
-        return session, note
-    reasons = [*map(str, session.problems)] or ["one side was colder than the other"]
-    note = f"the first session was measured again: {'; '.join(reasons)}"
+        note = f"measured again on warm brokers: {'; '.join(cold_warnings([trial])) or 'the warm-up was short'}"
+        trial = runner.measure(budget, "warm", suffices=policy.suffices)
+    if not trial.is_spoilt or budget.refuses_trial(runner.rounds) is not None:
+        return trial, note
+    reasons = [*map(str, trial.problems)] or ["one side was colder than the other"]
+    note = f"the first trial was measured again: {'; '.join(reasons)}"
     return runner.measure_fresh(budget, "again"), note
 
 
 _MOST_COLD = 2
-"""Further attempts at a first session that cold brokers may have made fail."""
+"""Further attempts at a first trial that cold brokers may have made fail."""
 
 
-def _is_undecided(session: MeasuredSession, policy: SessionPolicy) -> bool:
-    """Return True if the session fails, or cannot be judged, only because brokers or applications were cold."""
-    if session.lost_records or (session.problems and not session.is_spoilt):
+def _is_undecided(trial: Trial, policy: TrialPolicy) -> bool:
+    """Return True if the trial fails, or cannot be judged, only because brokers or applications were cold."""
+    if trial.lost_records or (trial.problems and not trial.is_spoilt):
         return False
-    if session.warm_up_end is WarmUpEnd.SHORT:
-        return policy.judge([session]).verdict.fails
+    if trial.warm_up_end is WarmUpEnd.SHORT:
+        return policy.judge([trial]).verdict.fails
     # Only cold rounds have this problem; where there are none, nothing has to be judged twice.
-    return is_cold(session) and any(
-        problem.kind is ProblemKind.COLD_BROKER for problem in policy.judge([session]).problems
-    )
+    return is_cold(trial) and any(problem.kind is ProblemKind.COLD_BROKER for problem in policy.judge([trial]).problems)
 
 
-def not_run(error: ClusterError | None = None) -> MeasuredSession:
-    """Return a session without rounds, because of that error of the cluster or for want of time."""
+def not_run(error: ClusterError | None = None) -> Trial:
+    """Return a trial without rounds, because of that error of the cluster or for want of time."""
     problems = () if error is None else (Problem.of(error),)
-    return MeasuredSession(created=now(), rounds=(), problems=problems)
+    return Trial(created=now(), rounds=(), problems=problems)
 
 
 def now() -> str:
@@ -183,8 +179,8 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-class SessionRunner:
-    """Measures one test, session by session, on one side or on two in turns."""
+class TrialRunner:
+    """Measures one test, trial by trial, on one side or on two in turns."""
 
     def __init__(
         self,
@@ -196,22 +192,22 @@ class SessionRunner:
         on_progress: OnProgress = lambda *_: None,
         stopwatch: Stopwatch | None = None,
     ) -> None:
-        """`sides` are the test's cluster and, if there is one, the reference; `gap_s` is the pause between sessions.
+        """`sides` are the test's cluster and, if there is one, the live baseline; `gap_s` is the pause between trials.
 
         The stopwatch measures where the time of the test goes; None: nobody asks.
         """
         self.allocation = allocation
-        """As given in the options; from the first session on, with as many workers as the scenario needs."""
+        """As given in the options; from the first trial on, with as many workers as the scenario needs."""
         self._sides = sides
         self._warm_up_s = warm_up_s
         self._gap_s = gap_s
         self._on_progress = on_progress
         self._stopwatch = stopwatch or Stopwatch()
-        self._sessions = 0
+        self._trials = 0
 
     @property
     def rounds(self) -> int:
-        """The number of rounds of a session, on each side."""
+        """The number of rounds of a trial, on each side."""
         return self._sides[0].scenario.rounds
 
     def measure(
@@ -221,16 +217,16 @@ class SessionRunner:
         *,
         short: bool = False,
         suffices: Callable[[Sequence[Round]], bool] = lambda _: False,
-    ) -> MeasuredSession:
-        """Run one session: warm up cold brokers, then run the scenario's rounds, or as many as the time budget allows.
+    ) -> Trial:
+        """Run one trial: warm up cold brokers, then run the scenario's rounds, or as many as the time budget allows.
 
-        Before the first session, a probe finds out how many workers the scenario needs. The session ends early if
+        Before the first trial, a probe finds out how many workers the scenario needs. The trial ends early if
         `suffices` returns True for the rounds of the first side. `short` makes the warm-up so short that brokers are
         still cold.
         """
         created, sides = now(), self._in_order()
         warmed: dict[Side, WarmUp] = {}
-        self._sessions += 1
+        self._trials += 1
         lost = dict.fromkeys(self._sides, 0.0)
         try:
             if self.allocation.is_open:
@@ -249,20 +245,20 @@ class SessionRunner:
         except ClusterError as error:
             return dataclasses.replace(not_run(error), created=created)
         ours, *other = (_with_losses(side.rounds, lost[side]) for side in self._sides)
-        problems = [*_problems(ours, ""), *(text for theirs in other for text in _reference_problems(theirs))]
-        return MeasuredSession(
+        problems = [*_problems(ours, ""), *(text for theirs in other for text in _other_side_problems(theirs))]
+        return Trial(
             created=created,
             rounds=tuple(ours),
-            reference=tuple(other[0]) if other else None,
+            other_side=tuple(other[0]) if other else None,
             problems=tuple(problems),
             warm_ups=tuple(warmed[side] for side in self._sides),
         )
 
-    def measure_fresh(self, budget: CaseBudget | None = None, label: str = "") -> MeasuredSession:
-        """Run a session on brokers that were restarted; all of them restart at the same time.
+    def measure_fresh(self, budget: CaseBudget | None = None, label: str = "") -> Trial:
+        """Run a trial on brokers that were restarted; all of them restart at the same time.
 
         A pause comes first if one was asked for, so that a disturbance which lasts a while does not last for all
-        sessions.
+        trials.
         """
         with self._stopwatch.measure(Span.PAUSE):
             for _ in range(steps := math.ceil(self._gap_s / _STEP_S)):
@@ -279,11 +275,11 @@ class SessionRunner:
         return self.measure(budget, label)
 
     def _in_order(self) -> list[Side]:
-        """Return the sides in the order of the next session: each one is the first in every other session.
+        """Return the sides in the order of the next trial: each one is the first in every other trial.
 
         The order is that of start, warm-up and rounds, so that an effect of the position has no effect on the mean.
         """
-        first = self._sessions % len(self._sides)
+        first = self._trials % len(self._sides)
         return [*self._sides[first:], *self._sides[:first]]
 
     def _probed(self, label: str) -> tuple[WorkerAllocation, float]:
@@ -305,7 +301,7 @@ class SessionRunner:
 
 
 def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
-    """Return a session's rounds, the first one with the records that the loads before it lost."""
+    """Return a trial's rounds, the first one with the records that the loads before it lost."""
     if not lost or not measured:
         return [*measured]
     first, *others = measured
@@ -318,18 +314,16 @@ def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
     return [dataclasses.replace(first, metrics=metrics, problems=problems), *others]
 
 
-def _judged(
-    judge: Callable[[Sequence[MeasuredSession]], Judgement], sessions: Sequence[MeasuredSession], budget: CaseBudget
-) -> Judgement:
-    """Judge the sessions, of which the first may have too few rounds for a decision."""
-    judgement, undecided = judge(sessions), budget.undecided(sessions[0])
+def _judged(judge: Callable[[Sequence[Trial]], Judgement], trials: Sequence[Trial], budget: CaseBudget) -> Judgement:
+    """Judge the trials, of which the first may have too few rounds for a decision."""
+    judgement, undecided = judge(trials), budget.undecided(trials[0])
     if undecided is None:
         return judgement
-    return _cut_short(judgement, judge([_filled(sessions[0], budget.fewest_rounds)]), undecided)
+    return _cut_short(judgement, judge([_filled(trials[0], budget.fewest_rounds)]), undecided)
 
 
-def _filled(first: MeasuredSession, rounds: int) -> MeasuredSession:
-    """Return a session with that number of rounds; those that did not run have no values."""
+def _filled(first: Trial, rounds: int) -> Trial:
+    """Return a trial with that number of rounds; those that did not run have no values."""
     if not first.rounds:
         return first
     missing = [Round(metrics={})] * (rounds - len(first.rounds))
@@ -337,9 +331,9 @@ def _filled(first: MeasuredSession, rounds: int) -> MeasuredSession:
 
 
 def _cut_short(judgement: Judgement, filled: Judgement, reason: str) -> Judgement:
-    """Return the judgement on a session with too few rounds for a decision.
+    """Return the judgement on a trial with too few rounds for a decision.
 
-    `filled` is the judgement on the same session, filled up with rounds without values: an absolute threshold is
+    `filled` is the judgement on the same trial, filled up with rounds without values: an absolute threshold is
     VIOLATED if they could not change that, and INVALID otherwise. Thresholds on the baseline are INCONCLUSIVE.
     """
     outcomes = {check.expression: check.outcome for check in filled.checks}
@@ -356,16 +350,16 @@ def _cut_short(judgement: Judgement, filled: Judgement, reason: str) -> Judgemen
     return Judgement(verdict=Verdict.INVALID if problems else worst(certain), checks=tuple(checks), problems=problems)
 
 
-def _reference_problems(measured: Sequence[Round]) -> Iterator[Problem]:
-    """Yield the problems of the reference; one that loses records is no standard to compare with."""
-    yield from _problems(measured, "the reference, ")
+def _other_side_problems(measured: Sequence[Round]) -> Iterator[Problem]:
+    """Yield the problems of the live baseline; one that loses records is no standard to compare with."""
+    yield from _problems(measured, "the baseline, ")
     for number, one in enumerate(measured, 1):
         if lost := one.metrics.get("lost"):
             place = (
                 "did not come out of the output topic" if "app.output_ratio" in one.metrics else "are not in the log"
             )
             text = f"records lost: {lost:.0f} records were acknowledged and {place}"
-            yield Problem(ProblemKind.RECORDS_LOST, text).within(f"the reference, round {number}")
+            yield Problem(ProblemKind.RECORDS_LOST, text).within(f"the baseline, round {number}")
 
 
 def _problems(measured: Sequence[Round], side: str) -> Iterator[Problem]:

@@ -31,7 +31,7 @@ from pytest_kafkaperf.core.text import discreet
 from pytest_kafkaperf.runner.peer_messages import packages
 from pytest_kafkaperf.runner.revision import Revision
 
-_OPTION, _SETUP = "--kafka-reference", "--kafka-reference-setup"
+_OPTION, _SETUP = "--kafka-compare", "--kafka-compare-setup"
 _SETUP_TIMEOUT_S = 1200
 _MOST_SUBJECTS = 5
 """Commits between the two sides that a report names; only their number is given beyond that."""
@@ -40,7 +40,7 @@ _KEPT = 5
 _TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TARGET")
 """Variables with the name of a pull request's base branch: of GitHub, GitLab and Jenkins."""
 _BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
-_PATHS = "kafkaperf_reference.pth"
+_PATHS = "kafkaperf_revision.pth"
 _PAYLOAD = re.compile(r"""["']file(?::|["']\s*:\s*["'])([^"'\n]+)["']""")
 """`"file:NAME"`, or a mapping with `file`."""
 _OWN_NAME = "pytest-kafkaperf"
@@ -68,7 +68,7 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
         files: the files of the perf tests, relative to `root`; they and the payloads that they name replace those of
             the commit.
         setup: a shell command that installs the commit's packages into an environment of its own, which is kept for
-            the next run; None: the reference uses this environment.
+            the next run; None: the live baseline uses this environment.
 
     Raises:
         UsageError: the commit is not there, or the command failed.
@@ -179,7 +179,7 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
     """Provide a folder: of this commit and its setup, which stays in the cache, or of this run alone."""
     lock = None
     if setup is not None:
-        cache = platformdirs.user_cache_path("pytest-kafkaperf") / "references"
+        cache = platformdirs.user_cache_path("pytest-kafkaperf") / "revisions"
         # The setup installs only what this environment lacks, so that another package here needs another one there.
         made_of = f"{commit}\n{top}\n{setup}\n{sys.executable}\n{sys.version}\n{sorted(packages().items())}"
         key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
@@ -189,7 +189,7 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
             cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock.acquire()
     if lock is None or not lock.is_locked:
-        folder = Path(tempfile.mkdtemp(prefix="kafkaperf-reference-"))
+        folder = Path(tempfile.mkdtemp(prefix="kafkaperf-revision-"))
         supervisor.remove_later(folder)
         try:
             yield folder

@@ -26,14 +26,14 @@ class CommonShift:
     def add(self, result: Result, *, both_slower: bool) -> None:
         """Count a test that has ended; `both_slower`: side by side, both sides were slower than the baseline."""
         checks = [check for check in result.checks if check.is_relative and check.change is not None]
-        if result.baseline_sessions is None or not checks or result.verdict is Verdict.INVALID:
+        if result.baseline_trials is None or not checks or result.verdict is Verdict.INVALID:
             return
         self._tests += 1
         suspect = [check for check in checks if check.rerun or check.outcome is Verdict.REGRESSED or _open(check)]
         if not suspect:
             return
         self._suspects += 1
-        beside = [check for check in suspect if check.sessions]
+        beside = [check for check in suspect if check.trials]
         if any(check.outcome is Verdict.REGRESSED for check in beside):
             self._machine = None  # all of Kafka, perhaps: each suspect must be confirmed
         elif both_slower:

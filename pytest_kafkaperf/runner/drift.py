@@ -34,17 +34,17 @@ _POINTS = 1000
 def drift_warnings(result: Result, actions: Sequence[Action]) -> list[str]:
     """Return a warning for each side on an external cluster whose rounds drift more than noise explains.
 
-    Only the first session counts: the values of the test are its values, and later sessions find a warmer cluster.
+    Only the first trial counts: the values of the test are its values, and later trials find a warmer cluster.
     Rounds of capacity searches, which choose their own rates, and rounds with `actions` are not checked. Recording a
     metric is not an action on the cluster.
     """
-    first = result.sessions[0]
+    first = result.trials[0]
     acted = any(action.metric is None for action in actions)
     if acted or result.plan is not None or first.problems:
         return []
     sides = [("", first.rounds)] if result.cluster.fleet is None else []
-    if result.reference is not None and result.reference.fleet is None:
-        sides.append(("the reference: ", first.reference or ()))
+    if result.live_baseline is not None and result.live_baseline.fleet is None:
+        sides.append(("the baseline: ", first.other_side or ()))
     texts = ((where, _drift(rounds, result.scenario, ALPHA / len(sides))) for where, rounds in sides)
     return [f"{where}{text}" for where, text in texts if text is not None]
 

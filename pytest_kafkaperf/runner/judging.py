@@ -15,7 +15,7 @@ from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.case import Case
-from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
+from pytest_kafkaperf.runner.result import Result, Trial, at_least, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.validity import resolution_problems, skew_problems
@@ -37,7 +37,7 @@ _STALE = (
     "pass; accept the improvement with --kafka-update-baselines"
 )
 _NOISY = 0.05
-"""Noise between sessions, on the log scale, from which on a comparison takes more than the fewest sessions."""
+"""Noise between trials, on the log scale, from which on a comparison takes more than the fewest trials."""
 _IMPLIED = {
     "lost": "Kafka acknowledged these records, and they are not in the log",
     "errors": "these records could not be sent, after all retries",
@@ -55,7 +55,7 @@ _CLEAR = (
 
 
 class CaseJudge:
-    """Judges the sessions of a test by its thresholds, its baseline and the options."""
+    """Judges the trials of a test by its thresholds, its baseline and the options."""
 
     def __init__(
         self,
@@ -87,17 +87,17 @@ class CaseJudge:
         """True if the test is compared with its baseline."""
         return self.baseline.obstacle is None and self._settings.calibrate is None
 
-    def judge(self, sessions: Sequence[MeasuredSession], *, final: bool = False) -> Judgement:
-        """Judge the thresholds: of the first session, or of the further sessions that confirm a suspect.
+    def judge(self, trials: Sequence[Trial], *, final: bool = False) -> Judgement:
+        """Judge the thresholds: of the first trial, or of the further trials that confirm a suspect.
 
         The verdict is INVALID if a threshold is below the uncertainty of the clocks, or below the commit interval of a
-        group. `final`: there is no time for another session.
+        group. `final`: there is no time for another trial.
         """
         with self._stopwatch.measure(Span.JUDGE):
-            judgement = self._judge_thresholds(sessions, final=final)
+            judgement = self._judge_thresholds(trials, final=final)
         kept = self._settings.update is not None or self._settings.calibrate is not None
-        judgement = cold_judgement(judgement, judged(sessions), kept=kept)
-        rounds = [one for session in sessions for one in session.all_rounds]
+        judgement = cold_judgement(judgement, judged(trials), kept=kept)
+        rounds = [one for trial in trials for one in trial.all_rounds]
         declared = [threshold for threshold in self.case.thresholds if not threshold.implied]
         values = [check.limit_value for check in judgement.checks if not check.implied]
         if uncertain := resolution_problems(declared, values, rounds):
@@ -117,7 +117,7 @@ class CaseJudge:
         return dataclasses.replace(check, reason=f"{meaning}{actions}; {replaced}")
 
     def suffices(self, rounds: Sequence[Round]) -> bool:
-        """Return True if the first session can end after these rounds, because the others could not fail the test.
+        """Return True if the first trial can end after these rounds, because the others could not fail the test.
 
         The rounds pass, and most of the declared rounds meet each threshold alone. So the median of all rounds meets
         it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929).
@@ -128,7 +128,7 @@ class CaseJudge:
         most = case.scenario.rounds // 2 + 1
         if (
             len(rounds) < most
-            or case.reference is not None
+            or case.live_baseline is not None
             or case.plan is not None
             or not case.thresholds
             or "rounds" in case.sources
@@ -138,27 +138,27 @@ class CaseJudge:
             or any(one.problems for one in rounds)
         ):
             return False
-        judgement = self.judge([MeasuredSession(created="", rounds=tuple(rounds))])
+        judgement = self.judge([Trial(created="", rounds=tuple(rounds))])
         return judgement.verdict is Verdict.PASSED and all(
             sum(_meets(threshold, check.limit_value, one) for one in rounds) >= most
             for threshold, check in zip(case.thresholds, judgement.checks, strict=True)
         )
 
-    def judge_clear(self, sessions: Sequence[MeasuredSession]) -> Judgement:
+    def judge_clear(self, trials: Sequence[Trial]) -> Judgement:
         """Judge suspects for whose confirmation there is no time: one that is clear fails (see `is_clear`).
 
         Other programs on this machine, and a machine known to be slower today, are explanations that only further
-        sessions can exclude. Beside other brokers, they are none, and the last look is final (see
+        trials can exclude. Beside other brokers, they are none, and the last look is final (see
         `verdict.sequential`).
         """
-        judgement, counted = self.judge(sessions, final=True), judged(sessions)
-        busy = any(one.busy_warning for session in sessions for one in session.all_rounds)
-        beside = any(session.reference is not None for session in sessions)
+        judgement, counted = self.judge(trials, final=True), judged(trials)
+        busy = any(one.busy_warning for trial in trials for one in trial.all_rounds)
+        beside = any(trial.other_side is not None for trial in trials)
         slower = self.rebuilt is not None and self.rebuilt.slower_machine is not None
         doubtful = busy or beside or slower or self.baseline.imported or self.baseline.obstacle
         if doubtful or judgement.problems or not judgement.unsettled:
             return judgement
-        thresholds, measured = self.case.thresholds, [session.measured for session in counted]
+        thresholds, measured = self.case.thresholds, [trial.measured for trial in counted]
         alpha = ALPHA / max(1, count_gated(thresholds))
         checks = tuple(
             dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}", rerun=False)
@@ -170,17 +170,17 @@ class CaseJudge:
             return judgement
         return dataclasses.replace(judgement, verdict=Verdict.REGRESSED, checks=checks, unsettled=False)
 
-    def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
-        """Return the significant changes of metrics without a threshold, by the sessions that decided on the others."""
+    def advise(self, trials: Sequence[Trial]) -> tuple[Advice, ...]:
+        """Return the significant changes of metrics without a threshold, by the trials that decided on the others."""
         gated = {one.metric.name for one in self.case.thresholds if one.relative is not None}
-        measured = [one.measured for one in judged(sessions)]
-        fresh = measured[1:] if measured[0].reference is None else []
+        measured = [one.measured for one in judged(trials)]
+        fresh = measured[1:] if measured[0].other_side is None else []
         return advice(fresh or measured, self.baseline, gated=gated)
 
-    def calibrate(self, sessions: Sequence[MeasuredSession]) -> tuple[dict[str, Calibrated], list[str]]:
+    def calibrate(self, trials: Sequence[Trial]) -> tuple[dict[str, Calibrated], list[str]]:
         """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""
         case = self.case
-        if self._settings.calibrate is None or case.is_smoke_test or problems_of(sessions):
+        if self._settings.calibrate is None or case.is_smoke_test or problems_of(trials):
             return {}, []
         tolerances: dict[str, float] = {}
         notes = []
@@ -190,7 +190,7 @@ class CaseJudge:
                 tolerances[name] = min(tolerance, tolerances.get(name, tolerance))
             if isinstance(threshold.limit, Extreme):
                 notes.append(f"{threshold.expression}: the calibration is of its part relative to the baseline alone")
-        measured = [session.measured.rounds for session in judged(sessions)]
+        measured = [trial.measured.rounds for trial in judged(trials)]
         alpha = ALPHA / max(1, count_gated(case.thresholds))
         way: Confirmation = "beside" if self.alone is None else "fresh"
         found: dict[str, Calibrated] = {}
@@ -198,17 +198,17 @@ class CaseJudge:
             if flaw := no_ratio(CATALOGUE[name], measured, of=""):
                 notes.append(f"not calibrated: {flaw}")
                 continue
-            values, least = [logs(CATALOGUE[name], rounds) for rounds in measured], CATALOGUE[name].session_noise
+            values, least = [logs(CATALOGUE[name], rounds) for rounds in measured], CATALOGUE[name].trial_noise
             one = calibrated(values, tolerance=tolerance, alpha=alpha, confirmation=way, least=least)
             if one is None:
-                notes.append(f"not calibrated: {name} has one round per session, so its noise is unknown")
+                notes.append(f"not calibrated: {name} has one round per trial, so its noise is unknown")
             else:
                 found[name] = one
         return found, notes
 
-    def _judge_thresholds(self, sessions: Sequence[MeasuredSession], *, final: bool) -> Judgement:
+    def _judge_thresholds(self, trials: Sequence[Trial], *, final: bool) -> Judgement:
         update = self._settings.update
-        evaluate = functools.partial(self._judged, sessions, final=final)
+        evaluate = functools.partial(self._judged, trials, final=final)
         if self._settings.calibrate is not None:
             return evaluate(Verdict.NOT_JUDGED)
         if update == "all" or (update == "new" and not self.baseline.stored):
@@ -223,37 +223,37 @@ class CaseJudge:
             return dataclasses.replace(accepted, warnings=(*judgement.warnings, *doubts))
         return judgement
 
-    def _judged(self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, final: bool) -> Judgement:
-        counted = judged(sessions)
-        problems = (*problems_of(sessions), *self._skew_problems(sessions))
+    def _judged(self, trials: Sequence[Trial], ungated: Verdict | None, *, final: bool) -> Judgement:
+        counted = judged(trials)
+        problems = (*problems_of(trials), *self._skew_problems(trials))
         thresholds = (*self.case.thresholds, *self.case.implied)
         evaluate = functools.partial(
             judge,
             baseline=self.baseline,
             confirm=self._settings.confirm,
-            at_least=at_least(sessions),
+            at_least=at_least(trials),
             ungated=ungated,
             beside=self.alone is None,
             rebuilt=self.rebuilt,
             final=final,
         )
-        measured = [session.measured for session in counted]
-        judgement = evaluate(thresholds=thresholds, sessions=measured, problems=problems)
+        measured = [trial.measured for trial in counted]
+        judgement = evaluate(thresholds=thresholds, trials=measured, problems=problems)
         if not judgement.problems:
             return judgement
         late_only = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in judgement.problems)
-        sure = [session.certain(latencies=late_only) for session in counted]
-        rounds = [one for session in sure for one in session.rounds]
+        sure = [trial.certain(latencies=late_only) for trial in counted]
+        rounds = [one for trial in sure for one in trial.rounds]
         known = [one for one in thresholds if all(one.metric.name in each for each in rounds)]
-        certain = evaluate(thresholds=known, sessions=sure)
+        certain = evaluate(thresholds=known, trials=sure)
         if _fails(certain):
             return _led(judgement, certain)
-        # Further sessions may confirm a suspect whose first session was too slow by far more than that explains.
-        goes_on = late_only and certain.unsettled and not any(session.problems for session in counted[1:])
+        # Further trials may confirm a suspect whose first trial was too slow by far more than that explains.
+        goes_on = late_only and certain.unsettled and not any(trial.problems for trial in counted[1:])
         return dataclasses.replace(judgement, unsettled=goes_on)
 
-    def _skew_problems(self, sessions: Sequence[MeasuredSession]) -> list[Problem]:
-        rounds = [one for session in judged(sessions) for one in session.all_rounds]
+    def _skew_problems(self, trials: Sequence[Trial]) -> list[Problem]:
+        rounds = [one for trial in judged(trials) for one in trial.all_rounds]
         return skew_problems(self.case.thresholds, rounds)
 
 
@@ -308,15 +308,15 @@ def stale_notes(result: Result) -> list[str]:
 
 def baseline_doubts(result: Result) -> list[str]:
     """Return the reasons to trust a test's baseline less, be it the one that judged or the one that this run wrote."""
-    dates = result.baseline.dates if result.baseline_sessions is not None else ()
+    dates = result.baseline.dates if result.baseline_trials is not None else ()
     doubts, written = [], result.dates_written
-    known = result.baseline.sessions if written is None else [one.rounds for one in result.sessions]
+    known = result.baseline.trials if written is None else [one.rounds for one in result.trials]
     if (dates or written) and min(map(len, known)) == 1:
         doubts.append(_ONE_ROUND)
     if 0 < (written or len({*dates})) < FEWEST_DATES:
         doubts.append(_FEW_DATES)
     if dates and written is None:
-        today = datetime.date.fromisoformat(result.sessions[0].created[:10])
+        today = datetime.date.fromisoformat(result.trials[0].created[:10])
         age = (today - datetime.date.fromisoformat(max(dates))).days
         if age > _MOST_DAYS:
             doubts.append(_OLD.format(date=max(dates)))
@@ -337,17 +337,17 @@ _OLD = (
     "--kafka-update-baselines=append"
 )
 _LATER = "baselines of a later date than today, {date}: a clock was wrong; make new ones with --kafka-update-baselines"
-_ONE_ROUND = "baselines with one round in a session, whose noise is assumed, not measured; use at least three rounds"
+_ONE_ROUND = "baselines with one round in a trial, whose noise is assumed, not measured; use at least three rounds"
 _MACHINE = ("java", "kernel", "cpu", "cpu family")
 _MOVED = "baselines of another machine or JDK ({changes}); make new ones with --kafka-update-baselines"
 
 
 def quieter_notes(case: Case, checks: Sequence[Check]) -> list[str]:
-    """Return a note if a comparison with started brokers needed many sessions that low noise would save."""
-    deviations = [each.sessions[-1].deviation or 0.0 for each in checks if each.sessions]
-    started = case.reference is not None and not isinstance(case.settings.reference, External)
+    """Return a note if a comparison with started brokers needed many trials that low noise would save."""
+    deviations = [each.trials[-1].deviation or 0.0 for each in checks if each.trials]
+    started = case.live_baseline is not None and not isinstance(case.settings.compare, External)
     if not started or case.spec.low_noise or max(deviations, default=0.0) < _NOISY:
         return []
     noise = format_percent(max(deviations))
     blind = "if neither the disk nor the JVM's second compiler is what you compare"
-    return [f"the noise between sessions was up to {noise}; --kafka-low-noise reduces it and shortens trials, {blind}"]
+    return [f"the noise between trials was up to {noise}; --kafka-low-noise reduces it and shortens trials, {blind}"]

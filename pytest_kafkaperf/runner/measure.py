@@ -11,9 +11,9 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, as_cluster
 from pytest_kafkaperf.clusters.target import External, parse_target
 from pytest_kafkaperf.core.errors import KafkaPerfError
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
-from pytest_kafkaperf.runner.case_run import SessionRunner
+from pytest_kafkaperf.runner.case_run import TrialRunner
 from pytest_kafkaperf.runner.permission import parse_max_rate, permission_on
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds import Side, resolve_scenario
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -32,7 +32,7 @@ def measure(
     allow_unlimited: bool = False,
     max_rate: str | None = None,
     writable_topics: Sequence[str] = (),
-) -> MeasuredSession:
+) -> Trial:
     """Measure the rounds of a scenario as a test does: `measure({"rate": "5k/s"}, "localhost:9092")`.
 
     `measure(...)["produce.latency.p99"].median` is a figure in the base unit of its metric.
@@ -65,10 +65,10 @@ def measure(
         )
         permission.check(given)
         side = Side(resolve_scenario(given, running), running, permission=permission)
-        session = SessionRunner([side], warm_up_s=_WARM_UP_S, allocation=allocation).measure()
-    if session.problems:
-        raise KafkaPerfError("; ".join(map(str, session.problems)))
-    return session
+        trial = TrialRunner([side], warm_up_s=_WARM_UP_S, allocation=allocation).measure()
+    if trial.problems:
+        raise KafkaPerfError("; ".join(map(str, trial.problems)))
+    return trial
 
 
 def _named(cluster: object) -> list[External]:

@@ -84,7 +84,7 @@ class PeerApplication(Application):
     """An application of the peer."""
 
     def __init__(self, peer: Peer, name: str, cluster: Cluster) -> None:
-        super().__init__(Recipe(command=(name,), ready=bool, name=name), cluster, "reference")
+        super().__init__(Recipe(command=(name,), ready=bool, name=name), cluster, "baseline")
         self._peer = peer
         self.described: Sequence[Mapping[str, Any]] = ()
 
@@ -120,7 +120,7 @@ class PeerTest:
     """Value of the option, and the commit: `git:main (cf541ca)`."""
     commit: str | None
     changes: tuple[str, ...]
-    """Differences between the code and the packages of the reference and of this side."""
+    """Differences between the code and the packages of the live baseline and of this side."""
     note: str | None
     """Remark on these packages; None if there is none."""
 
@@ -134,7 +134,7 @@ class Peer:
         """Start it, with these options and files of tests; `root` is pytest's root folder on this side."""
         self.checkout = checkout
         self._revision = revision
-        self._name = f"the reference, --kafka-reference={revision}"
+        self._name = f"the baseline, --kafka-compare={revision}"
         self._folder = Path(tempfile.mkdtemp(prefix="kafkaperf-peer-"))
         supervisor.remove_later(self._folder)
         self._process = ChildProcess(self._name, self._folder / "output.log", stop_timeout_s=_END_TIMEOUT_S)
@@ -153,9 +153,9 @@ class Peer:
             peer_messages.ORIGIN: os.pathsep.join(map(str, worktrees(root))),
             peer_messages.INTERPRETER: sys.executable,
             "PATH": path_from(checkout.python),
-            "KAFKAPERF_SIDE": "reference",
+            "KAFKAPERF_SIDE": "baseline",
             "PYTEST_ADDOPTS": "",  # it may name reports, which are those of this side
-            "COMPOSE_PROJECT_NAME": f"kafkaperf-reference-{secrets.token_hex(4)}",
+            "COMPOSE_PROJECT_NAME": f"kafkaperf-revision-{secrets.token_hex(4)}",
         }
         # Without a cache, pytest would not know `--ff` and others of `addopts`.
         options = [f"--rootdir={checkout.root}", f"-ocache_dir={self._folder}", *options]
@@ -166,7 +166,7 @@ class Peer:
                 self._process.launch(command, folder=checkout.root, env=environment, pass_fds=[theirs.fileno()])
         except OSError as error:
             ours.close()
-            raise UsageError(f"--kafka-reference={revision}: {checkout.python} cannot be run: {error}") from None
+            raise UsageError(f"--kafka-compare={revision}: {checkout.python} cannot be run: {error}") from None
         self._reader = threading.Thread(target=self._read, name="kafkaperf-peer", daemon=True)
         self._reader.start()
 
@@ -261,11 +261,11 @@ class Peer:
     def _note(self) -> str | None:
         there, here = self.hello()["packages"].get("aiokafka"), peer_messages.packages()["aiokafka"]
         if self._is_same and not self._changes():
-            return "nothing differs: this side has the reference's commit and packages"
+            return "nothing differs: this side has the live baseline's commit and packages"
         if there in (None, here):
             return None
         return (
-            f"aiokafka {here} of this environment makes the load on both sides; the reference's own, {there}, is "
+            f"aiokafka {here} of this environment makes the load on both sides; the live baseline's own, {there}, is "
             "compared only as far as its application uses it"
         )
 
@@ -368,9 +368,9 @@ def opened_peer(
 
     """
     root = settings.root
-    with checked_out(revision, root, files=files, setup=settings.reference_setup) as checkout:
+    with checked_out(revision, root, files=files, setup=settings.compare_setup) as checkout:
         if checkout.root == root.resolve():
-            raise UsageError(f"--kafka-reference={revision}: this is the folder of the tests themselves")
+            raise UsageError(f"--kafka-compare={revision}: this is the folder of the tests themselves")
         there = [file for file in files if (checkout.root / file).is_file()]
         peer = Peer(revision, checkout, options, files=there, root=root)
         try:

@@ -1,4 +1,4 @@
-"""The brokers of a stored baseline, started again: the reference that confirms a suspect side by side.
+"""The brokers of a stored baseline, started again: the live baseline that confirms a suspect side by side.
 
 Stored figures and today's figures differ by what the machine did on the two dates. Brokers of the baseline's software
 that run beside the test's own see the same machine, so that only a difference of the software remains.
@@ -24,7 +24,7 @@ def obstacle(
     """Return the reason why the baseline's brokers cannot stand in for those of the test; None if they can."""
     before = baseline.fingerprint.get("provider", cluster.provider)
     reasons = {
-        f"this session did not start the brokers at {cluster.bootstrap_servers}": cluster.fleet is None,
+        f"the plugin did not start the brokers at {cluster.bootstrap_servers}": cluster.fleet is None,
         f"the baseline was imported from {baseline.imported}": baseline.imported is not None,
         f"the baseline was measured with {before}, not with {cluster.provider}": before != cluster.provider,
         f"{case.taken_by}, and may have changed it": case.taken_by is not None,
@@ -71,12 +71,12 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
     return ClusterSpec.of(fields, where="the baseline's fingerprint: ")
 
 
-def common_changes(baseline: BaselineRounds, reference: Cluster, root: Path, commit: str | None) -> tuple[str, ...]:
+def common_changes(baseline: BaselineRounds, live_baseline: Cluster, root: Path, commit: str | None) -> tuple[str, ...]:
     """Return the differences from the baseline on both sides: a comparison of the two cannot show their effect.
 
     Here a commit matters only by the code of the test: such a test has no application (see `obstacle`).
-    If the baseline's sessions differ from each other, the newest one is rebuilt, and the level is that of all.
+    If the baseline's trials differ from each other, the newest one is rebuilt, and the level is that of all.
     """
-    changes = differences(baseline.fingerprint, reference.fingerprint)
-    mixed = (f"{one} (between sessions of the baseline)" for one in baseline.mixed)
+    changes = differences(baseline.fingerprint, live_baseline.fingerprint)
+    mixed = (f"{one} (between trials of the baseline)" for one in baseline.mixed)
     return (*changes, *code_change(root, baseline.commit, commit), *mixed)

@@ -77,16 +77,16 @@ def values_of(name: str, rounds: Sequence[Round]) -> MetricValues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredSession:
+class Trial:
     """The rounds of a test on freshly started brokers, or with fresh topics and clients on an external cluster."""
 
     created: str
     """Start time, ISO 8601."""
     rounds: tuple[Round, ...]
-    reference: tuple[Round, ...] | None = None
-    """Rounds on the reference cluster, each paired with the round at the same index; None without a reference."""
+    other_side: tuple[Round, ...] | None = None
+    """Rounds on the live baseline, each paired with the round at the same index; None without a live baseline."""
     problems: tuple[Problem, ...] = ()
-    """Reasons why the session is INVALID, those of the own rounds first; empty if it is valid."""
+    """Reasons why the trial is INVALID, those of the own rounds first; empty if it is valid."""
     warm_ups: tuple[WarmUp, ...] = ()
     """The warm-up of each side, the own one first; empty if none was made."""
     own_failed: bool = False
@@ -99,8 +99,8 @@ class MeasuredSession:
     @property
     def measured(self) -> Measured:
         """The metrics of all rounds."""
-        other = None if self.reference is None else [one.metrics for one in self.reference]
-        return Measured(rounds=[one.metrics for one in self.rounds], reference=other)
+        other = None if self.other_side is None else [one.metrics for one in self.other_side]
+        return Measured(rounds=[one.metrics for one in self.rounds], other_side=other)
 
     def certain(self, *, latencies: bool) -> Measured:
         """The metrics of the own rounds that hold whatever the problems are: lost records, and with `latencies` those.
@@ -112,21 +112,21 @@ class MeasuredSession:
             known = {name: value for name, value in one.metrics.items() if name == "lost"}
             known |= one.least if latencies else {}
             rounds.append(one.metrics if latencies and not one.problems else known)
-        return Measured(rounds=rounds, reference=self.measured.reference)
+        return Measured(rounds=rounds, other_side=self.measured.other_side)
 
     @property
     def all_rounds(self) -> tuple[Round, ...]:
         """The rounds on both clusters."""
-        return (*self.rounds, *(self.reference or ()))
+        return (*self.rounds, *(self.other_side or ()))
 
     @property
     def lost_records(self) -> bool:
-        """True if the own brokers lost records. Then the session counts, whatever else has happened."""
+        """True if the own brokers lost records. Then the trial counts, whatever else has happened."""
         return any(one.metrics.get("lost") for one in self.rounds)
 
     @property
     def is_spoilt(self) -> bool:
-        """True if only this machine is the reason why the session does not count.
+        """True if only this machine is the reason why the trial does not count.
 
         The machine was too slow, ended a worker, or let one side of a comparison warm up more than the other.
         """
@@ -141,13 +141,13 @@ class MeasuredSession:
     @property
     def is_uneven(self) -> bool:
         """True if the compilers of one side worked more than those of the other, by more than warm ones vary."""
-        if self.reference is None or self.warm_up_end is WarmUpEnd.OFF:
+        if self.other_side is None or self.warm_up_end is WarmUpEnd.OFF:
             return False
-        return abs(_compiler(self.rounds) - _compiler(self.reference)) >= COLD_SHARE
+        return abs(_compiler(self.rounds) - _compiler(self.other_side)) >= COLD_SHARE
 
     @property
     def other_failed(self) -> Problem | None:
-        """The failure of the reference; None if there is none, or the own brokers failed or lost records."""
+        """The failure of the live baseline; None if there is none, or the own brokers failed or lost records."""
         theirs = self.problems[sum(len(one.problems) for one in self.rounds) :]
         if self.own_failed or self.lost_records:
             return None
@@ -156,7 +156,7 @@ class MeasuredSession:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings of all rounds; those about this machine do not tell the sides apart."""
-        sides = (("", self.rounds), ("the reference: ", self.reference or ()))
+        sides = (("", self.rounds), ("the baseline: ", self.other_side or ()))
         return tuple(
             text if text == one.busy_warning else f"{side}{text}"
             for side, rounds in sides
@@ -172,48 +172,48 @@ def _compiler(rounds: Sequence[Round]) -> float:
 
 
 MOST_SPOILT = 2
-"""Further sessions that may be repeated because of the machine, or a quarter of them; more make the test INVALID."""
+"""Further trials that may be repeated because of the machine, or a quarter of them; more make the test INVALID."""
 
 
-def judged(sessions: Sequence[MeasuredSession]) -> list[MeasuredSession]:
-    """Return the sessions that count: the first one, and further ones unless they were repeated."""
-    first, *further = sessions
-    counting = [session for session in further if not session.is_spoilt]
+def judged(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that count: the first one, and further ones unless they were repeated."""
+    first, *further = trials
+    counting = [trial for trial in further if not trial.is_spoilt]
     spoilt = len(further) - len(counting)
-    return [first, *counting] if spoilt <= max(MOST_SPOILT, len(further) // 4) else [*sessions]
+    return [first, *counting] if spoilt <= max(MOST_SPOILT, len(further) // 4) else [*trials]
 
 
-def problems_of(sessions: Sequence[MeasuredSession]) -> tuple[Problem, ...]:
-    """Return the problems of the sessions that count."""
+def problems_of(trials: Sequence[Trial]) -> tuple[Problem, ...]:
+    """Return the problems of the trials that count."""
     return tuple(
-        problem.within(f"session {number}") if number > 1 else problem
-        for number, session in _numbered(sessions, counting=True)
-        for problem in session.problems
+        problem.within(f"trial {number}") if number > 1 else problem
+        for number, trial in _numbered(trials, counting=True)
+        for problem in trial.problems
     )
 
 
-def warnings_of(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
-    """Return the warnings of all sessions, each once, and the reasons why sessions were repeated."""
-    warnings = resolution_warnings([one for session in sessions for one in session.all_rounds])
-    rounds = [one for session in sessions for one in session.rounds]  # a limit of the other side hides nothing
+def warnings_of(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Return the warnings of all trials, each once, and the reasons why trials were repeated."""
+    warnings = resolution_warnings([one for trial in trials for one in trial.all_rounds])
+    rounds = [one for trial in trials for one in trial.rounds]  # a limit of the other side hides nothing
     if limited := sum(one.limited_by_generator for one in rounds):
         warnings.append(generator_warning(limited, len(rounds)))
-    warnings += [text for session in sessions for text in session.warnings]
-    for number, session in _numbered(sessions, counting=False):
-        reasons = [*map(str, session.problems), *(["one side was colder than the other"] if session.is_uneven else [])]
-        warnings += [f"session {number} was measured again: {reason}" for reason in reasons]
+    warnings += [text for trial in trials for text in trial.warnings]
+    for number, trial in _numbered(trials, counting=False):
+        reasons = [*map(str, trial.problems), *(["one side was colder than the other"] if trial.is_uneven else [])]
+        warnings += [f"trial {number} was measured again: {reason}" for reason in reasons]
     return tuple(dict.fromkeys(warnings))
 
 
-def _numbered(sessions: Sequence[MeasuredSession], *, counting: bool) -> list[tuple[int, MeasuredSession]]:
-    """Return the sessions that count, or the others, with their numbers."""
-    ids = {id(session) for session in judged(sessions)}
-    return [(number, one) for number, one in enumerate(sessions, 1) if (id(one) in ids) == counting]
+def _numbered(trials: Sequence[Trial], *, counting: bool) -> list[tuple[int, Trial]]:
+    """Return the trials that count, or the others, with their numbers."""
+    ids = {id(trial) for trial in judged(trials)}
+    return [(number, one) for number, one in enumerate(trials, 1) if (id(one) in ids) == counting]
 
 
-def at_least(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
-    """Return the names of the metrics that are only lower bounds in some round of the test, not of its reference."""
-    rounds = [one for session in judged(sessions) for one in session.rounds]
+def at_least(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Return the names of the metrics that are only lower bounds in some round of the test's own side."""
+    rounds = [one for trial in judged(trials) for one in trial.rounds]
     return tuple(dict.fromkeys(name for one in rounds for name in one.at_least))
 
 
@@ -230,22 +230,22 @@ class Result:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """The test's parameters other than fields of the scenario."""
     cluster: Cluster
-    sessions: tuple[MeasuredSession, ...]
-    """The first session, and further ones that confirm a suspect or calibrate."""
-    reference: Cluster | None
+    trials: tuple[Trial, ...]
+    """The first trial, and further ones that confirm a suspect or calibrate."""
+    live_baseline: Cluster | None
     """The cluster that the test was compared with instead of a stored baseline."""
     revision: str | None = None
     """The code that it was compared with, `git:main (cf541ca)`; None if it is this side's."""
-    baseline_sessions: int | None
-    """Number of baseline sessions that the thresholds are judged by; None with a reference or without a baseline."""
+    baseline_trials: int | None
+    """Number of baseline trials that the thresholds are judged by; None with a live baseline or without a baseline."""
     baseline: BaselineRounds = field(default_factory=BaselineRounds)
-    """The stored rounds of earlier sessions, even if they are not comparable."""
+    """The stored rounds of earlier trials, even if they are not comparable."""
     changed: tuple[str, ...]
     """Differences between the environments of the baseline and of this test: `kafka: 4.0.0 -> 4.1.1`."""
     advice: tuple[Advice, ...]
     """Significant changes of metrics without a threshold."""
     calibration: Mapping[str, Calibrated]
-    """The noise between sessions by metric; empty unless `--kafka-calibrate` is given."""
+    """The noise between trials by metric; empty unless `--kafka-calibrate` is given."""
     verdict: Verdict
     accepted: bool = False
     """True if the test is REGRESSED and passes because of `--kafka-accept=regressed`."""
@@ -270,7 +270,7 @@ class Result:
     """Deduced bottleneck of a failed test with an application; also the first note."""
 
     def __getitem__(self, name: str) -> MetricValues:
-        """Return the values of a metric in the first session: `result["e2e.latency.p99"].median`.
+        """Return the values of a metric in the first trial: `result["e2e.latency.p99"].median`.
 
         Raises as `values_of`.
         """
@@ -278,8 +278,8 @@ class Result:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The rounds of the first session."""
-        return self.sessions[0].rounds
+        """The rounds of the first trial."""
+        return self.trials[0].rounds
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -289,10 +289,10 @@ class Result:
     @property
     def lower_bounds(self) -> tuple[str, ...]:
         """Metrics that are lower bounds, because a search or a wait ended, or the generator limited most rounds."""
-        limited = [one.limited_by_generator for session in judged(self.sessions) for one in session.rounds]
+        limited = [one.limited_by_generator for trial in judged(self.trials) for one in trial.rounds]
         by_generator = ("produce.throughput", "produce.bandwidth") if 2 * sum(limited) > len(limited) else ()
-        unended = {problem.metric for session in judged(self.sessions) for problem in session.problems}
-        return (*at_least(self.sessions), *by_generator, *sorted(filter(None, unended)))
+        unended = {problem.metric for trial in judged(self.trials) for problem in trial.problems}
+        return (*at_least(self.trials), *by_generator, *sorted(filter(None, unended)))
 
     @property
     def took_s(self) -> float:
@@ -339,8 +339,3 @@ def unmeasured(results: Sequence[Result], endings: Mapping[str, Ending]) -> list
     """Return the endings of tests that have no result; those that fail come first."""
     measured = {each.nodeid for each in results}
     return sorted((one for one in endings.values() if one.nodeid not in measured), key=lambda one: not one.fails)
-
-
-def standard_of(result: Result) -> Literal["baseline", "reference"]:
-    """Return the word for what the test is compared with."""
-    return "baseline" if result.reference is None else "reference"

@@ -1,4 +1,4 @@
-"""Another revision of the code under test: the value of `--kafka-reference=git:REF` or `path:DIR`."""
+"""Another revision of the code under test: the value of `--kafka-compare=git:REF` or `path:DIR`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Revision:
 
 
 def parse_revision(text: str, *, start: Path) -> Revision | None:
-    """Return the revision that a value of `--kafka-reference` names; None if it names a cluster.
+    """Return the revision that a value of `--kafka-compare` names; None if it names a cluster.
 
     Raises:
         UsageError: it is incomplete, or has an unknown option.
@@ -45,7 +45,7 @@ def parse_revision(text: str, *, start: Path) -> Revision | None:
     valid = {"git": "git:REF[,tests=ref|head], for example git:origin/main", "path": "path:DIR[,python=PATH]"}[kind]
     allowed = given.get("tests") in ("ref", "head") if kind == "git" else bool(given.get("python"))
     if not named or (given and (len(given) > 1 or not allowed)):
-        raise UsageError(f"--kafka-reference={text}: {valid} is needed")
+        raise UsageError(f"--kafka-compare={text}: {valid} is needed")
     if kind == "git":
         return Revision(text, ref=named, tests=given.get("tests"))
     python = given.get("python")

@@ -1,4 +1,4 @@
-"""Rounds of load on one side or two: a side is a cluster on which the sessions of a test run.
+"""Rounds of load on one side or two: a side is a cluster on which the trials of a test run.
 
 Each load has a topic of its own, which is deleted after it. When all rounds shared one topic, a broker that received
 350 MB/s halved its throughput after four rounds, because it was writing earlier records to disk: no two rounds were
@@ -52,15 +52,15 @@ from pytest_kafkaperf.runner.warmup import Phase, backlog_load, workload_key
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 OnProgress = Callable[[str, int, Progress], None]
-"""Takes the session's label, the round's number from 1, and the progress of its load."""
+"""Takes the trial's label, the round's number from 1, and the progress of its load."""
 
 _HASTY_TIMEOUT_S = 3
-"""Time limit for deleting consumer groups after a broken-off session: the cluster may be gone, or a user waits."""
+"""Time limit for deleting consumer groups after a broken-off trial: the cluster may be gone, or a user waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """The worker processes of a session; both sides share them, in turns."""
+    """The worker processes of a trial; both sides share them, in turns."""
 
     pool: WorkerPool
     shares: WorkerShares
@@ -68,9 +68,9 @@ class Workers:
 
 
 class Side:
-    """One cluster that a test runs on: it is started for a session, warmed up, measured, restarted and stopped.
+    """One cluster that a test runs on: it is started for a trial, warmed up, measured, restarted and stopped.
 
-    A test has one side, or two if it is compared with a reference cluster.
+    A test has one side, or two if it is compared with a live baseline.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Side:
         self.scenario = scenario
         """With the partitions and replicas of an existing topic, once started."""
         self.rounds: list[Round] = []
-        """The rounds of the session so far."""
+        """The rounds of the trial so far."""
         self.broken = False
         """True if the last load left the cluster or the workers unusable."""
         self._actions = actions
@@ -111,14 +111,14 @@ class Side:
         self._label = self._run = ""
         self._read_partitions = self._loads = 0
         self._checked: set[str | None] = set()
-        """Topics of the session's loads so far; None for those of the plugin."""
+        """Topics of the trial's loads so far; None for those of the plugin."""
 
     @contextlib.contextmanager
     def started(self, *, label: str, sides: int) -> Iterator[None]:
-        """Prepare the rounds of one session; at its end, delete its consumer groups.
+        """Prepare the rounds of one trial; at its end, delete its consumer groups.
 
-        `label` names the session in its progress. `sides` is the number of sides that take turns: names on the cluster
-        say when the session is over at the latest.
+        `label` names the trial in its progress. `sides` is the number of sides that take turns: names on the cluster
+        say when the trial is over at the latest.
 
         Raises:
             ClusterError: the cluster does not answer, or the scenario's topic cannot be used.
@@ -153,7 +153,7 @@ class Side:
         """Return True if the plugin has started what this phase of a warm-up warms up, and it is not warm yet.
 
         Each start is warmed up once for each scenario: brokers that had only seen another scenario were 5 % slower
-        than in their next sessions.
+        than in their next trials.
         """
         if self.scenario.producers == 0:  # a warm-up needs records to read
             return False
@@ -371,7 +371,7 @@ class Side:
 
 @contextlib.contextmanager
 def running(sides: Sequence[Side], allocation: WorkerAllocation, *, label: str = "") -> Iterator[Workers]:
-    """Start the sides for one session, and the worker processes that they share.
+    """Start the sides for one trial, and the worker processes that they share.
 
     Raises:
         ClusterError: a side could not be started.
@@ -422,7 +422,7 @@ def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
 
 
 def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
-    """Return when a session that begins now is over at the latest, by the time limits of all that it waits for."""
+    """Return when a trial that begins now is over at the latest, by the time limits of all that it waits for."""
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
     if scenario.group:
         load_s += group_drain_s(longest_s(scenario))

@@ -44,7 +44,7 @@ class Settings:
     connect_timeout_s: float
     """Maximum wait until an external cluster is ready, in seconds."""
     allow_unlimited: bool
-    """True if tests without a rate may load clusters that the session did not start."""
+    """True if tests without a rate may load clusters that the plugin did not start."""
     max_rate: MaxRate
     """The highest rate on such clusters."""
     writable_topics: tuple[str, ...]
@@ -62,20 +62,20 @@ class Settings:
     """True if a test that is REGRESSED passes; its verdict stays the same."""
     preheat_s: float
     """Maximum load of the broker warm-up, in seconds."""
-    session_gap_s: float
-    """Pause before each fresh session, in seconds."""
+    trial_gap_s: float
+    """Pause before each fresh trial, in seconds."""
     confirm: bool
-    """True if suspects run again in fresh sessions."""
-    reference: Target | Revision | None
+    """True if suspects run again in fresh trials."""
+    compare: Target | Revision | None
     """Cluster, or code under test, that replaces the stored baselines; None: tests are compared with these."""
-    reference_setup: str | None
+    compare_setup: str | None
     """Shell command that makes the environment of a revision."""
-    reference_config: Mapping[str, str]
-    """Broker properties of the reference, in addition to those of the test."""
-    reference_client_config: Path | None
-    """Client properties of an external reference."""
+    compare_config: Mapping[str, str]
+    """Broker properties of the live baseline, in addition to those of the test."""
+    compare_client_config: Path | None
+    """Client properties of an external live baseline."""
     calibrate: int | None
-    """Number of calibration sessions; None: tests are judged."""
+    """Number of calibration trials; None: tests are judged."""
     time_budget_s: float | None
     """Maximum duration of the run, in seconds."""
     prune: bool
@@ -101,11 +101,11 @@ class Settings:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def describe(self, *, verbose: bool) -> list[str]:
-        """Describe the cluster, the baselines and the reference; with `verbose` also the source of every option."""
+        """Describe the cluster, the baselines and the live baseline; with `verbose` also the source of every option."""
         lines = [f"cluster {self._describe_cluster()}"]
-        if self.reference is not None:
-            changes = ", ".join(discreet(f"{name}={value}") for name, value in self.reference_config.items())
-            lines.append(f"reference {self.reference}{f' with {changes}' if changes else ''}")
+        if self.compare is not None:
+            changes = ", ".join(discreet(f"{name}={value}") for name, value in self.compare_config.items())
+            lines.append(f"compared with {self.compare}{f' with {changes}' if changes else ''}")
         sources = self.describe_sources() if verbose else ""
         return [*lines, sources] if sources else lines
 

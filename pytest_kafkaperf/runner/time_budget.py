@@ -14,7 +14,7 @@ from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.case import Case
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import Trial
 
 _T = TypeVar("_T")
 
@@ -23,7 +23,7 @@ _CLOSING_S = 2.0
 _FEWEST_ROUNDS = 3
 """Rounds below which one outlier would decide a median."""
 _SETUP_S = 1.0
-"""Time that a session needs to start its workers and to check the cluster."""
+"""Time that a trial needs to start its workers and to check the cluster."""
 _WARM_UP_S, _SHORT_WARM_UP_S = 20.0, 5.0
 """Usual times of a complete and of a short warm-up on two cores."""
 _ROUND_SETUP_S = 0.3
@@ -31,13 +31,13 @@ _ROUND_SETUP_S = 0.3
 _COMMIT_S = 2.5
 """Usual wait for the last commit of a group: half of Kafka's default interval."""
 _START_S, _RESTART_S = 5.0, 3.0
-"""Times in which the brokers of a cluster start, and in which they restart for a further session."""
+"""Times in which the brokers of a cluster start, and in which they restart for a further trial."""
 _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round that is declared by its number of records."""
-_LIKELY_SESSIONS = 6
-"""Usual number of sessions beside a reference."""
-BROKEN_OFF_TEXT = "the time budget ended during a fresh session, which does not count; raise --kafka-time-budget"
-"""Note of a test whose last fresh session the time budget broke off."""
+_LIKELY_TRIALS = 6
+"""Usual number of trials beside a live baseline."""
+BROKEN_OFF_TEXT = "the time budget ended during a fresh trial, which does not count; raise --kafka-time-budget"
+"""Note of a test whose last fresh trial the time budget broke off."""
 
 
 class RunBudget:
@@ -56,9 +56,9 @@ class RunBudget:
 class CaseBudget:
     """Keeps one test within the time budget of the run.
 
-    The rounds of a session are planned before the first one: as many as the run can keep and as there is time for, at
+    The rounds of a trial are planned before the first one: as many as the run can keep and as there is time for, at
     least the three without which nothing can be decided. A round starts if it ends before the deadline. Planned rounds
-    and fresh sessions leave each of the `later` tests the time for its own first three rounds.
+    and fresh trials leave each of the `later` tests the time for its own first three rounds.
     """
 
     def __init__(self, run: RunBudget, case: Case, later: Sequence[Case]) -> None:
@@ -66,13 +66,13 @@ class CaseBudget:
         self._case = case
         self._latest_s = run.deadline_s - _least_s(later)
         self._asked_s = math.inf
-        """When the last fresh session was allowed."""
+        """When the last fresh trial was allowed."""
         self._alone = self._pace = _Pace(_setup_s(case), _declared_round_s(case))
         # Beside others: short rounds and a warm-up, on both sides.
         self._beside = _Pace(2 * _setup_s(case), 2 * _declared_round_s(case.in_short_rounds()))
         self.fewest_rounds = min(_FEWEST_ROUNDS, case.scenario.rounds)
         """The number of rounds without which nothing can be decided."""
-        # Fewer rounds beside a reference would take more sessions, and more time.
+        # Fewer rounds beside a live baseline would take more trials, and more time.
         kept_ratio = 1.0 if _is_compared(case) else run.kept_ratio
         kept = self.fewest_rounds + kept_ratio * (case.scenario.rounds - self.fewest_rounds)
         in_time = (self._latest_s - run.clock() - self._pace.setup_s) / self._pace.round_s
@@ -81,7 +81,7 @@ class CaseBudget:
     @property
     def obstacle(self) -> str | None:
         """The reason why the test cannot run; None if it can."""
-        needed_s = _session_s(self._case, self.fewest_rounds)
+        needed_s = _trial_s(self._case, self.fewest_rounds)
         left_s = self._run.deadline_s - self._run.clock()
         if needed_s <= left_s:
             return None
@@ -91,11 +91,11 @@ class CaseBudget:
         )
 
     def confirm(self, *, beside: bool) -> None:
-        """Expect the sessions that confirm a suspect: fresh ones like the first, or `beside` the baseline's brokers."""
+        """Expect the trials that confirm a suspect: fresh ones like the first, or `beside` the baseline's brokers."""
         self._pace = self._beside if beside else self._alone
 
     def limited(self, turns: Iterable[_T]) -> Iterator[_T]:
-        """Give the turns of one session, one a planned round, as long as they end before the deadline."""
+        """Give the turns of one trial, one a planned round, as long as they end before the deadline."""
         for turn in itertools.islice(turns, self._planned):
             began_s = self._run.clock()
             if began_s + self._pace.round_s > self._run.deadline_s:
@@ -103,29 +103,29 @@ class CaseBudget:
             yield turn
             self._pace.round_s = max(self._pace.round_s, self._run.clock() - began_s)
 
-    def refuses_session(self, rounds: int) -> str | None:
-        """Return the reason if there is no time for a fresh session of so many rounds."""
+    def refuses_trial(self, rounds: int) -> str | None:
+        """Return the reason if there is no time for a fresh trial of so many rounds."""
         now_s = self._run.clock()
         usual_s = _restart_s(self._case) + self._pace.setup_s + min(rounds, self._planned) * self._pace.round_s
-        needed_s = max(usual_s, now_s - self._asked_s)  # at least as long as the fresh session before took
+        needed_s = max(usual_s, now_s - self._asked_s)  # at least as long as the fresh trial before took
         left_s = self._latest_s - now_s
         if needed_s <= left_s:
             self._asked_s = now_s
             return None
         return (
-            f"another fresh session needs {_seconds(needed_s)}, and {_seconds(left_s)} of the time budget are left "
+            f"another fresh trial needs {_seconds(needed_s)}, and {_seconds(left_s)} of the time budget are left "
             "for it; raise --kafka-time-budget"
         )
 
-    def cut(self, first: MeasuredSession) -> str | None:
-        """Return a note if the first session has fewer rounds than declared; such figures make no baseline."""
+    def cut(self, first: Trial) -> str | None:
+        """Return a note if the first trial has fewer rounds than declared; such figures make no baseline."""
         ran, declared = len(first.rounds), self._case.scenario.rounds
         if first.problems or ran >= declared:
             return None
         return f"the time budget allowed {ran} of {counted(declared, 'round')}"
 
-    def undecided(self, first: MeasuredSession) -> str | None:
-        """Return the reason if the first session has too few rounds to be judged."""
+    def undecided(self, first: Trial) -> str | None:
+        """Return the reason if the first trial has too few rounds to be judged."""
         if first.problems or len(first.rounds) >= self.fewest_rounds:
             return None
         ran = counted(len(first.rounds), "round")
@@ -134,7 +134,7 @@ class CaseBudget:
 
 @dataclass(slots=True)
 class _Pace:
-    """The times of sessions of one kind."""
+    """The times of trials of one kind."""
 
     setup_s: float
     """Time before the first round."""
@@ -150,20 +150,20 @@ def time_left_s(budget_s: float | None, began_s: float) -> float:
 
 
 def as_run(case: Case) -> Case:
-    """Return the case with the rounds that it runs: short ones beside a reference, unless it is a search."""
+    """Return the case with the rounds that it runs: short ones beside a live baseline, unless it is a search."""
     return case.in_short_rounds() if _is_compared(case) else case
 
 
 def estimated_s(case: Case) -> float:
     """Return the usual time of a test on brokers that run, if it is no suspect."""
     case = as_run(case)
-    sessions = _LIKELY_SESSIONS if _is_compared(case) else case.settings.calibrate or 1
-    return sessions * _session_s(case, case.scenario.rounds) + (sessions - 1) * _restart_s(case)
+    trials = _LIKELY_TRIALS if _is_compared(case) else case.settings.calibrate or 1
+    return trials * _trial_s(case, case.scenario.rounds) + (trials - 1) * _restart_s(case)
 
 
 def _is_compared(case: Case) -> bool:
-    """Return True if the test runs beside a reference in several sessions until the evidence decides."""
-    return case.reference is not None and case.plan is None
+    """Return True if the test runs beside a live baseline in several trials until the evidence decides."""
+    return case.live_baseline is not None and case.plan is None
 
 
 def estimate(cases: Sequence[Case]) -> str:
@@ -175,9 +175,9 @@ def estimate(cases: Sequence[Case]) -> str:
 
 
 def _can_be_suspect(case: Case) -> bool:
-    """Return True if a first session that is worse than the baseline is followed by others."""
+    """Return True if a first trial that is worse than the baseline is followed by others."""
     judges = case.settings.confirm and case.settings.calibrate is None and case.settings.update != "all"
-    return judges and case.reference is None and any(one.relative is not None for one in case.thresholds)
+    return judges and case.live_baseline is None and any(one.relative is not None for one in case.thresholds)
 
 
 def about(seconds: float) -> str:
@@ -188,25 +188,25 @@ def about(seconds: float) -> str:
 
 def _least_s(cases: Iterable[Case]) -> float:
     """Return the time of the rounds without which nothing can be decided, of several tests."""
-    return math.fsum(_session_s(case, min(_FEWEST_ROUNDS, case.scenario.rounds)) for case in map(as_run, cases))
+    return math.fsum(_trial_s(case, min(_FEWEST_ROUNDS, case.scenario.rounds)) for case in map(as_run, cases))
 
 
-def _session_s(case: Case, rounds: int) -> float:
+def _trial_s(case: Case, rounds: int) -> float:
     return _setup_s(case) + rounds * _declared_round_s(case)
 
 
 def _setup_s(case: Case) -> float:
-    """Return the time before the first round of a session, with the warm-up of brokers that are cold."""
+    """Return the time before the first round of a trial, with the warm-up of brokers that are cold."""
     if _is_external(case):
         return _SETUP_S
     warm_up_s = _WARM_UP_S if case.needs_warm_brokers else _SHORT_WARM_UP_S
-    sides = 1 if case.reference is None else 2
+    sides = 1 if case.live_baseline is None else 2
     return _SETUP_S + sides * min(warm_up_s, case.settings.preheat_s)
 
 
 def _restart_s(case: Case) -> float:
-    """Return the time between two sessions."""
-    return case.settings.session_gap_s + (0.0 if _is_external(case) else _RESTART_S)
+    """Return the time between two trials."""
+    return case.settings.trial_gap_s + (0.0 if _is_external(case) else _RESTART_S)
 
 
 def _is_external(case: Case) -> bool:
@@ -214,10 +214,10 @@ def _is_external(case: Case) -> bool:
 
 
 def _declared_round_s(case: Case) -> float:
-    """Return the time of a round as declared; a reference doubles it, and a search takes it for each step."""
+    """Return the time of a round as declared; a live baseline doubles it, and a search takes it for each step."""
     length_s = window_s(case.scenario)
     load_s = case.scenario.warmup + (_UNKNOWN_LENGTH_S if length_s is None else length_s)
-    times = (1 if case.reference is None else 2) * (1 if case.plan is None else LIKELY_STEPS)
+    times = (1 if case.live_baseline is None else 2) * (1 if case.plan is None else LIKELY_STEPS)
     return times * (_ROUND_SETUP_S + load_s + _COMMIT_S * bool(case.scenario.group))
 
 

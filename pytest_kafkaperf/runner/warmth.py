@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.metrics import LOG_FACTS
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import counted
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.warmup import WarmUpEnd
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
@@ -22,24 +22,24 @@ _COLD = "a cold broker or application may be the cause"
 _DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)
 
 
-def is_cold(session: MeasuredSession) -> bool:
+def is_cold(trial: Trial) -> bool:
     """Return True if the compiler of a broker or an application was still busy in a round, on either side."""
-    return any(one.cold for one in session.all_rounds)
+    return any(one.cold for one in trial.all_rounds)
 
 
-def cold_warnings(sessions: Sequence[MeasuredSession]) -> list[str]:
+def cold_warnings(trials: Sequence[Trial]) -> list[str]:
     """Return a warning for each side that was cold in some round; a note explains what a short warm-up means."""
-    return _cold_texts([session for session in sessions if session.warm_up_end is not WarmUpEnd.SHORT])
+    return _cold_texts([trial for trial in trials if trial.warm_up_end is not WarmUpEnd.SHORT])
 
 
-def _cold_texts(sessions: Sequence[MeasuredSession]) -> list[str]:
-    own = [one for session in sessions for one in session.rounds]
-    other = [one for session in sessions for one in session.reference or ()]
-    ends = {session.warm_up_end for session in sessions}
-    return [text + _why(ends) for text in (*_described(own, ""), *_described(other, "the reference: "))]
+def _cold_texts(trials: Sequence[Trial]) -> list[str]:
+    own = [one for trial in trials for one in trial.rounds]
+    other = [one for trial in trials for one in trial.other_side or ()]
+    ends = {trial.warm_up_end for trial in trials}
+    return [text + _why(ends) for text in (*_described(own, ""), *_described(other, "the baseline: "))]
 
 
-def cold_judgement(judgement: Judgement, sessions: Sequence[MeasuredSession], *, kept: bool) -> Judgement:
+def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool) -> Judgement:
     """Return the judgement without what cold programs may have caused.
 
     It is unchanged if the user has switched the warm-up off.
@@ -49,18 +49,18 @@ def cold_judgement(judgement: Judgement, sessions: Sequence[MeasuredSession], *,
     - Side by side, a threshold is INVALID unless both sides were equally cold.
     - REGRESSED against a stored baseline becomes INCONCLUSIVE.
     """
-    is_off = any(session.warm_up_end is WarmUpEnd.OFF for session in sessions)
-    if is_off or judgement.problems or not any(map(is_cold, sessions)):
+    is_off = any(trial.warm_up_end is WarmUpEnd.OFF for trial in trials)
+    if is_off or judgement.problems or not any(map(is_cold, trials)):
         return judgement
-    paired = any(session.reference is not None for session in sessions)  # by now, if a suspect was confirmed so
-    uneven = any(session.is_uneven for session in sessions)
+    paired = any(trial.other_side is not None for trial in trials)  # by now, if a suspect was confirmed so
+    uneven = any(trial.is_uneven for trial in trials)
     checks = tuple(_cold_check(check, paired=paired, uneven=uneven) for check in judgement.checks)
     if checks == judgement.checks and not kept:
         return judgement
     found = Verdict.INVALID if kept else worst([check.outcome for check in checks])
     problems: tuple[Problem, ...] = ()
     if found is Verdict.INVALID:
-        problems = tuple(Problem(ProblemKind.COLD_BROKER, text) for text in _cold_texts(sessions))
+        problems = tuple(Problem(ProblemKind.COLD_BROKER, text) for text in _cold_texts(trials))
     return dataclasses.replace(judgement, verdict=found, checks=checks, problems=problems, unsettled=False)
 
 
@@ -101,18 +101,18 @@ def _why(ends: set[WarmUpEnd | None]) -> str:
     return ""
 
 
-def warm_up_notes(sessions: Sequence[MeasuredSession]) -> list[str]:
-    """Return a note if the sessions had a short warm-up, so that their values are those of cold brokers."""
-    return [_SHORT] if any(session.warm_up_end is WarmUpEnd.SHORT for session in sessions) else []
+def warm_up_notes(trials: Sequence[Trial]) -> list[str]:
+    """Return a note if the trials had a short warm-up, so that their values are those of cold brokers."""
+    return [_SHORT] if any(trial.warm_up_end is WarmUpEnd.SHORT for trial in trials) else []
 
 
 _SHORT = "measured after a short warm-up: warm brokers are faster and would meet these limits as well"
 
 
-def describe_warm_ups(session: MeasuredSession) -> Iterator[str]:
+def describe_warm_ups(trial: Trial) -> Iterator[str]:
     """Yield a line for each side: its warm-up, and how busy its compilers were in it and in the rounds."""
-    sides = (("", session.rounds), ("the reference: ", session.reference or ()))
-    for warm_up, (side, rounds) in zip(session.warm_ups, sides, strict=False):
+    sides = (("", trial.rounds), ("the baseline: ", trial.other_side or ()))
+    for warm_up, (side, rounds) in zip(trial.warm_ups, sides, strict=False):
         slices = _busiest(warm_up.shares)
         took = f"{warm_up.took_s:.1f} s, " if slices else ""
         before = f"{counted(len(slices), 'slice')} from {slices[0]} to {slices[-1]}, " if slices else ""

@@ -103,7 +103,7 @@ class Scenario(MarkerFields):
     warmup: Annotated[Seconds, Field(le=3600)] = 0.5
     """Duration of the warm-up with the same load before each round's window."""
     rounds: Count = Field(default=5, ge=1, le=1000)
-    """Number of rounds in a session."""
+    """Number of rounds in a trial."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -199,7 +199,7 @@ def _parse(expression: str) -> Threshold:
     return threshold
 
 
-@functools.lru_cache(maxsize=1000)  # many tests of a session have the same thresholds
+@functools.lru_cache(maxsize=1000)  # many tests of a run have the same thresholds
 def _parse_limit(text: str, subject: Metric) -> Limit:
     extreme = _EXTREME.fullmatch(text)
     if extreme is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, value_of
-from pytest_kafkaperf.verdict.dates import compare, level_of_reference
+from pytest_kafkaperf.verdict.dates import compare, level_of_other_side
 from pytest_kafkaperf.verdict.sequential import differences_of, look
 
 ALPHA = 0.01
@@ -31,54 +31,54 @@ class Advice:
     observed: float
     """The value that lies `change` above `baseline`."""
     baseline: float
-    """Level of the baseline or of the reference."""
+    """Level of the baseline or of the live one."""
     change: float
     """As a ratio: +0.3 if the value rose by 30 %."""
     better: bool
 
 
-def advice(sessions: Sequence[Measured], baseline: BaselineRounds, *, gated: Collection[str]) -> tuple[Advice, ...]:
+def advice(trials: Sequence[Measured], baseline: BaselineRounds, *, gated: Collection[str]) -> tuple[Advice, ...]:
     """Return the significant changes, worst first; of related metrics (quantiles of a latency) only the largest change.
 
-    Sessions with a reference are compared with that, and others with the baseline. Metrics in `gated` have thresholds
+    Trials with a live baseline are compared with that, and others with the baseline. Metrics in `gated` have thresholds
     and are left out. So are metrics that can be zero, but for the lag, and metrics that are missing, not finite or not
     positive in some round.
     """
     left_out = {*gated, *(name.replace(".throughput", ".bandwidth") for name in gated)}
-    measured = {name for one in sessions[0].rounds for name in one}.difference(left_out)
+    measured = {name for one in trials[0].rounds for name in one}.difference(left_out)
     subjects = [
         dataclasses.replace(each, can_be_zero=False)
         for each in CATALOGUE.values()
         if each.name in measured
         and (not each.can_be_zero or each.name.startswith("lag."))
-        and not any(one.get(each.name) == 0 for session in sessions for one in session.rounds)
+        and not any(one.get(each.name) == 0 for trial in trials for one in trial.rounds)
     ]
     alpha = ALPHA / 2 / max(1, len(subjects))
-    beside = sessions[0].reference is not None
+    beside = trials[0].other_side is not None
     by_family: dict[str, list[Advice]] = {}
     for subject in subjects:
-        found = _beside(subject, sessions, alpha) if beside else _change(subject, sessions, baseline, alpha)
+        found = _beside(subject, trials, alpha) if beside else _change(subject, trials, baseline, alpha)
         if found is not None:
             by_family.setdefault(_family(subject.name), []).append(found)
     largest = (max(changes, key=_importance) for changes in by_family.values())
     return tuple(sorted(largest, key=_shift, reverse=True))
 
 
-def _beside(subject: Metric, sessions: Sequence[Measured], alpha: float) -> Advice | None:
-    """Return the change of a metric against the reference if it is significant, by the sequential test."""
-    differences, _ = differences_of(subject, sessions)
+def _beside(subject: Metric, trials: Sequence[Measured], alpha: float) -> Advice | None:
+    """Return the change of a metric against the live baseline if it is significant, by the sequential test."""
+    differences, _ = differences_of(subject, trials)
     if not differences:
         return None
     evidence = look(differences, tolerance=math.log1p(LEAST_CHANGE), alpha=alpha)
     if evidence.decision not in ("regressed", "improved"):
         return None
-    known = level_of_reference(subject, sessions)
+    known = level_of_other_side(subject, trials)
     return None if known is None else _found(subject, known.level, evidence.mean)
 
 
-def _change(subject: Metric, sessions: Sequence[Measured], baseline: BaselineRounds, alpha: float) -> Advice | None:
+def _change(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds, alpha: float) -> Advice | None:
     """Return the change of a metric against the baseline if it is significant."""
-    comparison = compare(subject, sessions, baseline)
+    comparison = compare(subject, trials, baseline)
     if isinstance(comparison, str) or not exceeds(abs(comparison.shift), math.log1p(LEAST_CHANGE)):
         return None
     if abs(comparison.shift) <= comparison.most_by_noise(alpha):

@@ -1,4 +1,4 @@
-"""Calibration: noise and suspects of the regression rule, from unchanged sessions of the same cluster.
+"""Calibration: noise and suspects of the regression rule, from unchanged trials of the same cluster.
 
 Values are those of one metric, on the scale of `comparison`, where larger is worse.
 """
@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_kafkaperf.verdict.baselines.record import MAX_SESSIONS
+from pytest_kafkaperf.verdict.baselines.record import MAX_TRIALS
 from pytest_kafkaperf.verdict.comparison import exceeds
 from pytest_kafkaperf.verdict.dates import BaselineLevel
 from pytest_kafkaperf.verdict.power import Confirmation, Noise, detectable_shift
@@ -17,7 +17,7 @@ from pytest_kafkaperf.verdict.power import Confirmation, Noise, detectable_shift
 _DROWNED = 3
 """Multiple of the tolerance that a threshold must detect to be of use: noise may add twice the tolerance."""
 
-_Session = Sequence[float]
+_Trial = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +26,13 @@ class Calibrated:
 
     noise: Noise
     tolerance: float
-    sessions: int
+    trials: int
     suspects: int
-    """Number of sessions that are suspect when compared with all the others."""
+    """Number of trials that are suspect when compared with all the others."""
     detectable: float
-    """Minimum detectable change against a baseline of the newest of these sessions."""
+    """Minimum detectable change against a baseline of the newest of these trials."""
     detectable_of_dates: float
-    """The same if each of these sessions was of a date of its own: at best, because dates differ more than sessions."""
+    """The same if each of these trials was of a date of its own: at best, because dates differ more than trials."""
 
     def drowns(self, detectable: float) -> bool:
         """Return True if a threshold that detects this change misses changes of three times its tolerance."""
@@ -40,29 +40,29 @@ class Calibrated:
 
 
 def calibrated(
-    sessions: Sequence[_Session], *, tolerance: float, alpha: float, confirmation: Confirmation, least: float = 0.0
+    trials: Sequence[_Trial], *, tolerance: float, alpha: float, confirmation: Confirmation, least: float = 0.0
 ) -> Calibrated | None:
-    """Evaluate unchanged sessions against each other; return None if there are fewer than two sessions, or no noise.
+    """Evaluate unchanged trials against each other; return None if there are fewer than two trials, or no noise.
 
     `tolerance` is on the log scale; `alpha` is the significance level; `confirmation` is how later suspects will be
-    confirmed, which decides what is detectable; `least` is the metric's `session_noise`.
+    confirmed, which decides what is detectable; `least` is the metric's `trial_noise`.
     """
-    noise = Noise.of(sessions)
-    if noise is None or len(sessions) <= 1:
+    noise = Noise.of(trials)
+    if noise is None or len(trials) <= 1:
         return None
-    kept = min(len(sessions), MAX_SESSIONS)
-    dates = [sessions[-kept:]], [[session] for session in sessions[-kept:]]
+    kept = min(len(trials), MAX_TRIALS)
+    dates = [trials[-kept:]], [[trial] for trial in trials[-kept:]]
     levels = [BaselineLevel.of(each, least=least) for each in dates]
     detectable, of_dates = (
         detectable_shift(known, tolerance=tolerance, confirmation=confirmation, alpha=alpha) for known in levels
     )
-    others = [BaselineLevel.of([[*sessions[:at], *sessions[at + 1 :]]]).level for at in range(len(sessions))]
+    others = [BaselineLevel.of([[*trials[:at], *trials[at + 1 :]]]).level for at in range(len(trials))]
     return Calibrated(
         noise=noise,
         tolerance=tolerance,
-        sessions=len(sessions),
+        trials=len(trials),
         suspects=sum(
-            exceeds(statistics.median(one) - level, tolerance) for one, level in zip(sessions, others, strict=True)
+            exceeds(statistics.median(one) - level, tolerance) for one, level in zip(trials, others, strict=True)
         ),
         detectable=detectable,
         detectable_of_dates=of_dates,

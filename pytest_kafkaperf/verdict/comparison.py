@@ -1,4 +1,4 @@
-"""The scale on which rounds are compared, and their comparison with a reference, pair by pair.
+"""The scale on which rounds are compared, and their comparison with a live baseline, pair by pair.
 
 Values are on a log scale where larger is worse: `s * log(value)` of each round, where `s` is +1 if lower values are
 better and -1 if higher values are. A shift of `t` on this scale is a relative change of `expm1(s * t)`.
@@ -21,31 +21,31 @@ Rounds = Sequence[Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Rounds of one session."""
+    """Rounds of one trial."""
 
     rounds: Rounds
-    reference: Rounds | None = None
-    """Rounds of the reference, in pairs with `rounds`; None if a stored baseline is used instead."""
+    other_side: Rounds | None = None
+    """Rounds of the live baseline, in pairs with `rounds`; None if a stored baseline is used instead."""
 
 
-def difference(subject: Metric, session: Measured) -> float | str:
-    """Return the difference of a session from its reference; positive if the current rounds are worse.
+def difference(subject: Metric, trial: Measured) -> float | str:
+    """Return the difference of a trial from its live baseline; positive if the current rounds are worse.
 
     It is the one-sample Hodges-Lehmann estimate of the pairs of rounds, or `NOTHING` (see `has_nothing`). Returns the
     reason as text if there is none.
     """
     if subject.can_be_zero:
         return _ZERO.format(subject.name)
-    reference = session.reference or ()
-    problem = flaw_of(subject, session.rounds)
-    problem = problem or flaw_of(subject, reference, ratio=True, of=" of the reference")
+    other_side = trial.other_side or ()
+    problem = flaw_of(subject, trial.rounds)
+    problem = problem or flaw_of(subject, other_side, ratio=True, of=" of the baseline")
     if problem:
         return problem
-    if len(session.rounds) != len(reference):
-        return f"{counted(len(session.rounds), 'round')} and {len(reference)} of the reference do not form pairs"
-    if has_nothing(subject, session.rounds):
+    if len(trial.rounds) != len(other_side):
+        return f"{counted(len(trial.rounds), 'round')} and {len(other_side)} of the live baseline do not form pairs"
+    if has_nothing(subject, trial.rounds):
         return NOTHING
-    pairs = zip(logs(subject, session.rounds), logs(subject, reference), strict=True)
+    pairs = zip(logs(subject, trial.rounds), logs(subject, other_side), strict=True)
     return pseudomedian([candidate - other for candidate, other in pairs])
 
 
@@ -67,7 +67,7 @@ NOTHING = 1000.0
 def has_nothing(subject: Metric, rounds: Rounds) -> bool:
     """Return True if a metric of which higher values are better is 0 in some round.
 
-    No noise explains that, so the other rounds do not outvote it: the session is worse by `NOTHING`.
+    No noise explains that, so the other rounds do not outvote it: the trial is worse by `NOTHING`.
     """
     return subject.better == "higher" and any(one[subject.name] == 0 for one in rounds)
 
@@ -101,12 +101,12 @@ def value_of(subject: Metric, level: float) -> float:
     return float(f"{math.exp(min(sign_of(subject) * level, _MOST_SHIFT)):.12g}")
 
 
-def no_ratio(subject: Metric, sessions: Sequence[Rounds], *, of: str = "the baseline's ") -> str | None:
-    """Explain that the sessions of a baseline, or of other origin, allow no ratio; return None if they do."""
+def no_ratio(subject: Metric, trials: Sequence[Rounds], *, of: str = "the baseline's ") -> str | None:
+    """Explain that the trials of a baseline, or of other origin, allow no ratio; return None if they do."""
     if subject.can_be_zero:
         return _ZERO.format(subject.name)
-    named = ((session, f" of {of}session {number}") for number, session in enumerate(sessions, 1))
-    return next(filter(None, (flaw_of(subject, session, ratio=True, of=name) for session, name in named)), None)
+    named = ((trial, f" of {of}trial {number}") for number, trial in enumerate(trials, 1))
+    return next(filter(None, (flaw_of(subject, trial, ratio=True, of=name) for trial, name in named)), None)
 
 
 def flaw_of(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "") -> str | None:

@@ -1,7 +1,7 @@
-"""Comparison of sessions with a stored baseline, at the level of dates.
+"""Comparison of trials with a stored baseline, at the level of dates.
 
-Sessions of one date share its level: the state of the machine, its neighbours, the kernel's write-back. So a date is
-one value, however many sessions it has. A session differs from the true level by the noise of its date, by its own,
+Trials of one date share its level: the state of the machine, its neighbours, the kernel's write-back. So a date is
+one value, however many trials it has. A trial differs from the true level by the noise of its date, by its own,
 and by that of its rounds: a nested random-effects model. Values are on the scale of `comparison`, where larger is
 worse.
 
@@ -34,7 +34,7 @@ FEWEST_DATES = 3
 _MEASURED = 0.08
 """Prior of the standard deviation between dates: 6 to 8 % were measured for closed-loop throughput on 2 cores."""
 _MOST_RATIO = 3.0
-"""Largest ratio of that prior to the noise of sessions; the least is 1. A rate keeps a paced throughput steady on all
+"""Largest ratio of that prior to the noise of trials; the least is 1. A rate keeps a paced throughput steady on all
 dates, and the tail of a latency varies more than 8 % on each."""
 _PRIOR_FREEDOM = 3
 """Degrees of freedom of a prior: it weighs as much as 4 dates. The true value is between 0.6 and 3.7 times the prior
@@ -54,60 +54,60 @@ class Variance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineLevel:
-    """The level of a baseline, and the noise with which sessions of another date differ from it."""
+    """The level of a baseline, and the noise with which trials of another date differ from it."""
 
     level: float
-    """Mean of the dates; of each date the mean of its sessions, and of each session the median of its rounds."""
+    """Mean of the dates; of each date the mean of its trials, and of each trial the median of its rounds."""
     dates: int
     of_dates: Variance
     """Between dates."""
-    of_sessions: Variance
-    """Between sessions of one date, with the noise of their rounds."""
-    sessions_share: float
-    """Mean over the dates of 1 / number of sessions."""
+    of_trials: Variance
+    """Between trials of one date, with the noise of their rounds."""
+    trials_share: float
+    """Mean over the dates of 1 / number of trials."""
 
     @classmethod
     def of(cls, dates: Sequence[Sequence[Sequence[float]]], *, least: float = 0.0) -> Self:
-        """Estimate the level and the variances from the rounds of each session of each date.
+        """Estimate the level and the variances from the rounds of each trial of each date.
 
-        `least` is the metric's `session_noise`.
+        `least` is the metric's `trial_noise`.
         """
-        of_sessions = _of_sessions(dates, least)
-        levels = [statistics.fmean(map(statistics.median, sessions)) for sessions in dates]
-        share = statistics.fmean(1 / len(sessions) for sessions in dates)
+        of_trials = _of_trials(dates, least)
+        levels = [statistics.fmean(map(statistics.median, trials)) for trials in dates]
+        share = statistics.fmean(1 / len(trials) for trials in dates)
         between = 0.0
         if len(levels) > 1:
-            between = max(0.0, statistics.variance(levels) - share * of_sessions.value)
-        prior = min(max(_MEASURED**2, of_sessions.value), _MOST_RATIO**2 * of_sessions.value)
+            between = max(0.0, statistics.variance(levels) - share * of_trials.value)
+        prior = min(max(_MEASURED**2, of_trials.value), _MOST_RATIO**2 * of_trials.value)
         return cls(
             level=statistics.fmean(levels),
             dates=len(levels),
             of_dates=_with_prior(prior, between, freedom=len(levels) - 1),
-            of_sessions=of_sessions,
-            sessions_share=share,
+            of_trials=of_trials,
+            trials_share=share,
         )
 
-    def error(self, sessions: int) -> tuple[float, int]:
-        """Return the standard error of the median of this many sessions of one other date, and its freedom."""
+    def error(self, trials: int) -> tuple[float, int]:
+        """Return the standard error of the median of this many trials of one other date, and its freedom."""
         of_dates = self.of_dates.value * (1 + 1 / self.dates)
-        of_sessions = self.of_sessions.value * (median_variance_ratio(sessions) + self.sessions_share / self.dates)
-        total = of_dates + of_sessions
+        of_trials = self.of_trials.value * (median_variance_ratio(trials) + self.trials_share / self.dates)
+        total = of_dates + of_trials
         ratio = of_dates / total if total else 0.0
-        freedom = 1 / (ratio**2 / self.of_dates.freedom + (1 - ratio) ** 2 / self.of_sessions.freedom)
+        freedom = 1 / (ratio**2 / self.of_dates.freedom + (1 - ratio) ** 2 / self.of_trials.freedom)
         return math.sqrt(total), int(freedom)
 
-    def most_by_noise(self, sessions: int, alpha: float) -> float:
+    def most_by_noise(self, trials: int, alpha: float) -> float:
         """Return the difference that noise exceeds in one direction with a probability of `alpha`."""
-        error, freedom = self.error(sessions)
+        error, freedom = self.error(trials)
         return student_quantile(alpha, freedom) * error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Sessions of one date, compared with a baseline."""
+    """Trials of one date, compared with a baseline."""
 
     shifts: tuple[float, ...]
-    """Difference of each session's level from that of the baseline; positive if the session is worse."""
+    """Difference of each trial's level from that of the baseline; positive if the trial is worse."""
     known: BaselineLevel
 
     @property
@@ -126,36 +126,36 @@ class Comparison:
         return self.known.most_by_noise(len(self.shifts), alpha)
 
 
-def compare(subject: Metric, sessions: Sequence[Measured], baseline: BaselineRounds) -> Comparison | str:
-    """Compare sessions of one date with a baseline; return the reason as text if that is impossible."""
-    for number, session in enumerate(sessions, 1):
-        if problem := flaw_of(subject, session.rounds):
-            return problem if len(sessions) == 1 else f"{problem} (fresh session {number})"
+def compare(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds) -> Comparison | str:
+    """Compare trials of one date with a baseline; return the reason as text if that is impossible."""
+    for number, trial in enumerate(trials, 1):
+        if problem := flaw_of(subject, trial.rounds):
+            return problem if len(trials) == 1 else f"{problem} (fresh trial {number})"
     known = level_of(subject, baseline)
     if known is None:
-        return no_ratio(subject, baseline.sessions) or "no baseline"
-    return Comparison(shifts=tuple(_shift(subject, session.rounds, known) for session in sessions), known=known)
+        return no_ratio(subject, baseline.trials) or "no baseline"
+    return Comparison(shifts=tuple(_shift(subject, trial.rounds, known) for trial in trials), known=known)
 
 
 def _shift(subject: Metric, rounds: Rounds, known: BaselineLevel) -> float:
-    """Return the difference of a session's level from that of the baseline."""
+    """Return the difference of a trial's level from that of the baseline."""
     if has_nothing(subject, rounds):
         return NOTHING
     return statistics.median(logs(subject, rounds)) - known.level
 
 
 def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:
-    """Return the level of a metric of a baseline, by its sessions that have a ratio to a round; None without any."""
+    """Return the level of a metric of a baseline, by its trials that have a ratio to a round; None without any."""
     if subject.can_be_zero:
         return None
     usable = ([one for one in date if flaw_of(subject, one, ratio=True) is None] for date in baseline.by_date)
-    dates = [[logs(subject, rounds) for rounds in sessions] for sessions in usable if sessions]
-    return BaselineLevel.of(dates, least=subject.session_noise) if dates else None
+    dates = [[logs(subject, rounds) for rounds in trials] for trials in usable if trials]
+    return BaselineLevel.of(dates, least=subject.trial_noise) if dates else None
 
 
-def level_of_reference(subject: Metric, sessions: Sequence[Measured]) -> BaselineLevel | None:
-    """Return the level of the reference in sessions beside it; None without any value."""
-    return level_of(subject, BaselineRounds(sessions=tuple(tuple(session.reference or ()) for session in sessions)))
+def level_of_other_side(subject: Metric, trials: Sequence[Measured]) -> BaselineLevel | None:
+    """Return the level of the live baseline in trials beside it; None without any value."""
+    return level_of(subject, BaselineRounds(trials=tuple(tuple(trial.other_side or ()) for trial in trials)))
 
 
 def median_variance_ratio(values: int) -> float:
@@ -166,19 +166,19 @@ def median_variance_ratio(values: int) -> float:
     return math.pi / 2 / (values + (0.5 if values % 2 else 1.25))
 
 
-def _of_sessions(dates: Sequence[Sequence[Sequence[float]]], least: float) -> Variance:
-    """Return the variance of the sessions of one date. Its prior: sessions vary as their rounds do, or by `least`.
+def _of_trials(dates: Sequence[Sequence[Sequence[float]]], least: float) -> Variance:
+    """Return the variance of the trials of one date. Its prior: trials vary as their rounds do, or by `least`.
 
-    Of all metrics of two tests in 14 baselines, all but `broker.memory` varied less between sessions than that.
+    Of all metrics of two tests in 14 baselines, all but `broker.memory` varied less between trials than that.
     """
-    every = [rounds for sessions in dates for rounds in sessions]
+    every = [rounds for trials in dates for rounds in trials]
     freedom = sum(len(rounds) - 1 for rounds in every)
     prior = _MEASURED**2
     if freedom:
         of_rounds = sum(map(_squares, every)) / freedom
         prior = of_rounds * (1 + statistics.fmean(median_variance_ratio(len(rounds)) for rounds in every))
     freedom = len(every) - len(dates)
-    squares = sum(_squares([statistics.median(rounds) for rounds in sessions]) for sessions in dates)
+    squares = sum(_squares([statistics.median(rounds) for rounds in trials]) for trials in dates)
     return _with_prior(max(prior, least**2), squares / freedom if freedom else 0.0, freedom=freedom)
 
 

@@ -16,7 +16,7 @@ class Verdict(StrEnum):
     IMPROVED = "IMPROVED"
     """Better than the baseline by more than the tolerance, beyond noise."""
     NOT_JUDGED = "not judged"
-    """A threshold that calibration does not judge: it compares the sessions with each other."""
+    """A threshold that calibration does not judge: it compares the trials with each other."""
     ACCEPTED = "accepted"
     """A threshold that is not judged, because its figures become the new baseline."""
     MEASURED = "MEASURED"
@@ -42,7 +42,7 @@ class Verdict(StrEnum):
 
 
 UNGATED = {
-    Verdict.NOT_JUDGED: "calibration compares the sessions with each other",
+    Verdict.NOT_JUDGED: "calibration compares the trials with each other",
     Verdict.ACCEPTED: "the figures become the new baseline",
 }
 """The outcomes of a threshold relative to the baseline without a judgement, and their reasons."""
@@ -55,7 +55,7 @@ class Finding:
     outcome: Verdict
     reason: str
     unsettled: bool = False
-    """True if another fresh session is needed."""
+    """True if another fresh trial is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,17 +65,17 @@ class Check:
     expression: str
     metric: str
     observed: float | None
-    """Median over the rounds, and over fresh sessions the median of that; for counts such as `errors` the sum.
+    """Median over the rounds, and over fresh trials the median of that; for counts such as `errors` the sum.
 
-    For a threshold relative to a reference, it is the value that lies `change` above `baseline`.
+    For a threshold relative to a live baseline, it is the value that lies `change` above `baseline`.
     """
     limit_value: float | None
     baseline: float | None = None
-    """Level of the baseline (see `dates`), or geometric mean of the medians of the reference's sessions."""
+    """Level of the baseline (see `dates`), or geometric mean of the medians of the live baseline's trials."""
     change: float | None = None
     """Estimate of the change against the baseline: +0.3 if the value rose by 30 %.
 
-    Against a baseline it is that of `observed` from `baseline`, against a reference the trimmed mean of the sessions.
+    Against a baseline it is that of `observed` from `baseline`, against a live baseline the trimmed mean of the trials.
     """
     detectable: float | None = None
     """Minimum detectable change (see `power`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
@@ -85,19 +85,19 @@ class Check:
     outcome: Verdict
     reason: str
     rerun: bool = False
-    """True if the first session made the threshold a suspect, so that fresh sessions decided."""
+    """True if the first trial made the threshold a suspect, so that fresh trials decided."""
     interval: tuple[float, float] | None = None
-    """Confidence interval of `change`; None for too few sessions beside a reference.
+    """Confidence interval of `change`; None for too few trials beside a live baseline.
 
-    Against a reference it is a repeated confidence interval (see `sequential`). Against a baseline it holds for
-    sessions of other dates, too (see `dates`).
+    Against a live baseline it is a repeated confidence interval (see `sequential`). Against a baseline it holds for
+    trials of other dates, too (see `dates`).
     """
     spread: tuple[float, float] | None = None
     """Minimum and maximum of the rounds that `observed` summarizes."""
     implied: bool = False
     """True if the test did not declare the threshold, such as `lost == 0`; it is here only if it is not met."""
-    sessions: tuple[Look, ...] = ()
-    """The evidence after each session beside a reference; empty against a baseline."""
+    trials: tuple[Look, ...] = ()
+    """The evidence after each trial beside a live baseline; empty against a baseline."""
 
     @property
     def is_relative(self) -> bool:
@@ -114,7 +114,7 @@ class Judgement:
     problems: tuple[Problem, ...]
     """Reasons for the verdict INVALID; empty otherwise."""
     unsettled: bool = False
-    """True if another fresh session must run, because it can change the verdict."""
+    """True if another fresh trial must run, because it can change the verdict."""
     warnings: tuple[str, ...] = ()
     """Texts for the user that are no reason to fail."""
     doubts: tuple[str, ...] = ()

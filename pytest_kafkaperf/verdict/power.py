@@ -19,14 +19,14 @@ from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Rounds, change_of, ratio_of, sign_of
 from pytest_kafkaperf.verdict.dates import BaselineLevel, level_of
-from pytest_kafkaperf.verdict.regression import SESSIONS
+from pytest_kafkaperf.verdict.regression import TRIALS
 from pytest_kafkaperf.verdict.sequential import detectable, student_quantile
 
 POWER = 0.8
 """Statistical power of the minimum detectable change: the usual convention of 80 %."""
 
-FEWEST_SESSIONS = 3
-"""Minimum number of sessions to estimate the noise between sessions. Two give a single difference, which is often near
+FEWEST_TRIALS = 3
+"""Minimum number of trials to estimate the noise between trials. Two give a single difference, which is often near
 zero by chance."""
 
 _RUNS = 4000
@@ -38,29 +38,29 @@ _SEED = 20_260_815
 class Noise:
     """Noise of a metric as standard deviations of its logarithm: 0.06 is about 6 %.
 
-    The model of a round is a true value plus a normal error of its session plus a normal error of its own: a one-way
+    The model of a round is a true value plus a normal error of its trial plus a normal error of its own: a one-way
     random-effects model (S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992), chapter 3).
     """
 
     within: float
-    """Standard deviation of the rounds within a session."""
+    """Standard deviation of the rounds within a trial."""
     between: float
-    """Standard deviation between sessions, beyond the effect of `within`."""
+    """Standard deviation between trials, beyond the effect of `within`."""
     assumed: bool
-    """True if there were fewer than 3 sessions, too few to estimate `between`; it is then assumed to equal `within`.
+    """True if there were fewer than 3 trials, too few to estimate `between`; it is then assumed to equal `within`.
 
-    On fresh brokers the two were similar: the noise of throughput was 6 % within and 6.5 % between sessions. If
+    On fresh brokers the two were similar: the noise of throughput was 6 % within and 6.5 % between trials. If
     `between` were assumed to be 0, the minimum detectable change would be too small.
     """
 
     @classmethod
-    def of(cls, sessions: Sequence[Sequence[float]]) -> Self | None:
-        """Estimate the noise from the rounds of each session; return None if no session has two rounds.
+    def of(cls, trials: Sequence[Sequence[float]]) -> Self | None:
+        """Estimate the noise from the rounds of each trial; return None if no trial has two rounds.
 
-        Uses the analysis of variance (method of moments) for sessions of different sizes; a negative variance estimate
+        Uses the analysis of variance (method of moments) for trials of different sizes; a negative variance estimate
         becomes 0.
         """
-        groups = [session for session in sessions if session]
+        groups = [trial for trial in trials if trial]
         sizes = [len(group) for group in groups]
         rounds = sum(sizes)
         if rounds == len(groups):
@@ -68,7 +68,7 @@ class Noise:
         means = [statistics.fmean(group) for group in groups]
         squares = math.fsum((value - mean) ** 2 for group, mean in zip(groups, means, strict=True) for value in group)
         within = between = squares / (rounds - len(groups))
-        assumed = len(groups) < FEWEST_SESSIONS
+        assumed = len(groups) < FEWEST_TRIALS
         if not assumed:
             overall = math.fsum(itertools.chain(*groups)) / rounds
             squares = math.fsum(size * (mean - overall) ** 2 for size, mean in zip(sizes, means, strict=True))
@@ -78,7 +78,7 @@ class Noise:
 
 
 Confirmation = Literal["none", "fresh", "beside"]
-"""Confirmation of a suspect: none, by fresh sessions, or beside the baseline's brokers."""
+"""Confirmation of a suspect: none, by fresh trials, or beside the baseline's brokers."""
 
 
 def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Confirmation, alpha: float) -> float:
@@ -92,34 +92,34 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Co
     change that it would have found; the result is the POWER quantile of these. The random numbers are the same in every
     call.
 
-    Beside the baseline's brokers, the result is a bound: the first session and the comparison each find that change
-    with a probability of the square root of POWER. Two sessions are taken to differ there as they do on one date.
+    Beside the baseline's brokers, the result is a bound: the first trial and the comparison each find that change
+    with a probability of the square root of POWER. Two trials are taken to differ there as they do on one date.
 
     Args:
         known: the baseline.
         tolerance: tolerated change, on the log scale.
-        confirmation: how suspects are confirmed; without confirmation, the first session decides.
+        confirmation: how suspects are confirmed; without confirmation, the first trial decides.
         alpha: significance level.
 
     """
     source = np.random.default_rng(_SEED)
-    drawn = source.standard_normal((_RUNS, 4 + SESSIONS))
+    drawn = source.standard_normal((_RUNS, 4 + TRIALS))
     chances = [
         np.sqrt(each.value * each.freedom / source.chisquare(each.freedom, _RUNS))
-        for each in (known.of_dates, known.of_sessions)
+        for each in (known.of_dates, known.of_trials)
     ]
-    of_date, of_session = (chance[:, None] for chance in chances)
+    of_date, of_trial = (chance[:, None] for chance in chances)
     dates = known.dates
     before = of_date * drawn[:, :1] / math.sqrt(dates)
-    before += of_session * drawn[:, 1:2] * math.sqrt(known.sessions_share / dates)
-    shifts = of_date * drawn[:, 2:3] + of_session * drawn[:, 3:] - before
+    before += of_trial * drawn[:, 1:2] * math.sqrt(known.trials_share / dates)
+    shifts = of_date * drawn[:, 2:3] + of_trial * drawn[:, 3:] - before
     first, fresh = shifts[:, 0], np.median(shifts[:, 1:], axis=1)
     if confirmation == "beside":
-        deviation, power = math.sqrt(2 * known.of_sessions.value), math.sqrt(POWER)
+        deviation, power = math.sqrt(2 * known.of_trials.value), math.sqrt(POWER)
         suspect = float(np.quantile(tolerance - first, power))
         return max(suspect, detectable(deviation, tolerance=tolerance, alpha=alpha, power=power))
-    deciding, sessions = (fresh, SESSIONS) if confirmation == "fresh" else (first, 1)
-    needed = np.maximum(tolerance - first, max(tolerance, known.most_by_noise(sessions, alpha)) - deciding)
+    deciding, trials = (fresh, TRIALS) if confirmation == "fresh" else (first, 1)
+    needed = np.maximum(tolerance - first, max(tolerance, known.most_by_noise(trials, alpha)) - deciding)
     return max(tolerance, float(np.quantile(needed, POWER)))
 
 
@@ -128,13 +128,13 @@ def detectable_change(
 ) -> float | None:
     """Return the minimum detectable change as a ratio: -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
 
-    For a relative threshold, the change is against the baseline or reference; for an absolute one, against the limit.
+    For a relative threshold, the change is against the baseline; for an absolute one, against the limit.
     Returns None if that is unknown.
 
     Args:
         threshold: the threshold that must fail.
         rounds: the rounds that an absolute limit applies to.
-        known: level of the comparable baseline, or of the reference; None if there is neither.
+        known: level of the stored or live baseline; None if there is neither.
         least: the minimum detectable change of the relative part of the threshold, on the log scale where larger is
             worse; None if it has none, or if that is unknown.
 
@@ -158,11 +158,11 @@ def detectable_change(
 def _detectable_absolute(subject: Metric, rounds: Rounds, known: BaselineLevel | None) -> float | None:
     """Return the distance from an absolute limit at which a true value violates it with a mean probability of POWER.
 
-    The distance is on the log scale. The limit applies to the median of the rounds of a session.
+    The distance is on the log scale. The limit applies to the median of the rounds of a trial.
     """
     if known is None and len(rounds) > 1:
-        known = level_of(subject, BaselineRounds(sessions=(tuple(rounds),)))
+        known = level_of(subject, BaselineRounds(trials=(tuple(rounds),)))
     if known is None:
         return None  # nothing is known of the noise
-    noise = math.sqrt(known.of_dates.value + known.of_sessions.value)
+    noise = math.sqrt(known.of_dates.value + known.of_trials.value)
     return student_quantile(1 - POWER, known.of_dates.freedom) * noise

@@ -1,9 +1,9 @@
-"""Evaluation of thresholds relative to a baseline or to a reference.
+"""Evaluation of thresholds relative to a baseline or to a live baseline.
 
-A session whose shift against the baseline exceeds the tolerance is suspect. Then up to `SESSIONS` fresh sessions alone
+A trial whose shift against the baseline exceeds the tolerance is suspect. Then up to `TRIALS` fresh trials alone
 decide. Two of them within the tolerance clear the suspect, because then the median of three cannot exceed it. It is a
-regression if their median shift exceeds the tolerance, and is larger than the noise of dates, sessions and rounds
-explains (see `dates`). If the run has no fresh sessions, the first session decides by the same rule.
+regression if their median shift exceeds the tolerance, and is larger than the noise of dates, trials and rounds
+explains (see `dates`). If the run has no fresh trials, the first trial decides by the same rule.
 
 The noise of a baseline that was imported from another tool is unknown. Then the shifts alone decide.
 """
@@ -25,12 +25,12 @@ from pytest_kafkaperf.verdict.sequential import MARGIN, Look
 
 ALPHA = 0.01
 """Significance level of a test; its thresholds relative to the baseline share it equally (Bonferroni)."""
-SESSIONS = 3
-"""Maximum number of fresh sessions."""
-_ENOUGH_TO_CLEAR = SESSIONS // 2 + 1
+TRIALS = 3
+"""Maximum number of fresh trials."""
+_ENOUGH_TO_CLEAR = TRIALS // 2 + 1
 
 Stage = Literal["alone", "first", "fresh"]
-"""Part of the sessions in the decision: the first one alone, the first one before fresh ones, or the fresh ones."""
+"""Part of the trials in the decision: the first one alone, the first one before fresh ones, or the fresh ones."""
 
 
 def judge_relative(
@@ -38,7 +38,7 @@ def judge_relative(
 ) -> Finding:
     """Evaluate a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`.
 
-    `comparison` is that of the fresh sessions so far at the stage `fresh`, else that of the first session. `alpha` is
+    `comparison` is that of the fresh trials so far at the stage `fresh`, else that of the first trial. `alpha` is
     the significance level of this threshold. `imported` is the tool that measured an imported baseline.
     """
     shift, tolerance = comparison.shift, limit.log_tolerance
@@ -69,21 +69,21 @@ def _described(limit: Relative, subject: Metric, comparison: Comparison, stage: 
     if stage != "fresh":
         return f"{changes} against {'the baseline' if imported is None else _imported_from(imported)}, {threshold}"
     against = "" if imported is None else f" against {_imported_from(imported)}"
-    return f"{counted(len(comparison.shifts), 'fresh session')}: {changes}{against}; {threshold}"
+    return f"{counted(len(comparison.shifts), 'fresh trial')}: {changes}{against}; {threshold}"
 
 
 def _of_suspect(text: str, subject: Metric, comparison: Comparison, stage: Stage, tolerance: float) -> Finding | None:
-    """Return the finding on a suspect that further sessions will decide, or that they settle without noise; else None.
+    """Return the finding on a suspect that further trials will decide, or that they settle without noise; else None.
 
-    A fresh session that is worse by `NOTHING` confirms it, and most of them within the tolerance clear it.
+    A fresh trial that is worse by `NOTHING` confirms it, and most of them within the tolerance clear it.
     """
     if stage == "fresh" and NOTHING in comparison.shifts:
         return Finding(outcome=Verdict.REGRESSED, reason=f"confirmed by {text}; {subject.name} was 0 in one of them")
     if stage == "fresh" and is_cleared(comparison, tolerance):
         return Finding(outcome=Verdict.PASSED, reason=f"suspected regression, not confirmed by {text}")
     if stage == "first" and exceeds(comparison.shift, tolerance):
-        reason = f"{text}; suspected regression, not yet confirmed by fresh sessions"
-    elif stage == "fresh" and len(comparison.shifts) < SESSIONS:
+        reason = f"{text}; suspected regression, not yet confirmed by fresh trials"
+    elif stage == "fresh" and len(comparison.shifts) < TRIALS:
         reason = f"suspected regression, after {text}"
     else:
         return None
@@ -91,12 +91,12 @@ def _of_suspect(text: str, subject: Metric, comparison: Comparison, stage: Stage
 
 
 def is_cleared(comparison: Comparison, tolerance: float) -> bool:
-    """Return True if further fresh sessions could not confirm the regression."""
+    """Return True if further fresh trials could not confirm the regression."""
     return sum(not exceeds(shift, tolerance) for shift in comparison.shifts) >= _ENOUGH_TO_CLEAR
 
 
 _ADVICE = (
-    "compare side by side with --kafka-reference, or measure the baseline on more dates with "
+    "compare side by side with --kafka-compare, or measure the baseline on more dates with "
     "--kafka-update-baselines=append"
 )
 
@@ -104,11 +104,11 @@ _ADVICE = (
 def judge_look(limit: Relative, subject: Metric, evidence: Look | str, *, left_out: str | None = None) -> Finding:
     """Evaluate a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`.
 
-    `left_out` is the reason why a session does not count.
+    `left_out` is the reason why a trial does not count.
     """
     if isinstance(evidence, str):
         return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence)
-    reason = f"{counted(evidence.sessions, 'session')} side by side" + (f" (left out: {left_out})" if left_out else "")
+    reason = f"{counted(evidence.trials, 'trial')} side by side" + (f" (left out: {left_out})" if left_out else "")
     target = format_ratio(change_of(subject, limit.log_tolerance + MARGIN))
     match evidence.decision:
         case "regressed" if evidence.mean == NOTHING:
@@ -130,23 +130,23 @@ def _imported_from(tool: str) -> str:
 
 
 _FEWEST_ROUNDS = 3
-"""Fewer rounds do not show the noise of a session."""
+"""Fewer rounds do not show the noise of a trial."""
 
 
-def is_clear(threshold: Threshold, sessions: Sequence[Measured], baseline: BaselineRounds, *, alpha: float) -> bool:
-    """Return True if every round of all sessions is worse than noise explains, and than twice the tolerance.
+def is_clear(threshold: Threshold, trials: Sequence[Measured], baseline: BaselineRounds, *, alpha: float) -> bool:
+    """Return True if every round of all trials is worse than noise explains, and than twice the tolerance.
 
     Such a suspect fails without confirmation if there is no time for that.
 
-    The standard deviation of the first session's rounds adds to twice the tolerance.
+    The standard deviation of the first trial's rounds adds to twice the tolerance.
     `benchmarks/verdict/simulate.py` shows how often unchanged software is that far off.
     """
     subject, limit = threshold.metric, threshold.limit
-    found = compare(subject, sessions, baseline)
+    found = compare(subject, trials, baseline)
     if not isinstance(limit, Relative) or isinstance(found, str):  # an absolute part may hold
         return False
-    if min(len(session.rounds) for session in sessions) < _FEWEST_ROUNDS:
+    if min(len(trial.rounds) for trial in trials) < _FEWEST_ROUNDS:
         return False
-    within = statistics.stdev(logs(subject, sessions[0].rounds))
+    within = statistics.stdev(logs(subject, trials[0].rounds))
     least = found.known.level + max(2 * limit.log_tolerance + within, found.known.most_by_noise(1, alpha))
-    return all(exceeds(value, least) for session in sessions for value in logs(subject, session.rounds))
+    return all(exceeds(value, least) for trial in trials for value in logs(subject, trial.rounds))

@@ -1,9 +1,9 @@
-"""Comparison with a reference, session by session, until the evidence decides.
+"""Comparison with a live baseline, trial by trial, until the evidence decides.
 
-A session gives one difference for each metric, on the log scale of `comparison`, where larger is worse: the
-pseudomedian of its pairs of rounds. Sessions are independent, for both sides are started again for each. From the
-fourth session on, two one-sided t tests look at all sessions so far, and the first that succeeds decides. They use the
-trimmed mean of the differences, because other programs of the machine disturb some sessions much more than others.
+A trial gives one difference for each metric, on the log scale of `comparison`, where larger is worse: the
+pseudomedian of its pairs of rounds. Trials are independent, for both sides are started again for each. From the
+fourth trial on, two one-sided t tests look at all trials so far, and the first that succeeds decides. They use the
+trimmed mean of the differences, because other programs of the machine disturb some trials much more than others.
 
 - Regressed: the trimmed mean exceeds the tolerance. The probability that this happens at any of the looks, although
   the true difference is within the tolerance, is at most the significance level.
@@ -11,11 +11,11 @@ trimmed mean of the differences, because other programs of the machine disturb s
   the target, this happens with a probability of at most `BETA`.
 
 Later looks need weaker evidence: the bounds on the scale of the normal distribution are proportional to
-`(sessions / MOST_SESSIONS) ** -0.25`, which lies between the shapes of O'Brien and Fleming and of Pocock. For few
-sessions, they become quantiles of Student's distribution with the same probabilities.
+`(trials / MOST_TRIALS) ** -0.25`, which lies between the shapes of O'Brien and Fleming and of Pocock. For few
+trials, they become quantiles of Student's distribution with the same probabilities.
 
 If the time ends before that, the last look is final: it may use what the looks before it have left of both levels, and
-needs two sessions. The number of sessions does not depend on their differences then (error spending: K. K. G. Lan,
+needs two trials. The number of trials does not depend on their differences then (error spending: K. K. G. Lan,
 D. L. DeMets, Biometrika 70, 1983).
 
 Source: C. Jennison, B. W. Turnbull, "Group Sequential Methods with Applications to Clinical Trials" (2000): section 2.7
@@ -39,12 +39,12 @@ import numpy.typing as npt
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.verdict.comparison import NOTHING, Measured, difference
 
-MOST_SESSIONS = 28
-"""Maximum number of sessions. It bounds the time, and the noise with which a small change is found."""
-FEWEST_SESSIONS = 4
-"""Sessions before the first look."""
+MOST_TRIALS = 28
+"""Maximum number of trials. It bounds the time, and the noise with which a small change is found."""
+FEWEST_TRIALS = 4
+"""Trials before the first look."""
 _FEWEST_LAST = 2
-"""Sessions before a final look: one alone shows no noise."""
+"""Trials before a final look: one alone shows no noise."""
 MARGIN = 0.075
 """Distance from the tolerance to the change that must be found, on the log scale."""
 BETA = 0.05
@@ -54,12 +54,12 @@ interval is beyond the true difference at some look."""
 _TRIMMED = 8
 """One of so many differences is left out at each end.
 
-In a simulation with a noise of 6 %, where one session in seven is five times as noisy, it found a fall by 10 % in 93 of
-100 runs, and the mean of all in 69. Under normal noise, it took 0.2 to 1 sessions more.
+In a simulation with a noise of 6 %, where one trial in seven is five times as noisy, it found a fall by 10 % in 93 of
+100 runs, and the mean of all in 69. Under normal noise, it took 0.2 to 1 trials more.
 """
 _SHAPE = -0.25
 _STEPS_BY_SD = 16
-"""Grid points of the recursion in one standard deviation of a session's difference."""
+"""Grid points of the recursion in one standard deviation of a trial's difference."""
 _MOST_BOUND = 8.0
 """Largest bound at the last look that is considered; the grid covers as many standard deviations."""
 _BISECTIONS = 20
@@ -70,14 +70,14 @@ Decision = Literal["regressed", "improved", "equal", "open"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The evidence of all sessions so far about one metric."""
+    """The evidence of all trials so far about one metric."""
 
-    sessions: int
+    trials: int
     tolerance: float
     last: float
-    """Difference of the last session."""
+    """Difference of the last trial."""
     mean: float
-    """Trimmed mean of the differences of all sessions so far; `NOTHING` if one of them is."""
+    """Trimmed mean of the differences of all trials so far; `NOTHING` if one of them is."""
     interval: tuple[float, float] | None
     """Repeated confidence interval of the true difference; None before the first look.
 
@@ -89,20 +89,20 @@ class Look:
 
     @property
     def settled(self) -> bool:
-        """True if no further session is needed."""
-        return self.decision != "open" or self.sessions >= MOST_SESSIONS
+        """True if no further trial is needed."""
+        return self.decision != "open" or self.trials >= MOST_TRIALS
 
 
 def look(differences: Sequence[float], *, tolerance: float, alpha: float, final: bool = False) -> Look:
-    """Evaluate the differences of the sessions so far, of which there is at least one.
+    """Evaluate the differences of the trials so far, of which there is at least one.
 
-    `alpha` is the significance level of this metric. Looks after `MOST_SESSIONS` are like the last one. `final` if
-    there is no time for another look. A session that is worse by `NOTHING` decides alone.
+    `alpha` is the significance level of this metric. Looks after `MOST_TRIALS` are like the last one. `final` if
+    there is no time for another look. A trial that is worse by `NOTHING` decides alone.
     """
-    sessions = len(differences)
+    trials = len(differences)
     if NOTHING in differences:
         return Look(
-            sessions=sessions,
+            trials=trials,
             tolerance=tolerance,
             last=differences[-1],
             mean=NOTHING,
@@ -113,10 +113,10 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
     mean, error = map(float, _trimmed_mean(np.array(differences)))
     decision: Decision = "open"
     interval = deviation = None
-    if sessions >= (_FEWEST_LAST if final else FEWEST_SESSIONS):
-        deviation = error * math.sqrt(sessions)
+    if trials >= (_FEWEST_LAST if final else FEWEST_TRIALS):
+        deviation = error * math.sqrt(trials)
         error = max(error, math.ulp(1.0))
-        needed, enough = (_quantile(level, sessions, final=final) * error for level in (alpha, BETA))
+        needed, enough = (_quantile(level, trials, final=final) * error for level in (alpha, BETA))
         interval = mean - enough, mean + enough
         if mean - tolerance >= needed:
             decision = "regressed"
@@ -125,7 +125,7 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
         elif tolerance + MARGIN - mean >= enough:
             decision = "equal"
     return Look(
-        sessions=sessions,
+        trials=trials,
         tolerance=tolerance,
         last=differences[-1],
         mean=mean,
@@ -135,17 +135,17 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
     )
 
 
-def differences_of(subject: Metric, sessions: Sequence[Measured]) -> tuple[list[float], str | None]:
-    """Return the `usable` differences of sessions."""
-    return usable([difference(subject, session) for session in sessions])
+def differences_of(subject: Metric, trials: Sequence[Measured]) -> tuple[list[float], str | None]:
+    """Return the `usable` differences of trials."""
+    return usable([difference(subject, trial) for trial in trials])
 
 
 def usable(found: Sequence[float | str]) -> tuple[list[float], str | None]:
-    """Return the differences of sessions from their reference, and the reason why one has none.
+    """Return the differences of trials from their live_baseline, and the reason why one has none.
 
-    A quarter of the sessions may have none. With more, or if the only session has none, no difference is returned.
+    A quarter of the trials may have none. With more, or if the only trial has none, no difference is returned.
     """
-    flaws = [f"{each} (session {number})" for number, each in enumerate(found, 1) if isinstance(each, str)]
+    flaws = [f"{each} (trial {number})" for number, each in enumerate(found, 1) if isinstance(each, str)]
     values = [each for each in found if not isinstance(each, str)]
     return values if len(flaws) <= max(1, len(found) // 4) else [], next(iter(flaws), None)
 
@@ -153,12 +153,12 @@ def usable(found: Sequence[float | str]) -> tuple[list[float], str | None]:
 def detectable(deviation: float, *, tolerance: float, alpha: float, power: float) -> float:
     """Return the smallest true difference that makes a test fail with this probability, by simulation.
 
-    `deviation` is the standard deviation of the sessions' differences. The random numbers are the same in every call.
+    `deviation` is the standard deviation of the trials' differences. The random numbers are the same in every call.
     """
-    draws = np.random.default_rng(_SEED).standard_normal((_RUNS, MOST_SESSIONS))
-    looks = range(FEWEST_SESSIONS, MOST_SESSIONS + 1)
-    means, errors = np.array([_trimmed_mean(draws[:, :sessions]) for sessions in looks]).transpose(1, 2, 0)
-    needed, enough = (errors * [_quantile(level, sessions) for sessions in looks] for level in (alpha, BETA))
+    draws = np.random.default_rng(_SEED).standard_normal((_RUNS, MOST_TRIALS))
+    looks = range(FEWEST_TRIALS, MOST_TRIALS + 1)
+    means, errors = np.array([_trimmed_mean(draws[:, :trials]) for trials in looks]).transpose(1, 2, 0)
+    needed, enough = (errors * [_quantile(level, trials) for trials in looks] for level in (alpha, BETA))
     # In units of the deviation: the test fails at the first look at which `needed` is reached, unless it passed before.
     low, high = 0.0, _MOST_CHANGE
     for _ in range(_BISECTIONS):
@@ -186,14 +186,14 @@ def _trimmed_mean(differences: Floats) -> tuple[Floats, Floats]:
     return mean, np.sqrt(squares / number / max(number - 1, 1))
 
 
-def _quantile(level: float, sessions: int, *, final: bool = False) -> float:
+def _quantile(level: float, trials: int, *, final: bool = False) -> float:
     """Return the t that is needed at this look so that the looks together have at most this level."""
-    nominal, number = level / _STUDENT_EXCESS, max(0, min(sessions, MOST_SESSIONS) - FEWEST_SESSIONS)
+    nominal, number = level / _STUDENT_EXCESS, max(0, min(trials, MOST_TRIALS) - FEWEST_TRIALS)
     bounds = _bounds(nominal)
     p = statistics.NormalDist().cdf(-bounds[number])
     if final:
         p = max(p, nominal - _crossing(bounds[:number]))  # the looks add up to no more, whatever their correlation
-    return student_quantile(p, sessions - 2 * (sessions // _TRIMMED) - 1)
+    return student_quantile(p, trials - 2 * (trials // _TRIMMED) - 1)
 
 
 _STUDENT_EXCESS = 1.35
@@ -206,12 +206,12 @@ In one of 160,000, it was 1.5 at 0.2 % and 1.7 at 0.1 %: ten thresholds err in 1
 
 @functools.cache
 def _bounds(level: float) -> list[float]:
-    """Return the bound at each look that a standard normal mean of unchanged sessions exceeds at some look by chance.
+    """Return the bound at each look that a standard normal mean of unchanged trials exceeds at some look by chance.
 
     The probability of that is `level`.
     """
-    looks = range(FEWEST_SESSIONS, MOST_SESSIONS + 1)
-    shape = [(sessions / MOST_SESSIONS) ** _SHAPE for sessions in looks]
+    looks = range(FEWEST_TRIALS, MOST_TRIALS + 1)
+    shape = [(trials / MOST_TRIALS) ** _SHAPE for trials in looks]
     low, high = 0.0, _MOST_BOUND
     for _ in range(_BISECTIONS):
         last = (low + high) / 2
@@ -222,18 +222,18 @@ def _bounds(level: float) -> list[float]:
 def _crossing(bounds: Sequence[float]) -> float:
     """Return the probability that the sum of `n` standard normal values exceeds `bounds * sqrt(n)` at some look.
 
-    Follows the density of the sums that stayed below so far: each session convolves it with the normal density.
+    Follows the density of the sums that stayed below so far: each trial convolves it with the normal density.
     """
-    reach = round(_MOST_BOUND * math.sqrt(MOST_SESSIONS) * _STEPS_BY_SD)
+    reach = round(_MOST_BOUND * math.sqrt(MOST_TRIALS) * _STEPS_BY_SD)
     sums = np.arange(-reach, reach + 1) / _STEPS_BY_SD
     kernel = np.exp(-((np.arange(-8 * _STEPS_BY_SD, 8 * _STEPS_BY_SD + 1) / _STEPS_BY_SD) ** 2) / 2)
     kernel /= kernel.sum()
-    density = np.exp(-(sums**2) / 2 / FEWEST_SESSIONS)
+    density = np.exp(-(sums**2) / 2 / FEWEST_TRIALS)
     density /= density.sum()
-    for sessions, bound in enumerate(bounds, FEWEST_SESSIONS):
-        if sessions > FEWEST_SESSIONS:
+    for trials, bound in enumerate(bounds, FEWEST_TRIALS):
+        if trials > FEWEST_TRIALS:
             density = np.convolve(density, kernel, mode="same")
-        density[sums >= bound * math.sqrt(sessions)] = 0
+        density[sums >= bound * math.sqrt(trials)] = 0
     return 1 - float(density.sum())
 
 

@@ -1,7 +1,7 @@
 """Confirmation of a suspect beside the baseline's brokers, rebuilt.
 
-The sessions beside them decide as those beside any reference do (see `sequential`). If they find both sides equal, the
-stored figures differ because the machine does, or because of something else that differs from the baseline on both
+The trials beside them decide as those beside any live baseline do (see `sequential`). If they find both sides equal,
+the stored figures differ because the machine does, or because of something else that differs from the baseline on both
 sides.
 """
 
@@ -29,16 +29,16 @@ class Rebuilt:
     """Differences from the baseline on both sides, such as the version of Python."""
     slower_machine: str | None = None
     """A test that has shown, side by side, that both sides are slower today: then a suspect is cleared as soon as the
-    mean of its sessions is within the tolerance. None if no test has."""
+    mean of its trials is within the tolerance. None if no test has."""
 
 
 def judge_suspect(
     finding: Finding, subject: Metric, stored: float | None, rebuilt: Rebuilt, *, early: bool, machine: float | None
 ) -> tuple[Finding, str | None]:
-    """Turn the finding of the sessions beside the rebuilt brokers into that of the suspect, perhaps with a warning.
+    """Turn the finding of the trials beside the rebuilt brokers into that of the suspect, perhaps with a warning.
 
     Args:
-        finding: of the sessions beside the rebuilt brokers.
+        finding: of the trials beside the rebuilt brokers.
         subject: the metric.
         stored: change against the stored figures that made the suspect.
         rebuilt: the baseline's brokers.
@@ -46,7 +46,7 @@ def judge_suspect(
         machine: change of both sides against the stored figures (see `machine_change`).
 
     """
-    stored_change = "" if stored is None else f"first session: {format_ratio(stored)} against the stored baseline"
+    stored_change = "" if stored is None else f"first trial: {format_ratio(stored)} against the stored baseline"
     if early:
         shown = f"{rebuilt.slower_machine} has shown that both sides are slower"
         reason = f"within the tolerance side by side, which is enough, because {shown}"
@@ -68,19 +68,19 @@ def judge_suspect(
 
 
 def machine_change(
-    subject: Metric, sessions: Sequence[Measured], baseline: BaselineRounds, tolerance: float
+    subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds, tolerance: float
 ) -> float | None:
     """Return the change of both sides against the stored figures, if it is worse than the tolerance.
 
-    The stored figures are of long rounds of one cluster. So are those of the first of the sessions, which is as good a
+    The stored figures are of long rounds of one cluster. So are those of the first of the trials, which is as good a
     measure of both sides if they are equal. The short rounds of the rebuilt brokers are slower on shared cores: by a
-    third or more on two cores. So they only show whether what slowed the first session is over. Sessions without a
+    third or more on two cores. So they only show whether what slowed the first trial is over. Trials without a
     reading do not count, as in the comparison of both sides.
     """
-    beside = [Measured(rounds=session.reference or ()) for session in sessions[1:]]
+    beside = [Measured(rounds=trial.other_side or ()) for trial in trials[1:]]
     beside = [each for each in beside if flaw_of(subject, each.rounds, ratio=True) is None]
     if not beside:
         return None
-    found = [compare(subject, part, baseline) for part in (sessions[:1], beside)]
+    found = [compare(subject, part, baseline) for part in (trials[:1], beside)]
     shift = min(-math.inf if isinstance(each, str) else each.shift for each in found)
     return change_of(subject, shift) if exceeds(shift, tolerance) else None

@@ -28,7 +28,7 @@ from pytest_kafkaperf.scenarios.threshold import (
 )
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, difference, exceeds, flaw_of, value_of
-from pytest_kafkaperf.verdict.dates import compare, level_of, level_of_reference
+from pytest_kafkaperf.verdict.dates import compare, level_of, level_of_other_side
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import POWER, Confirmation, detectable_change, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
@@ -39,7 +39,7 @@ from pytest_kafkaperf.verdict.side_by_side import Rebuilt, judge_suspect, machin
 def judge(
     *,
     thresholds: Sequence[Threshold],
-    sessions: Sequence[Measured],
+    trials: Sequence[Measured],
     baseline: BaselineRounds,
     confirm: bool,
     problems: Sequence[Problem] = (),
@@ -53,11 +53,11 @@ def judge(
 
     Args:
         thresholds: the thresholds of the test.
-        sessions: all sessions so far. With a reference, all of them decide together. With a baseline, the first one
+        trials: all trials so far. With a live baseline, all of them decide together. With a baseline, the first one
             makes suspects, and the further ones, on fresh clusters, alone decide about these: beside the baseline's
             brokers if these are `rebuilt`. Absolute thresholds judge all of them but the latter.
-        baseline: the baseline, which counts only if the sessions have no reference.
-        confirm: False if there will be no further sessions, so that the first session decides against the baseline.
+        baseline: the baseline, which counts only if the trials have no live baseline.
+        confirm: False if there will be no further trials, so that the first trial decides against the baseline.
         problems: reasons why the measurement is not trustworthy. The verdict is INVALID if there are any, and the
             checks are for information only. One that leaves a lower bound of a metric does not count if that bound
             exceeds an absolute threshold.
@@ -66,11 +66,11 @@ def judge(
         ungated: NOT_JUDGED or ACCEPTED as the outcome of all thresholds relative to the baseline, or None to evaluate
             them.
         beside: True if suspects will be confirmed beside the baseline's brokers; this changes what is detectable.
-        rebuilt: the baseline's brokers, if the further sessions ran beside them; None if they ran alone.
-        final: True if there is no time for another session beside other brokers.
+        rebuilt: the baseline's brokers, if the further trials ran beside them; None if they ran alone.
+        final: True if there is no time for another trial beside other brokers.
 
     """
-    number, paired = count_gated(thresholds), sessions[0].reference is not None
+    number, paired = count_gated(thresholds), trials[0].other_side is not None
     stage: Stage = "first" if confirm else "alone"
     every = paired or ungated is Verdict.NOT_JUDGED
 
@@ -81,20 +81,20 @@ def judge(
 
     def parts(threshold: Threshold) -> list[Sequence[Measured]]:
         if _is_of_each(threshold):
-            return [[one] for one in sessions]
+            return [[one] for one in trials]
         if every:
-            return [sessions]
-        # Short rounds on shared cores are slower, so the sessions beside rebuilt brokers meet no absolute threshold.
-        return [[one for one in sessions if one.reference is None] if threshold.relative is None else sessions[:1]]
+            return [trials]
+        # Short rounds on shared cores are slower, so the trials beside rebuilt brokers meet no absolute threshold.
+        return [[one for one in trials if one.other_side is None] if threshold.relative is None else trials[:1]]
 
     found = [_worst([evaluate(threshold, part) for part in parts(threshold)]) for threshold in thresholds]
-    if not paired and confirm and len(sessions) > 1 and not problems:
+    if not paired and confirm and len(trials) > 1 and not problems:
         found = [
             one
             if not one.unsettled
-            else _evaluate(one.threshold, sessions[1:], baseline, ungated=None, stage="fresh", gated=number)
+            else _evaluate(one.threshold, trials[1:], baseline, ungated=None, stage="fresh", gated=number)
             if rebuilt is None
-            else _beside(one, sessions, baseline, rebuilt, gated=number, final=final)
+            else _beside(one, trials, baseline, rebuilt, gated=number, final=final)
             for one in found
         ]
     found = [one for one in found if one.check.outcome.fails or not one.threshold.implied]
@@ -123,7 +123,7 @@ def _concluded(
     )  # a problem has it, or explains it
     verdict = Verdict.INVALID if problems else worst(outcomes)
     verdict = Verdict.MEASURED if verdict in UNGATED or not (checks or problems) else verdict
-    # Sessions with a reference go on after a violated absolute threshold: more rounds may show that a median meets it.
+    # Trials side by side go on after a violated absolute threshold: more rounds may show that a median meets it.
     last = [one for one in found if not paired or one.check.is_relative or _is_of_each(one.threshold)]
     return Judgement(
         verdict=verdict,
@@ -137,9 +137,9 @@ def _concluded(
 
 
 def _is_of_each(threshold: Threshold) -> bool:
-    """Return True if each session alone must meet a threshold: one on faults, such as `errors` and `error_ratio`.
+    """Return True if each trial alone must meet a threshold: one on faults, such as `errors` and `error_ratio`.
 
-    A sum over more sessions would be larger, and a mean over more sessions would hide the faults of one.
+    A sum over more trials would be larger, and a mean over more trials would hide the faults of one.
     """
     return threshold.metric.over_rounds != "median" and threshold.relative is None
 
@@ -176,7 +176,7 @@ class _Result:
 
 
 def _worst(results: Sequence[_Result]) -> _Result:
-    """Return the result that takes precedence; a session without a value does not hide another one that fails."""
+    """Return the result that takes precedence; a trial without a value does not hide another one that fails."""
     known = [one for one in results if one.check.outcome is not Verdict.INVALID]
     certain = [one for one in known if one.check.outcome.fails]
     return max(certain or results, key=lambda one: list(Verdict).index(one.check.outcome))
@@ -188,26 +188,26 @@ def worst(outcomes: Sequence[Verdict]) -> Verdict:
 
 
 def _beside(
-    first: _Result, sessions: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int, final: bool
+    first: _Result, trials: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int, final: bool
 ) -> _Result:
-    """Evaluate a suspect of the first session again, by the others beside the baseline's brokers alone."""
+    """Evaluate a suspect of the first trial again, by the others beside the baseline's brokers alone."""
     threshold = first.threshold
     if threshold.relative is None:
         return first
     judged = threshold
     if isinstance(threshold.limit, Extreme) and not threshold.limit.takes_one(threshold.operator):
-        judged = dataclasses.replace(threshold, limit=threshold.relative)  # the first session has met the other part
-    result = _evaluate_pairs(judged, sessions[1:], ungated=None, gated=gated, final=final)
+        judged = dataclasses.replace(threshold, limit=threshold.relative)  # the first trial has met the other part
+    result = _evaluate_pairs(judged, trials[1:], ungated=None, gated=gated, final=final)
     before, check = first.check, result.check
     known = check.outcome is Verdict.INCONCLUSIVE and rebuilt.slower_machine is not None
-    early = known and any(not exceeds(each.mean, each.tolerance) for each in check.sessions)
+    early = known and any(not exceeds(each.mean, each.tolerance) for each in check.trials)
     finding, warning = judge_suspect(
         Finding(outcome=check.outcome, reason=check.reason, unsettled=result.unsettled),
         threshold.metric,
         before.change,
         rebuilt,
         early=early,
-        machine=machine_change(threshold.metric, sessions, baseline, threshold.relative.log_tolerance),
+        machine=machine_change(threshold.metric, trials, baseline, threshold.relative.log_tolerance),
     )
     check = dataclasses.replace(check, outcome=finding.outcome, reason=finding.reason, rerun=True)
     return _Result(threshold=threshold, check=check, unsettled=finding.unsettled, warning=warning)
@@ -215,7 +215,7 @@ def _beside(
 
 def _evaluate(
     threshold: Threshold,
-    sessions: Sequence[Measured],
+    trials: Sequence[Measured],
     baseline: BaselineRounds,
     *,
     ungated: Verdict | None,
@@ -223,9 +223,9 @@ def _evaluate(
     gated: int,
     beside: bool = False,
 ) -> _Result:
-    """Evaluate a threshold of sessions without a reference."""
-    subject, comparison = threshold.metric, compare(threshold.metric, sessions, baseline)
-    rounds, alpha = _rounds_of(sessions), ALPHA / max(1, gated)
+    """Evaluate a threshold of trials without a live baseline."""
+    subject, comparison = threshold.metric, compare(threshold.metric, trials, baseline)
+    rounds, alpha = _rounds_of(trials), ALPHA / max(1, gated)
     finding = _MET
     flaw = flaw_of(subject, rounds) if rounds else None
     if ungated is not None:
@@ -249,7 +249,7 @@ def _evaluate(
         rounds,
         _combined(threshold, rounds, finding, open_until_settled=stage == "fresh"),
         known=None if level is None else value_of(subject, level.level),
-        detectable=detectable_change(threshold, sessions[0].rounds, level if counts else None, least),
+        detectable=detectable_change(threshold, trials[0].rounds, level if counts else None, least),
     )
     if isinstance(comparison, str):
         return result
@@ -266,32 +266,32 @@ def _evaluate(
 
 
 def _evaluate_pairs(
-    threshold: Threshold, sessions: Sequence[Measured], *, ungated: Verdict | None, gated: int, final: bool
+    threshold: Threshold, trials: Sequence[Measured], *, ungated: Verdict | None, gated: int, final: bool
 ) -> _Result:
-    """Evaluate a threshold of sessions with a reference."""
+    """Evaluate a threshold of trials with a live baseline."""
     subject, relative = threshold.metric, threshold.relative
     alpha = ALPHA / max(1, gated)
     tolerance = 0.0 if relative is None else relative.log_tolerance
-    every = [difference(subject, session) for session in sessions]
+    every = [difference(subject, trial) for trial in trials]
     found = [usable(every[:count]) for count in range(1, len(every) + 1)]
-    parts = {len(differences): differences for differences, _ in found if differences}  # a session may add none
+    parts = {len(differences): differences for differences, _ in found if differences}  # a trial may add none
     looks = [
         look(part, tolerance=tolerance, alpha=alpha, final=final and part is [*parts.values()][-1])
         for part in parts.values()
     ]
     (differences, flaw), last = found[-1], _decisive(looks)
-    known: Look | str = flaw or "no session"
+    known: Look | str = flaw or "no trial"
     if last is not None and (differences or last.decision != "open"):  # what was decided stays so
         known = last
-    rounds, finding = _rounds_of(sessions), _MET
-    missing = _missing_value(subject, sessions, some_may_lack_it=bool(differences))
+    rounds, finding = _rounds_of(trials), _MET
+    missing = _missing_value(subject, trials, some_may_lack_it=bool(differences))
     if ungated is not None:
         finding = _ungated(subject, rounds, ungated)
     elif missing is not None and not (isinstance(known, Look) and known.decision == "regressed"):
         finding = Finding(outcome=Verdict.INVALID, reason=missing)
     elif relative is not None:
         finding = judge_look(relative, subject, known, left_out=flaw)
-    level = level_of_reference(subject, sessions)
+    level = level_of_other_side(subject, trials)
     least = None
     if relative is not None and isinstance(known, Look) and known.deviation is not None:
         least = detectable(known.deviation, tolerance=tolerance, alpha=alpha, power=POWER)
@@ -309,21 +309,21 @@ def _evaluate_pairs(
         observed=result.check.observed if relative is None else value_of(subject, level.level + known.mean),
         change=change_of(subject, known.mean),
         interval=_interval(subject, known.interval),
-        sessions=() if relative is None else tuple(looks),
+        trials=() if relative is None else tuple(looks),
     )
     return dataclasses.replace(result, check=check)
 
 
-def _missing_value(subject: Metric, sessions: Sequence[Measured], *, some_may_lack_it: bool) -> str | None:
-    """Return the reason if the own rounds of a session lack a metric; None if they have it, or did not run.
+def _missing_value(subject: Metric, trials: Sequence[Measured], *, some_may_lack_it: bool) -> str | None:
+    """Return the reason if the own rounds of a trial lack a metric; None if they have it, or did not run.
 
     Readings of brokers fail now and then, on either side, so `some_may_lack_it` if the others are enough. Everything
     else is missing because of what is tested.
     """
     if some_may_lack_it and subject.name.startswith("broker."):
         return None
-    found = ((number, flaw_of(subject, one.rounds)) for number, one in enumerate(sessions, 1) if one.rounds)
-    return next((f"{flaw} (session {number})" for number, flaw in found if flaw is not None), None)
+    found = ((number, flaw_of(subject, one.rounds)) for number, one in enumerate(trials, 1) if one.rounds)
+    return next((f"{flaw} (trial {number})" for number, flaw in found if flaw is not None), None)
 
 
 def _decisive(looks: Sequence[Look]) -> Look | None:
@@ -332,8 +332,8 @@ def _decisive(looks: Sequence[Look]) -> Look | None:
     return next(iter([*decided[-1:], *looks[-1:]]), None)
 
 
-def _rounds_of(sessions: Sequence[Measured]) -> Rounds:
-    return list(itertools.chain.from_iterable(session.rounds for session in sessions))
+def _rounds_of(trials: Sequence[Measured]) -> Rounds:
+    return list(itertools.chain.from_iterable(trial.rounds for trial in trials))
 
 
 _MET = Finding(outcome=Verdict.PASSED, reason="")
@@ -351,7 +351,7 @@ def _result(
 ) -> _Result:
     """Return a threshold with its result; the caller adds the change, which depends on the kind of the evidence.
 
-    `known` is the value of the baseline or the reference.
+    `known` is the value of the baseline or the live one.
     """
     subject, limit = threshold.metric, threshold.limit
     values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
@@ -381,7 +381,7 @@ def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float,
 def _combined(threshold: Threshold, rounds: Rounds, relative: Finding, *, open_until_settled: bool) -> Finding:
     """Return the finding on a threshold; `relative` is that on the part of its limit that refers to the baseline.
 
-    `open_until_settled`: a suspect stays open until its sessions settle it, even if its absolute part passes.
+    `open_until_settled`: a suspect stays open until its trials settle it, even if its absolute part passes.
     """
     limit, subject = threshold.limit, threshold.metric
     if isinstance(limit, Absolute):

@@ -11,30 +11,30 @@ from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
 
-Session = list[dict[str, float]]
+Trial = list[dict[str, float]]
 
 _NOISE = {"broker.cpu": 0.065, "broker.cpu.max": 0.1, "broker.memory": 0.05, "client.cost": 0.05}
-"""Between sessions, standard deviation of the log; of throughputs as of the CPU, of latencies 0.17."""
+"""Between trials, standard deviation of the log; of throughputs as of the CPU, of latencies 0.17."""
 
 
-def _drawn(chance: random.Random, rounds: int, moved: Mapping[str, float]) -> Session:
-    """A session as fresh brokers give it: what moves together shares its session's error."""
-    session: Session = [{} for _ in range(rounds)]
+def _drawn(chance: random.Random, rounds: int, moved: Mapping[str, float]) -> Trial:
+    """A trial as fresh brokers give it: what moves together shares its trial's error."""
+    trial: Trial = [{} for _ in range(rounds)]
     for family in ("produce.latency", "produce.delay", "e2e.latency"):
         level = chance.gauss(0, 0.17)
-        for one in session:
+        for one in trial:
             own = level + chance.gauss(0, 0.08)
             one.update({f"{family}.{part}": math.exp(own + chance.gauss(0, 0.05)) for part in ("mean", *QUANTILES)})
     for name, between in {**_NOISE, "produce.throughput": 0.065, "consume.throughput": 0.065}.items():
         level = chance.gauss(0, between) + math.log(moved.get(name, 1.0))
-        for one in session:
+        for one in trial:
             one[name] = math.exp(level + chance.gauss(0, between))
-    assert session[0].keys() <= CATALOGUE.keys()
-    return session
+    assert trial[0].keys() <= CATALOGUE.keys()
+    return trial
 
 
 def advised_runs(number: int, *, rounds: int = 5, **moved: float) -> list[tuple[Advice, ...]]:
-    """The advice that each of so many runs gets from a baseline of five sessions, one a date."""
+    """The advice that each of so many runs gets from a baseline of five trials, one a date."""
     chance = random.Random(1945)
     named = {name.replace("_", "."): factor for name, factor in moved.items()}
     return [
@@ -45,4 +45,4 @@ def advised_runs(number: int, *, rounds: int = 5, **moved: float) -> list[tuple[
 
 def _baseline(chance: random.Random, rounds: int) -> BaselineRounds:
     dates = tuple(f"2026-01-0{day}" for day in range(1, 6))
-    return BaselineRounds(sessions=tuple(tuple(_drawn(chance, rounds, {})) for _ in dates), dates=dates)
+    return BaselineRounds(trials=tuple(tuple(_drawn(chance, rounds, {})) for _ in dates), dates=dates)

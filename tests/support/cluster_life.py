@@ -1,4 +1,4 @@
-"""What a cluster must do that a session starts, whatever the provider."""
+"""What a cluster must do that the plugin starts, whatever the provider."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ SHORT = Scenario.of({"duration": "1 s", "warmup": "200 ms", "rounds": 1, "record
 
 
 def renew(provider: str) -> None:
-    """Restart the brokers of a cluster between two sessions: they keep topics and quotas, and get new processes."""
+    """Restart the brokers of a cluster between two trials: they keep topics and quotas, and get new processes."""
     with (
         provision(ClusterSpec(config={"quota.window.num": "2"}), target=provider) as cluster,
         quota(cluster, producer_byte_rate=300_000),

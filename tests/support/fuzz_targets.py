@@ -163,9 +163,7 @@ def baselines(content: bytes) -> None:
             assert store.load(record.environment, record.nodeid) == record
             assert {each for each in file.parent.rglob("*") if each.is_file()} == {file, path}
             known = store.comparable(record.environment, record.nodeid, record.scenario)
-            checks = judge(
-                thresholds=_LIMITS, sessions=[Measured(rounds=_ROUNDS)], baseline=known, confirm=False
-            ).checks
+            checks = judge(thresholds=_LIMITS, trials=[Measured(rounds=_ROUNDS)], baseline=known, confirm=False).checks
             assert all(check.reason and check.expression for check in checks)
 
 
@@ -209,7 +207,7 @@ def outputs(content: bytes) -> None:
 
 
 def _imported(runs: list[ToolRun], rounds: tuple[Mapping[str, float], ...]) -> BaselineRecord:
-    return BaselineRecord.of_session(
+    return BaselineRecord.of_trial(
         nodeid=NODEID,
         environment="ci",
         scenario={},

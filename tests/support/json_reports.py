@@ -22,13 +22,13 @@ def rounds(factor: float = 1.0, **metrics: float) -> list[dict[str, Any]]:
 
 
 def case(factor: float = 1.0, *fresh: float, limit: str | None = f"{P99} <= baseline + 10%", **more: Any) -> Any:
-    """A test with a session, and further sessions that are slower by these factors."""
+    """A test with a trial, and further trials that are slower by these factors."""
     return {
         "nodeid": NODEID,
         "verdict": "PASSED",
         "scenario": SCENARIO,
         "rounds": rounds(factor),
-        "further_sessions": [{"created": "", "rounds": rounds(each), "problems": []} for each in fresh],
+        "further_trials": [{"created": "", "rounds": rounds(each), "problems": []} for each in fresh],
         "checks": [{"expression": limit, "metric": P99}] if limit else [],
         "problems": [],
         **more,

@@ -190,7 +190,7 @@ def watched(project: Project, *arguments: str) -> Run:
 
 
 def search_outputs(project: Project, target: str, security: str) -> None:
-    """Run tests on a cluster that the session makes, and search all outputs for its random credentials."""
+    """Run tests on a cluster that the plugin makes, and search all outputs for its random credentials."""
     path = project.folder.parent / "secrets"
     project.write("conftest.py", SPY.format(path=str(path)))
     project.test(TESTS.replace("MARKERS", f"@pytest.mark.kafka_cluster(security={security!r}, heap='256m')"))

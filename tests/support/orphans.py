@@ -1,4 +1,4 @@
-"""Processes that may outlive their session, and a bounded wait for their end."""
+"""Processes that may outlive their run, and a bounded wait for their end."""
 
 from __future__ import annotations
 

@@ -136,8 +136,8 @@ class Project:
 
 
 def measured_again(test: dict[str, Any]) -> bool:
-    """Return True if this machine had spoilt the first session of a test, by its part of the JSON report."""
-    return any("the first session was measured again" in note for note in test["notes"])
+    """Return True if this machine had spoilt the first trial of a test, by its part of the JSON report."""
+    return any("the first trial was measured again" in note for note in test["notes"])
 
 
 def inherited() -> dict[str, str]:

@@ -62,9 +62,9 @@ def _note(problems: Iterable[tuple[str, str]]) -> None:
 
 
 def _problems(value: Any) -> Iterator[tuple[str, str]]:
-    """Give the kind and the text of each problem of the tests, sessions and rounds of a report.
+    """Give the kind and the text of each problem of the tests, trials and rounds of a report.
 
-    Of a first session that was measured again only a note is left.
+    Of a first trial that was measured again only a note is left.
     """
     if isinstance(value, dict):
         yield from zip(value.get("problem_kinds", ()), value.get("problems", ()), strict=False)

@@ -1,8 +1,8 @@
 """Results to render: not a stand-in for Kafka.
 
-`bare_result` is of given sessions. `result` and `session()` have a few figures that are always the same, judged by the
+`bare_result` is of given trials. `result` and `trial()` have a few figures that are always the same, judged by the
 rule, so that texts about them can be stated whole. `drawn_result` has figures and curves that are drawn with a seed, as
-real runs on two cores give them: 5k records/s paced at 2 ms, sessions some per cent apart.
+real runs on two cores give them: 5k records/s paced at 2 ms, trials some per cent apart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.table import block_of, names_of
 from pytest_kafkaperf.reports.terminal import render_table
 from pytest_kafkaperf.runner.capacity import SearchPlan, find_capacity
-from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
+from pytest_kafkaperf.runner.result import Ending, Result, Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -82,15 +82,15 @@ class KnownCluster(Cluster):
         }
 
 
-def bare_result(*sessions: MeasuredSession, **fields: Any) -> Result:
-    """A result of these sessions that passed without thresholds, but for the fields that are given."""
+def bare_result(*trials: Trial, **fields: Any) -> Result:
+    """A result of these trials that passed without thresholds, but for the fields that are given."""
     given = {
         "nodeid": f"{FILE}::test_ingest",
         "scenario": Scenario(),
         "sources": {},
         "cluster": KnownCluster(bootstrap_servers="127.0.0.1:9092", provider="local", version="4.1.1"),
-        "reference": None,
-        "baseline_sessions": None,
+        "live_baseline": None,
+        "baseline_trials": None,
         "changed": (),
         "advice": (),
         "calibration": {},
@@ -100,7 +100,7 @@ def bare_result(*sessions: MeasuredSession, **fields: Any) -> Result:
         "problems": (),
         **fields,
     }
-    return Result(sessions=sessions, **given)
+    return Result(trials=trials, **given)
 
 
 def rounds(**changed: float) -> list[dict[str, float]]:
@@ -109,9 +109,9 @@ def rounds(**changed: float) -> list[dict[str, float]]:
     return [{name: value * wobble * factors.get(name, 1.0) for name, value in _FIGURES.items()} for wobble in _WOBBLE]
 
 
-def session_at(hour: int, *rounds: Mapping[str, float]) -> MeasuredSession:
-    """A session of that hour, with these metrics of its rounds."""
-    return MeasuredSession(created=f"2025-01-31T{hour}:00:00+00:00", rounds=tuple(Round(metrics=one) for one in rounds))
+def trial_at(hour: int, *rounds: Mapping[str, float]) -> Trial:
+    """A trial of that hour, with these metrics of its rounds."""
+    return Trial(created=f"2025-01-31T{hour}:00:00+00:00", rounds=tuple(Round(metrics=one) for one in rounds))
 
 
 def result(
@@ -124,34 +124,34 @@ def result(
     file: str = FILE,
     **fields: Any,
 ) -> Result:
-    """What one session found, against a baseline where there is one."""
+    """What one trial found, against a baseline where there is one."""
     measured = rounds() if measured is None else measured
     why = tuple(Problem(ProblemKind.CLUSTER_ERROR, text) for text in problems)
     known = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
     if baseline is not None:
         # The same on ten dates, so that little noise is assumed.
         dates = tuple(f"2026-01-{day}" for day in range(20, 30))
-        known = BaselineRounds(sessions=(tuple(baseline),) * len(dates), dates=dates)
+        known = BaselineRounds(trials=(tuple(baseline),) * len(dates), dates=dates)
     judgement = judge(
         thresholds=[parse_threshold(limit) for limit in limits],
-        sessions=[Measured(rounds=measured)],
+        trials=[Measured(rounds=measured)],
         baseline=known,
         confirm=False,
         problems=why,
         ungated=ungated,
     )
-    session = MeasuredSession(
+    trial = Trial(
         created="2026-01-31T12:00:00+00:00",
         rounds=tuple(Round(metrics=one) for one in measured),
         problems=why,
     )
     given = {
         "nodeid": f"{file}::{name}",
-        "baseline_sessions": 1 if baseline else None,
+        "baseline_trials": 1 if baseline else None,
         "baseline": known if any(one.is_relative for one in judgement.checks) else BaselineRounds(),
         **fields,
     }
-    return bare_result(session, verdict=judgement.verdict, checks=judgement.checks, problems=why, **given)
+    return bare_result(trial, verdict=judgement.verdict, checks=judgement.checks, problems=why, **given)
 
 
 def ending(
@@ -189,7 +189,7 @@ def table(
     return render_table(blocks, Paper(width=width, colour=colour))
 
 
-def session() -> list[Result]:
+def trial() -> list[Result]:
     """One test of each kind."""
     relative, absolute = "produce.latency.p99 <= baseline + 20%", "e2e.latency.p99 <= max(baseline + 20%, 5 ms)"
     return [
@@ -241,8 +241,8 @@ class Behaviour:
     """When a broker goes down in each round."""
 
 
-def drawn_session(behaviour: Behaviour, scenario: Scenario, seed: object, *, rounds: int = 5) -> tuple[Round, ...]:
-    """The rounds of one session: 4 % between sessions, 3 % within."""
+def drawn_trial(behaviour: Behaviour, scenario: Scenario, seed: object, *, rounds: int = 5) -> tuple[Round, ...]:
+    """The rounds of one trial: 4 % between trials, 3 % within."""
     source = random.Random(f"{seed}")
     level = math.exp(source.gauss(0, 0.04))
     return tuple(_round(behaviour, scenario, source, level * math.exp(source.gauss(0, 0.03))) for _ in range(rounds))
@@ -261,28 +261,28 @@ def drawn_result(
     warnings: Sequence[str] = (),
     problems: Sequence[Problem] = (),
 ) -> Result:
-    """A result as the session makes it: judged by the real rule against 5 simulated sessions of `before`."""
+    """A result as the plugin makes it: judged by the real rule against 5 simulated trials of `before`."""
     fields = {"rate": now.rate, "record_size": now.record_bytes, "duration": "10 s", "consumers": now.consumers}
     load = Scenario(**{**fields, **(scenario or {})})
     cluster = _cluster(now, "4.3.1")
     there = {"kafka": "4.2.1", "java": "openjdk 17.0.15"}
     baseline = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
     if before is not None:
-        earlier = [drawn_session(before, load, f"{nodeid} before {number}") for number in range(5)]
+        earlier = [drawn_trial(before, load, f"{nodeid} before {number}") for number in range(5)]
         stored = tuple(tuple(one.metrics for one in rounds) for rounds in earlier)
         dates = tuple(f"2026-01-{day}" for day in range(20, 25))
-        baseline = BaselineRounds(sessions=stored, dates=dates, fingerprint={**cluster.fingerprint, **there})
-    sessions = [
-        MeasuredSession(
+        baseline = BaselineRounds(trials=stored, dates=dates, fingerprint={**cluster.fingerprint, **there})
+    trials = [
+        Trial(
             created=CREATED,
-            rounds=drawn_session(now, load, f"{nodeid} now {number}"),
-            reference=None if beside is None else drawn_session(beside, load, f"{nodeid} beside {number}"),
+            rounds=drawn_trial(now, load, f"{nodeid} now {number}"),
+            other_side=None if beside is None else drawn_trial(beside, load, f"{nodeid} beside {number}"),
         )
         for number in range(1 + fresh)
     ]
     judgement = judge(
         thresholds=[parse_threshold(limit) for limit in limits],
-        sessions=[each.measured for each in sessions],
+        trials=[each.measured for each in trials],
         baseline=baseline,
         confirm=True,
         problems=problems,
@@ -292,23 +292,23 @@ def drawn_result(
         scenario=load,
         sources=sources or {**dict.fromkeys(fields, "marker"), "duration": "command line"},
         cluster=cluster,
-        sessions=tuple(sessions),
-        reference=None if beside is None else _cluster(beside, "4.0.0"),
-        baseline_sessions=len(baseline.sessions) or None,
+        trials=tuple(trials),
+        live_baseline=None if beside is None else _cluster(beside, "4.0.0"),
+        baseline_trials=len(baseline.trials) or None,
         baseline=baseline,
         changed=differences(baseline.fingerprint, cluster.fingerprint) if before else (),
         advice=(),
         calibration={},
         verdict=judgement.verdict,
         checks=judgement.checks,
-        warnings=(*warnings, *dict.fromkeys(text for one in sessions[0].rounds for text in one.warnings)),
+        warnings=(*warnings, *dict.fromkeys(text for one in trials[0].rounds for text in one.warnings)),
         problems=tuple(problems),
         options={} if sources else {"duration": "10 s"},
     )
 
 
 def regression() -> Result:
-    """A p99 that went up by half, confirmed on three fresh sessions."""
+    """A p99 that went up by half, confirmed on three fresh trials."""
     slow = Behaviour(p50_s=0.0027, spread=0.5, jmx=True)
     return drawn_result("tests/perf/test_orders.py::test_orders_ingest", before=Behaviour(jmx=True), now=slow, fresh=3)
 
@@ -321,7 +321,7 @@ def failover() -> Result:
 
 
 def side_by_side() -> Result:
-    """Against a reference, nothing new."""
+    """Against a live baseline, nothing new."""
     nodeid = "tests/perf/test_orders.py::test_upgrade"
     equal = Behaviour(p50_s=0.00205)
     return drawn_result(nodeid, before=None, now=Behaviour(), beside=equal, limits=LIMITS[:2], fresh=9)
@@ -347,7 +347,7 @@ def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
     base = drawn_result(nodeid, before=None, now=Behaviour(consumers=0), limits=("capacity >= 150k records/s",))
     judgement = judge(
         thresholds=[parse_threshold("capacity >= 150k records/s")],
-        sessions=[MeasuredSession(created=CREATED, rounds=tuple(rounds)).measured],
+        trials=[Trial(created=CREATED, rounds=tuple(rounds)).measured],
         baseline=BaselineRounds(),
         confirm=False,
     )
@@ -356,7 +356,7 @@ def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
         plan=plan,
         scenario=Scenario(duration="10 s", record_size=1024, rounds=searches),
         sources={"duration": "call", "record_size": "marker", "rounds": "marker"},
-        sessions=(MeasuredSession(created=CREATED, rounds=tuple(rounds)),),
+        trials=(Trial(created=CREATED, rounds=tuple(rounds)),),
         verdict=judgement.verdict,
         checks=judgement.checks,
         warnings=tuple(dict.fromkeys(text for one in rounds for text in one.warnings)),
@@ -414,20 +414,18 @@ def nothing(text: str) -> Result:
     """A test that could not run."""
     problem = Problem(ProblemKind.CLUSTER_ERROR, text)
     whole = drawn_result("tests/perf/test_orders.py::test_gone", before=None, now=Behaviour(), problems=[problem])
-    return dataclasses.replace(
-        whole, sessions=(MeasuredSession(created=CREATED, rounds=(), problems=(problem,)),), checks=()
-    )
+    return dataclasses.replace(whole, trials=(Trial(created=CREATED, rounds=(), problems=(problem,)),), checks=())
 
 
 def calibration() -> Result:
-    """Five sessions that were compared with each other."""
+    """Five trials that were compared with each other."""
     whole = drawn_result(
         "tests/perf/test_orders.py::test_noise", before=None, now=Behaviour(), fresh=4, limits=("errors == 0",)
     )
     found = Calibrated(
         noise=Noise(within=0.032, between=0.041, assumed=False),
         tolerance=math.log(1.1),
-        sessions=5,
+        trials=5,
         suspects=1,
         detectable=0.15,
         detectable_of_dates=0.13,
@@ -451,16 +449,16 @@ def hostile(markup: str) -> list[Result]:
         whole = drawn_result(
             nodeid, before=None, now=Behaviour(), scenario=scenario, sources=sources, limits=("errors == 0",)
         )
-        session = whole.sessions[0]
+        trial = whole.trials[0]
         rounds = tuple(
             dataclasses.replace(one, events=((3.0, markup),), brokers=_renamed(one.brokers, markup))
-            for one in session.rounds
+            for one in trial.rounds
         )
         found.append(
             dataclasses.replace(
                 whole,
                 scenario=whole.scenario.model_copy(update={"topic": markup}),
-                sessions=(dataclasses.replace(session, rounds=rounds),),
+                trials=(dataclasses.replace(trial, rounds=rounds),),
                 checks=tuple(dataclasses.replace(check, reason=markup) for check in whole.checks),
                 cluster=dataclasses.replace(whole.cluster, version=markup),
                 changed=(markup,),

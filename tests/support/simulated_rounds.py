@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.verdict.dates import LEVEL, BaselineLevel, median_variance_ratio
 from pytest_kafkaperf.verdict.power import detectable_shift
-from pytest_kafkaperf.verdict.regression import ALPHA, SESSIONS
+from pytest_kafkaperf.verdict.regression import ALPHA, TRIALS
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
 Floats = npt.NDArray[np.float64]
@@ -28,22 +28,22 @@ class Setting:
     """What a test is judged by. The tolerance, the change and the standard deviations are on the log scale."""
 
     of_dates: float | Floats
-    """Standard deviation of the levels of dates, or one for each run; the sessions of one date share its level."""
-    of_sessions: float
+    """Standard deviation of the levels of dates, or one for each run; the trials of one date share its level."""
+    of_trials: float
     of_rounds: float
     tolerance: float
     dates: int
     """Dates of the baseline."""
-    sessions: int = 1
-    """Sessions on each of them."""
+    trials: int = 1
+    """Trials on each of them."""
     rounds: int = 5
     confirmed: bool = True
-    """Whether fresh sessions decide over a suspect."""
+    """Whether fresh trials decide over a suspect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """Values of some runs: baselines (runs, dates, sessions, rounds), and today's sessions (runs, sessions, rounds)."""
+    """Values of some runs: baselines (runs, dates, trials, rounds), and today's trials (runs, trials, rounds)."""
 
     baseline: Floats
     today: Floats
@@ -58,24 +58,24 @@ class Outcomes:
     unexplained: Flags
     """Neither passed nor failed: beyond the tolerance, but not beyond noise."""
     fresh: Floats
-    """Fresh sessions."""
+    """Fresh trials."""
     covered: Flags
-    """Whether the interval of three fresh sessions holds the true change."""
+    """Whether the interval of three fresh trials holds the true change."""
 
 
 def drawn(setting: Setting, *, runs: int, worse: float | Floats = 0.0, seed: int = 20_260_815) -> Draw:
-    """Log-normal noise; today's sessions share a date, and are truly worse by so much, each test by its own."""
+    """Log-normal noise; today's trials share a date, and are truly worse by so much, each test by its own."""
     source = np.random.default_rng(seed)
 
-    def measured(dates: int, sessions: int) -> Floats:
+    def measured(dates: int, trials: int) -> Floats:
         return (
             np.reshape(setting.of_dates, (-1, 1, 1, 1)) * source.standard_normal((runs, dates, 1, 1))
-            + setting.of_sessions * source.standard_normal((runs, dates, sessions, 1))
-            + setting.of_rounds * source.standard_normal((runs, dates, sessions, setting.rounds))
+            + setting.of_trials * source.standard_normal((runs, dates, trials, 1))
+            + setting.of_rounds * source.standard_normal((runs, dates, trials, setting.rounds))
         )
 
-    before = measured(setting.dates, setting.sessions)
-    return Draw(baseline=before, today=measured(1, 1 + SESSIONS)[:, 0] + np.reshape(worse, (-1, 1, 1)))
+    before = measured(setting.dates, setting.trials)
+    return Draw(baseline=before, today=measured(1, 1 + TRIALS)[:, 0] + np.reshape(worse, (-1, 1, 1)))
 
 
 def judged_by_rule(draw: Draw, setting: Setting, *, worse: float | Floats = 0.0, alpha: float = ALPHA) -> Outcomes:
@@ -84,18 +84,18 @@ def judged_by_rule(draw: Draw, setting: Setting, *, worse: float | Floats = 0.0,
     known = _estimated(draw.baseline)
     levels = np.median(draw.today, axis=2) - known.level[:, None]
     first, again = levels[:, 0], levels[:, 1:]
-    shift, sessions = (np.median(again, axis=1), SESSIONS) if setting.confirmed else (first, 1)
+    shift, trials = (np.median(again, axis=1), TRIALS) if setting.confirmed else (first, 1)
     suspect = first > tolerance
     beyond = suspect & (shift > tolerance)
-    failed = beyond & (shift > known.most_by_noise(sessions, alpha))
-    # The third session is left out where the first two clear the test.
-    taken = np.where((again[:, : SESSIONS - 1] > tolerance).any(axis=1), SESSIONS, SESSIONS - 1)
+    failed = beyond & (shift > known.most_by_noise(trials, alpha))
+    # The third trial is left out where the first two clear the test.
+    taken = np.where((again[:, : TRIALS - 1] > tolerance).any(axis=1), TRIALS, TRIALS - 1)
     return Outcomes(
         failed=failed,
         suspect=suspect,
         unexplained=beyond & ~failed,
         fresh=suspect * taken.astype(float) * setting.confirmed,
-        covered=np.abs(shift - worse) <= known.most_by_noise(sessions, (1 - LEVEL) / 2),
+        covered=np.abs(shift - worse) <= known.most_by_noise(trials, (1 - LEVEL) / 2),
     )
 
 
@@ -118,8 +118,8 @@ def achieved_power(setting: Setting, *, baselines: int, runs: int, seed: int = 1
     return float(judged_by_rule(draw, setting).failed.mean())
 
 
-def first_sessions(draw: Draw, setting: Setting) -> tuple[Floats, Flags]:
-    """Rounds that each first session takes if it may end early, and whether it is clear that it failed."""
+def first_trials(draw: Draw, setting: Setting) -> tuple[Floats, Flags]:
+    """Rounds that each first trial takes if it may end early, and whether it is clear that it failed."""
     known = _estimated(draw.baseline)
     values = draw.today[:, 0] - known.level[:, None]
     most = setting.rounds // 2 + 1
@@ -135,15 +135,15 @@ class _Known:
 
     level: Floats
     of_dates: Floats
-    of_sessions: Floats
+    of_trials: Floats
     freedoms: tuple[int, int]
     dates: int
-    sessions: int
+    trials: int
 
-    def most_by_noise(self, sessions: int, alpha: float) -> Floats:
+    def most_by_noise(self, trials: int, alpha: float) -> Floats:
         by_dates = self.of_dates * (1 + 1 / self.dates)
-        by_sessions = self.of_sessions * (median_variance_ratio(sessions) + 1 / self.sessions / self.dates)
-        error = np.sqrt(by_dates + by_sessions)
+        by_trials = self.of_trials * (median_variance_ratio(trials) + 1 / self.trials / self.dates)
+        error = np.sqrt(by_dates + by_trials)
         ratio = by_dates / error**2
         freedom = (1 / (ratio**2 / self.freedoms[0] + (1 - ratio) ** 2 / self.freedoms[1])).astype(int)
         return _quantiles(alpha, freedom) * error
@@ -151,27 +151,27 @@ class _Known:
 
 def _estimated(baseline: Floats) -> _Known:
     """Estimate the level of each baseline, and the variances."""
-    _, dates, sessions, rounds = baseline.shape
+    _, dates, trials, rounds = baseline.shape
     medians = np.median(baseline, axis=3)
     prior = np.full(len(baseline), _PRIOR**2)
     if rounds > 1:
         prior = baseline.var(axis=3, ddof=1).mean(axis=(1, 2)) * (1 + median_variance_ratio(rounds))
-    freedom = dates * (sessions - 1)
+    freedom = dates * (trials - 1)
     squares = ((medians - medians.mean(axis=2, keepdims=True)) ** 2).sum(axis=(1, 2))
-    of_sessions = (_PRIOR_FREEDOM * prior + squares) / (_PRIOR_FREEDOM + freedom)
+    of_trials = (_PRIOR_FREEDOM * prior + squares) / (_PRIOR_FREEDOM + freedom)
     levels = medians.mean(axis=2)
     between = np.zeros(len(baseline))
     if dates > 1:
-        between = np.maximum(0, levels.var(axis=1, ddof=1) - of_sessions / sessions)
-    prior = np.minimum(np.maximum(_PRIOR**2, of_sessions), _MOST_RATIO**2 * of_sessions)
+        between = np.maximum(0, levels.var(axis=1, ddof=1) - of_trials / trials)
+    prior = np.minimum(np.maximum(_PRIOR**2, of_trials), _MOST_RATIO**2 * of_trials)
     of_dates = (_PRIOR_FREEDOM * prior + (dates - 1) * between) / (_PRIOR_FREEDOM + dates - 1)
     return _Known(
         level=levels.mean(axis=1),
         of_dates=of_dates,
-        of_sessions=of_sessions,
+        of_trials=of_trials,
         freedoms=(_PRIOR_FREEDOM + dates - 1, _PRIOR_FREEDOM + freedom),
         dates=dates,
-        sessions=sessions,
+        trials=trials,
     )
 
 
@@ -182,4 +182,4 @@ def _quantiles(p: float, freedom: npt.NDArray[np.int64]) -> Floats:
 
 def of_one_noise(measured: float, *, dates: int, tolerance: float = math.log1p(0.1)) -> Setting:
     """The noise of closed-loop throughput on fresh brokers, beside that of dates."""
-    return Setting(of_dates=measured, of_sessions=0.065, of_rounds=0.06, tolerance=tolerance, dates=dates)
+    return Setting(of_dates=measured, of_trials=0.065, of_rounds=0.06, tolerance=tolerance, dates=dates)

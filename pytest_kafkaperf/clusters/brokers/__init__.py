@@ -1,1 +1,1 @@
-"""Brokers that the session starts: configuration, start, stop, and removal of what crashed sessions left."""
+"""Brokers that the plugin starts: configuration, start, stop, and removal of what crashed runs left."""

@@ -1,4 +1,4 @@
-"""Certificates of brokers that the session starts: a new authority for each cluster, and a server certificate."""
+"""Certificates of brokers that the plugin starts: a new authority for each cluster, and a server certificate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEEWAY = datetime.timedelta(hours=1)
 """Tolerance for clocks of other machines and containers that are behind."""
 
 _VALIDITY = datetime.timedelta(days=30)
-"""Longer than any session, and short enough that a leftover key soon becomes useless."""
+"""Longer than any run, and short enough that a leftover key soon becomes useless."""
 
 _SIGNS_CERTIFICATES = x509.KeyUsage(
     digital_signature=False,

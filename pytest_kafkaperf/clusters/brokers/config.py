@@ -1,4 +1,4 @@
-"""Kafka properties of brokers that the session starts. Pure functions: a provider decides on addresses and files.
+"""Kafka properties of brokers that the plugin starts. Pure functions: a provider decides on addresses and files.
 
 Each broker is also a controller. It has three listeners: CLIENT for tests, protected according to `security`; INTERNAL
 between brokers; CONTROLLER between controllers. The last two are plaintext, on loopback or on the cluster's network.
@@ -68,7 +68,7 @@ def broker_properties(
 
 
 def default_properties(brokers: int) -> dict[str, str]:
-    """Return the properties that differ from Kafka's defaults on each cluster of this size that a session starts."""
+    """Return the properties that differ from Kafka's defaults on each cluster of this size that the plugin starts."""
     replicas = min(brokers, _MAX_INTERNAL_REPLICAS)
     internal = {}
     for topic in _INTERNAL_TOPICS:

@@ -1,4 +1,4 @@
-"""The brokers that a session starts: their start, their supervision, and the actions of a test on them."""
+"""The brokers that the plugin starts: their start, their supervision, and the actions of a test on them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Fleet:
     """By broker id."""
     bootstrap_servers: str
     cluster_id: str
-    """A new id, so that another session's broker that took the port first is not mistaken for this one."""
+    """A new id, so that another run's broker that took the port first is not mistaken for this one."""
     security: Security
     """The protection of the listener for clients."""
     shared_probes: Mapping[str, Sequence[Probe]]
@@ -117,7 +117,7 @@ class Fleet:
     def renew(self) -> None:
         """Restart the running brokers and wait until they are ready; those that the test has stopped stay stopped.
 
-        The shutdown is orderly: the cluster would otherwise treat a broker as alive until its session times out. All
+        The shutdown is orderly: the cluster would otherwise treat a broker as alive until its run times out. All
         brokers stop at the same time: they are also controllers, and one by one the last would wait for a quorum.
         """
         up = {broker: server for broker, server in self.servers.items() if broker not in self._down}

@@ -1,11 +1,11 @@
-"""Run folders: the files of one cluster or application of a session, removed with it or by the next session.
+"""Run folders: the files of one cluster or application of a run, removed with it or by the next run.
 
-A session holds a file lock next to its folder while it lives; the kernel releases the lock however the session ends.
-So a free lock means that the session has ended. Process ids are less reliable: they are reused, the clock of their
+A run holds a file lock next to its folder while it lives; the kernel releases the lock however the run ends.
+So a free lock means that the run has ended. Process ids are less reliable: they are reused, the clock of their
 start times can be changed, and a container that shares the cache has its own.
 
 After an exception or Ctrl-C nothing is left, however often Ctrl-C is pressed. If a signal ends pytest immediately, its
-supervisor removes what is left; if that was killed too, the next session does.
+supervisor removes what is left; if that was killed too, the next run does.
 
 Others may have files in the same folder, such as `/tmp`. A lock file that is not a regular file of this user is left
 alone with whatever is next to it.
@@ -49,7 +49,7 @@ def run_folder(runs: Path) -> Iterator[Path]:
 def held(folder: Path) -> Iterator[None]:
     """Create a run folder, which only this user can read, and remove it afterwards.
 
-    Before that, remove the folders next to it and end the brokers that sessions left behind when they were killed.
+    Before that, remove the folders next to it and end the brokers that runs left behind when they were killed.
 
     Args:
         folder: its name is `PREFIX`, for an application also `app-`, and 16 hexadecimal digits.
@@ -77,7 +77,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def is_alive(folder: Path) -> bool:
-    """Return True if the session of this run folder is alive, or if its lock file is not this user's."""
+    """Return True if the run of this run folder is alive, or if its lock file is not this user's."""
     try:
         # Without O_NONBLOCK, a pipe of that name would wait for another process.
         lock = os.open(_lock_file(folder), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -100,7 +100,7 @@ def is_alive(folder: Path) -> bool:
 def _claim(folder: Path) -> int:
     """Create the folder and its lock file; return the file, open and locked.
 
-    The lock file gets its name when it is locked, so that other sessions never see it unlocked.
+    The lock file gets its name when it is locked, so that other runs never see it unlocked.
     """
     folder.mkdir(mode=0o700)
     path = _lock_file(folder)
@@ -122,7 +122,7 @@ def _lock_file(folder: Path) -> Path:
 
 
 def _sweep(runs: Path) -> None:
-    """Remove the folders and end the brokers of ended sessions."""
+    """Remove the folders and end the brokers of ended runs."""
     for path in sorted(runs.glob(f"{PREFIX}*.lock")):
         if _LOCK_NAME.fullmatch(path.name) and not is_alive(folder := path.with_suffix("")):
             supervisor.clear(folder)

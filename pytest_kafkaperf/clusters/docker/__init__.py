@@ -5,9 +5,9 @@ Ports are published on loopback only, so that other machines cannot reach a test
 machine (`DOCKER_HOST`), they are published on all its addresses, and brokers advertise the one that testcontainers
 uses.
 
-What a killed session leaves is removed by testcontainers' reaper if its image is available, and always by the next
-session with the same cache folder: a label names the run folder, and its lock shows whether the session is alive.
-Sessions with another cache folder remove it after its latest end, which is another label.
+What a killed run leaves is removed by testcontainers' reaper if its image is available, and always by the next
+run with the same cache folder: a label names the run folder, and its lock shows whether the run is alive.
+Runs with another cache folder remove it after its latest end, which is another label.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One broker or application in a container, and the removal of containers that ended sessions left."""
+"""One broker or application in a container, and the removal of containers that ended runs left."""
 
 from __future__ import annotations
 
@@ -132,29 +132,29 @@ class Container:
 
 
 LABEL = "pytest-kafkaperf.run"
-"""Label of containers and networks: the owner and the run folder of their session."""
+"""Label of containers and networks: the owner and the run folder of their run."""
 
 END_LABEL = "pytest-kafkaperf.end"
-"""Label of containers and networks: the latest end of their session. Before it, only the owner removes them."""
+"""Label of containers and networks: the latest end of their run. Before it, only the owner removes them."""
 
 _LONGEST = datetime.timedelta(days=1)
-"""Time after which others assume that a session has ended."""
+"""Time after which others assume that a run has ended."""
 
 
 def labels_of(folder: Path) -> dict[str, str]:
-    """Return the labels for a session with this run folder."""
+    """Return the labels for a run with this run folder."""
     return {LABEL: f"{_owner(folder.parent.parent)}:{folder}", END_LABEL: _now(_LONGEST)}
 
 
 def sweep(client: Any, runs: Path) -> None:
-    """Remove containers and networks of ended sessions; those of other owners stay until their latest end."""
+    """Remove containers and networks of ended runs; those of other owners stay until their latest end."""
     own, now = _owner(runs.parent), _now()
     for resource in labelled(client, LABEL):
         labels = resource.labels if hasattr(resource, "labels") else resource.attrs.get("Labels") or {}
         owner, _, folder = labels[LABEL].partition(":")
         stays = is_alive(runs / Path(folder).name) if owner == own else labels.get(END_LABEL, now) >= now
         if not stays:
-            with contextlib.suppress(APIError):  # another session may be removing it too
+            with contextlib.suppress(APIError):  # another run may be removing it too
                 remove(resource)
 
 
@@ -175,7 +175,7 @@ def _now(later: datetime.timedelta = datetime.timedelta()) -> str:
 
 @contextmanager
 def removing(client: Any, labels: Mapping[str, str]) -> Iterator[None]:
-    """Remove all resources of this session afterwards, even if their start was interrupted."""
+    """Remove all resources of this run afterwards, even if their start was interrupted."""
     try:
         yield
     finally:
@@ -185,12 +185,12 @@ def removing(client: Any, labels: Mapping[str, str]) -> Iterator[None]:
 
 
 def start_reaper(client: Any) -> None:
-    """Start testcontainers' reaper Ryuk, which cleans up after killed sessions, unless it is disabled or missing.
+    """Start testcontainers' reaper Ryuk, which cleans up after killed runs, unless it is disabled or missing.
 
     The settings stay as they are: the user's own containers follow them, too.
     """
     if not testcontainers_config.ryuk_disabled:
-        with contextlib.suppress(Exception):  # the next session cleans up, too
+        with contextlib.suppress(Exception):  # the next run cleans up, too
             client.images.get(testcontainers_config.ryuk_image)
             Reaper.get_instance()
 

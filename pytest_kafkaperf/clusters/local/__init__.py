@@ -1,4 +1,4 @@
-"""The provider `local`: brokers as child processes of the session, in KRaft combined mode."""
+"""The provider `local`: brokers as child processes of the run, in KRaft combined mode."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
                 )
         logs = [stack.enter_context(run_folder(disk)) for disk in disks]
         if spec.low_noise:
-            _check_memory(spec)  # now that nothing is left of killed sessions
+            _check_memory(spec)  # now that nothing is left of killed runs
         with stopwatch.measure(Span.FETCH):
             agent = jmx_exporter.jar(cache) if spec.jmx else None
         layout = Layout(

@@ -5,10 +5,10 @@ Layout of the cache folder; all paths are relative, so that it can be copied to 
     kafka/4.3.1/manifest.json    files with sizes and SHA-256; written last, before the folder gets its final name
     kafka/4.3.1/jars/*.jar
     kafka/4.3.1/storage/         output of Kafka's own `kafka-storage format`
-    kafka/4.3.1.lock             held while a session downloads that version
-    kafka/4.3.1.partial/         an incomplete download; the next session removes it
+    kafka/4.3.1.lock             held while a run downloads that version
+    kafka/4.3.1.partial/         an incomplete download; the next run removes it
 
-Other downloads use the same cache, also one session at a time (`fetching`).
+Other downloads use the same cache, also one run at a time (`fetching`).
 
 Others may be able to write to the cache, for example CI jobs whose cache later jobs restore. For a version that is
 pinned, nothing in the cache decides what runs: the package has the names, the order and the SHA-256 of its files. For
@@ -44,7 +44,7 @@ NODE_ID = 1
 """Broker id in the formatted data folder."""
 
 _OTHER_SESSION_TIMEOUT_S = maven.TIMEOUT_S + 60
-"""Time to wait for a session that downloads the same version."""
+"""Time to wait for a run that downloads the same version."""
 _FORMAT_TIMEOUT_S = 60
 _FORMAT_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """A UUID in base64; each run replaces it by its own."""
@@ -89,7 +89,7 @@ def fetching(path: Path, what: str, *, cache: Path, timeout_s: int) -> Iterator[
     """Hold a lock on a path in the cache while it is downloaded; creates the parent folder.
 
     Raises:
-        ClusterError: another session holds the lock for longer than `timeout_s`, or the cache cannot be written.
+        ClusterError: another run holds the lock for longer than `timeout_s`, or the cache cannot be written.
 
     """
     lock = path.with_name(f"{path.name}.lock")
@@ -100,7 +100,7 @@ def fetching(path: Path, what: str, *, cache: Path, timeout_s: int) -> Iterator[
             yield
     except Timeout:
         raise ClusterError(
-            f"another session has been downloading {what} for {timeout_s} s and holds {lock}; end it and try again"
+            f"another run has been downloading {what} for {timeout_s} s and holds {lock}; end it and try again"
         ) from None
     except OSError as error:
         raise ClusterError(
@@ -117,7 +117,7 @@ def is_installed(version: str) -> bool:
 def installed(version: str, *, java: Java, cache: Path) -> Distribution:
     """Return this version from the cache; download it first if it is missing.
 
-    Needs neither jgo nor the network if it is in the cache. Safe for sessions that start at the same time.
+    Needs neither jgo nor the network if it is in the cache. Safe for runs that start at the same time.
 
     Raises:
         ClusterError: it is missing and cannot be downloaded, or one of its files has changed; says what to do.
@@ -133,7 +133,7 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
     distribution = _read(folder, version)
     if distribution is None:
         with fetching(folder, f"Kafka {version}", cache=cache, timeout_s=_OTHER_SESSION_TIMEOUT_S):
-            # Another session may have downloaded it.
+            # Another run may have downloaded it.
             distribution = _read(folder, version) or _install(folder, version, java)
     _verify(distribution)
     return distribution

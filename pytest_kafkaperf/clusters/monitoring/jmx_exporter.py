@@ -1,4 +1,4 @@
-"""The Prometheus JMX exporter as a Java agent in brokers that a session starts: its jar, configuration and option.
+"""The Prometheus JMX exporter as a Java agent in brokers that the plugin starts: its jar, configuration and option.
 
 It publishes the broker's internal metrics over HTTP; `probes.ExporterProbe` reads them.
 """
@@ -17,7 +17,7 @@ COORDINATE = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 """Maven's name of the newest version under this name; later versions have another name."""
 
 _OTHER_SESSION_TIMEOUT_S = maven.TIMEOUT_S + 60
-"""Time to wait for another session that downloads the same file."""
+"""Time to wait for another run that downloads the same file."""
 
 _REQUESTS = ("Produce", "FetchConsumer")
 _TIMES = ("TotalTimeMs", "RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ResponseSendTimeMs")
@@ -53,7 +53,7 @@ _NAMES = (
 def jar(cache: Path) -> Path:
     """Return the agent's jar from the cache; download it first if it is missing.
 
-    Needs neither jgo nor the network if it is in the cache. Safe for sessions that start at the same time.
+    Needs neither jgo nor the network if it is in the cache. Safe for runs that start at the same time.
 
     Raises:
         ClusterError: it is missing and cannot be downloaded, or does not match its pin; says what to do.
@@ -63,7 +63,7 @@ def jar(cache: Path) -> Path:
     refuse_links(path, cache=cache)
     if not _is_complete(path):
         with fetching(path, "the JMX exporter", cache=cache, timeout_s=_OTHER_SESSION_TIMEOUT_S):
-            if not _is_complete(path):  # another session may have downloaded it
+            if not _is_complete(path):  # another run may have downloaded it
                 _install(path)
     advice = f"Find out what changed {path}; to download it again, delete it"
     verify_sha256(path, pinned(COORDINATE)[COORDINATE], problem="has changed", advice=advice)

@@ -73,7 +73,7 @@ class MachineProbe:
         others = getattr(times, "nice", 0.0) + getattr(times, "steal", 0.0)
         return {
             "machine_cpu_s": times.user + times.system + others,
-            "session_cpu_s": time.process_time(),
+            "trial_cpu_s": time.process_time(),
             "machine_cores": float(psutil.cpu_count() or 1),
         }
 
@@ -95,7 +95,7 @@ class ContainerProbe:
 
 @dataclass(frozen=True, slots=True)
 class ExporterProbe:
-    """Reads the page of a JMX exporter, of a broker of this session or of an external cluster."""
+    """Reads the page of a JMX exporter, of a broker of this run or of an external cluster."""
 
     url: str
     """`http` or `https`; a user name and password in it become basic authentication. Proxy settings are ignored."""

@@ -27,7 +27,7 @@ from pytest_kafkaperf.reports.html.results import broker_charts, charts_of
 from pytest_kafkaperf.reports.html.sweeps import find_sweeps, sweep_charts
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.runner.judging import baseline_doubts
-from pytest_kafkaperf.runner.result import Ending, Result, judged, standard_of, unmeasured
+from pytest_kafkaperf.runner.result import Ending, Result, judged, unmeasured
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.calibration import Calibrated
@@ -109,17 +109,17 @@ def _hash(script: str) -> str:
 
 def _head(results: Sequence[Result], run: RunFacts) -> list[tuple[str, str]]:
     versions = dict.fromkeys(f"{each.cluster.version} ({each.cluster.provider})" for each in results)
-    references = dict.fromkeys(
-        each.revision or f"{each.reference.version} ({each.reference.provider})"
+    live_baselines = dict.fromkeys(
+        each.revision or f"{each.live_baseline.version} ({each.live_baseline.provider})"
         for each in results
-        if each.reference is not None
+        if each.live_baseline is not None
     )
     facts = [
         ("run", f"{datetime.fromisoformat(run.created):%Y-%m-%d %H:%M %Z}"),
         ("commit", run.commit[:_COMMIT] if run.commit else ""),
         ("environment", str(run.environment.get("key", ""))),
         ("Kafka", ", ".join(versions)),
-        ("reference", ", ".join(references)),
+        ("baseline", ", ".join(live_baselines)),
         ("pytest-kafkaperf", run.plugin),
     ]
     return [(name, text) for name, text in facts if text]
@@ -167,7 +167,6 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "scenario": _scenario(result),
         "defaults": _defaults(result),
         "fingerprint": _fingerprint(result),
-        "standard": standard_of(result),
         "totals": _totals(result),
         "command": command_for(result),
     }
@@ -211,7 +210,7 @@ def _check(check: Check, result: Result) -> dict[str, Any]:
     cells = {
         "measured": row.measured,
         "rounds": row.rounds,
-        standard_of(result): row.baseline,
+        "baseline": row.baseline,
         "change (95 % CI)": f"{row.change} {row.interval}".strip(),
     }
     return {
@@ -232,27 +231,27 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
     """Yield kinds and texts of the remarks on a test, the most important first."""
     yield from (("problem", problem.text) for problem in result.problems)
     if result.changed:
-        yield "changed", f"against the {standard_of(result)}: {', '.join(table.changes_of(result))}"
+        yield "changed", f"against the baseline: {', '.join(table.changes_of(result))}"
     yield from (("warning", text) for text in (*table.without_repeats(result.warnings), *baseline_doubts(result)))
     yield from (("note", text) for text in result.notes)
     for one in result.advice:
         yield ("better" if one.better else "worse"), f"{table.describe_advice(one)}: beyond noise, but has no threshold"
-    if result.baseline.obstacle is not None and result.baseline.sessions:
+    if result.baseline.obstacle is not None and result.baseline.trials:
         yield "note", f"the charts show a baseline that does not count: {result.baseline.obstacle}"
 
 
 def _totals(result: Result) -> str:
-    """Return a text such as `5 rounds, 3 fresh sessions, baseline of 5 sessions`."""
-    first, *further = judged(result.sessions)
+    """Return a text such as `5 rounds, 3 fresh trials, baseline of 5 trials`."""
+    first, *further = judged(result.trials)
     rounds = counted(len(result.rounds), "round")
-    if first.reference is not None:
-        return f"{counted(1 + len(further), 'session')} of {rounds}, side by side with a reference"
-    beside = any(session.reference is not None for session in further)
+    if first.other_side is not None:
+        return f"{counted(1 + len(further), 'trial')} of {rounds}, side by side with a live baseline"
+    beside = any(trial.other_side is not None for trial in further)
     parts = [
         rounds,
-        f"{counted(len(further), 'session')} side by side" if beside else "",
-        counted(len(further), "fresh session") if further and not beside else "",
-        f"baseline of {counted(result.baseline_sessions, 'session')}" if result.baseline_sessions else "",
+        f"{counted(len(further), 'trial')} side by side" if beside else "",
+        counted(len(further), "fresh trial") if further and not beside else "",
+        f"baseline of {counted(result.baseline_trials, 'trial')}" if result.baseline_trials else "",
     ]
     return ", ".join(filter(None, parts))
 
@@ -273,9 +272,9 @@ def _defaults(result: Result) -> str:
 
 
 def _fingerprint(result: Result) -> list[tuple[str, str, str]]:
-    """Return name, value, and differing value of the baseline or reference of each fact; changed facts come first."""
+    """Return name, value, and differing value of the baseline of each fact; changed facts come first."""
     now = result.cluster.fingerprint
-    before = result.baseline.fingerprint if result.reference is None else result.reference.fingerprint
+    before = result.baseline.fingerprint if result.live_baseline is None else result.live_baseline.fingerprint
     rows = [
         (name, now.get(name, _DASH), before.get(name, _DASH) if before and before.get(name) != now.get(name) else "")
         for name in dict.fromkeys([*now, *before])

@@ -1,4 +1,4 @@
-"""The charts of one test: rounds, sessions, latency by percentile, by rate and over time, and brokers. Pure."""
+"""The charts of one test: rounds, trials, latency by percentile, by rate and over time, and brokers. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from pytest_kafkaperf.reports.html.charts import (
     thin_lines,
 )
 from pytest_kafkaperf.reports.latency_curve import latency_curve
-from pytest_kafkaperf.runner.result import standard_of
 from pytest_kafkaperf.runner.round import StepOutcome
 from pytest_kafkaperf.verdict.comparison import Rounds, change_of
 
@@ -53,7 +52,7 @@ def charts_of(result: Result) -> list[Chart]:
     """Return the charts of the load; charts without data are left out."""
     charts = [
         rounds_chart(result),
-        *session_charts(result),
+        *trial_charts(result),
         capacity_chart(result),
         *percentile_charts(result),
         *time_charts(result),
@@ -62,11 +61,11 @@ def charts_of(result: Result) -> list[Chart]:
 
 
 def standard_rounds(result: Result) -> list[Rounds]:
-    """Return the rounds of each session that a test is compared with: of the reference, or else of the baseline."""
-    references: list[Rounds] = [
-        [one.metrics for one in session.reference] for session in result.sessions if session.reference
+    """Return the rounds of each trial that a test is compared with: of the live baseline, or else of the baseline."""
+    live_baselines: list[Rounds] = [
+        [one.metrics for one in trial.other_side] for trial in result.trials if trial.other_side
     ]
-    return references or [session for session in result.baseline.sessions if session]
+    return live_baselines or [trial for trial in result.baseline.trials if trial]
 
 
 def rounds_chart(result: Result) -> Chart | None:
@@ -78,13 +77,13 @@ def rounds_chart(result: Result) -> Chart | None:
     wanted = dict.fromkeys([*(check.metric for check in result.checks), *HEADLINES])
     names = [name for name in wanted if name in known and all(0 < value < math.inf for value in known[name])]
     sides = {
-        standard_of(result): (STANDARD, list(itertools.chain.from_iterable(standard_rounds(result)))),
+        "baseline": (STANDARD, list(itertools.chain.from_iterable(standard_rounds(result)))),
         "this run": (NOW, [one.metrics for one in result.rounds]),
-        "further sessions": (FRESH, [one.metrics for session in result.sessions[1:] for one in session.rounds]),
+        "further trials": (FRESH, [one.metrics for trial in result.trials[1:] for one in trial.rounds]),
     }
     if not names or sum(len(rounds) for _, rounds in sides.values()) <= 1:
         return None
-    against = standard_of(result) if sides[standard_of(result)][1] else "this run"
+    against = "baseline" if sides["baseline"][1] else "this run"
     before = medians(sides[against][1], names)
     centre = medians(sides["this run"][1], names) | {name: it for name, it in before.items() if 0 < it < math.inf}
     data = [_round_points(side, colour, rounds, centre) for side, (colour, rounds) in sides.items() if rounds]
@@ -137,22 +136,22 @@ def _round_points(side: str, colour: str, rounds: Rounds, centre: Mapping[str, f
     }
 
 
-def session_charts(result: Result) -> list[Chart | None]:
-    """Return for each threshold that is judged side by side the estimated change after each session."""
+def trial_charts(result: Result) -> list[Chart | None]:
+    """Return for each threshold that is judged side by side the estimated change after each trial."""
     charts = []
-    for check in (each for each in result.checks if each.sessions):
-        subject, last = CATALOGUE[check.metric], check.sessions[-1]
-        singles = {each.sessions: change_of(subject, each.last) for each in check.sessions}
-        means = {each.sessions: change_of(subject, each.mean) for each in check.sessions}
-        ends = {last.sessions: [change_of(subject, end) for end in last.interval or ()]}
+    for check in (each for each in result.checks if each.trials):
+        subject, last = CATALOGUE[check.metric], check.trials[-1]
+        singles = {each.trials: change_of(subject, each.last) for each in check.trials}
+        means = {each.trials: change_of(subject, each.mean) for each in check.trials}
+        ends = {last.trials: [change_of(subject, end) for end in last.interval or ()]}
         lines = [
-            line("single session", singles, STANDARD, mode="markers"),
+            line("single trial", singles, STANDARD, mode="markers"),
             line("mean so far", means, NOW, mode="lines+markers", ends=ends),
         ]
         limit = mark(LIMIT, y=change_of(subject, last.tolerance))
-        x = {"title": {"text": "sessions"}, "tickformat": "d"}
+        x = {"title": {"text": "trials"}, "tickformat": "d"}
         note = "dashed: the threshold; bar: the interval at the end"
-        title = f"Change of {check.metric} by session"
+        title = f"Change of {check.metric} by trial"
         charts.append(line_chart(title, lines, Unit.RATIO, x=x, note=note, shapes=[limit]))
     return charts
 
@@ -181,7 +180,7 @@ def capacity_chart(result: Result) -> Chart | None:
 
 
 def percentile_charts(result: Result) -> list[Chart | None]:
-    """Return the charts of latency by percentile: the rounds, their median, and the baseline's or reference's."""
+    """Return the charts of latency by percentile: the rounds, their median, and the baseline's or live_baseline's."""
     rounds = [one.metrics for one in result.rounds]
     before = list(itertools.chain.from_iterable(standard_rounds(result)))
     charts = []
@@ -189,7 +188,7 @@ def percentile_charts(result: Result) -> list[Chart | None]:
         names = {part: f"{family}.{part}" for part in _PARTS}
         lines = [
             *thin_lines([{part: one[name] for part, name in names.items() if name in one} for one in rounds], NOW),
-            line(standard_of(result), _by_part(before, names), STANDARD),
+            line("baseline", _by_part(before, names), STANDARD),
             line("this run", _by_part(rounds, names), NOW),
         ]
         x = {"type": "category", "categoryarray": list(_PARTS)}

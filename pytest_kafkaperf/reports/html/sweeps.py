@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import without_secrets
 from pytest_kafkaperf.reports.html.charts import SERIES, STANDARD, Chart, line, line_chart, literal, shortened
 from pytest_kafkaperf.reports.html.results import medians, standard_rounds
-from pytest_kafkaperf.runner.result import Result, standard_of
+from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -136,7 +136,7 @@ def _chart(name: str, sweep: Sweep) -> Chart | None:
             rounds = {place: itertools.chain.from_iterable(standard_rounds(one)) for place, one in tests.items()}
             earlier = {place: medians([*found], [name]) for place, found in rounds.items()}
             before = {place: found[name] for place, found in earlier.items() if found}
-            lines.append(line(standard_of(next(iter(tests.values()))), before, STANDARD, mode="lines+markers"))
+            lines.append(line("baseline", before, STANDARD, mode="lines+markers"))
         values = {place: found for place, one in tests.items() if (found := one.values().get(name))}
         middles = {place: statistics.median(found) for place, found in values.items()}
         legend = "this run" if sweep.line_field is None else f"{sweep.line_field} {shortened(label)}"

@@ -23,8 +23,8 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _SCHEMA = 1
 """Version of the file format; files with a later version are an error and stay unchanged."""
-MAX_SESSIONS = 10
-"""Maximum number of sessions in a baseline with `--kafka-update-baselines=append`."""
+MAX_TRIALS = 10
+"""Maximum number of trials in a baseline with `--kafka-update-baselines=append`."""
 HOW_TO_MAKE = "make one with --kafka-update-baselines"
 HOW_TO_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
 
@@ -61,8 +61,8 @@ class Imported(BaseModel):
     """File names, without folders, which differ between machines."""
 
 
-class BaselineSession(BaseModel):
-    """Results of one session on one fresh cluster."""
+class BaselineTrial(BaseModel):
+    """Results of one trial on one fresh cluster."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,14 +79,14 @@ class BaselineSession(BaseModel):
 
     @property
     def date(self) -> str:
-        """Calendar date (UTC) of the measurement. Sessions of one date share its level."""
+        """Calendar date (UTC) of the measurement. Trials of one date share its level."""
         return datetime.datetime.fromisoformat(self.created).astimezone(datetime.UTC).date().isoformat()
 
 
-def _of_one_kind(sessions: tuple[BaselineSession, ...]) -> tuple[BaselineSession, ...]:
-    if len({session.imported is None for session in sessions}) > 1:
-        raise ValueError("must not mix measured and imported sessions")
-    return sessions
+def _of_one_kind(trials: tuple[BaselineTrial, ...]) -> tuple[BaselineTrial, ...]:
+    if len({trial.imported is None for trial in trials}) > 1:
+        raise ValueError("must not mix measured and imported trials")
+    return trials
 
 
 class BaselineRecord(BaseModel):
@@ -102,16 +102,16 @@ class BaselineRecord(BaseModel):
     """Environment in which the baseline counts: the name of the folder that contains the file."""
     scenario: dict[str, JsonValue]
     """Output of `Scenario.model_dump(mode="json")`; empty if unknown, as for imported results."""
-    sessions: Annotated[tuple[BaselineSession, ...], AfterValidator(_not_empty), AfterValidator(_of_one_kind)]
-    """Sessions, the oldest first; `--kafka-update-baselines=append` keeps 10, of as many dates as possible."""
+    trials: Annotated[tuple[BaselineTrial, ...], AfterValidator(_not_empty), AfterValidator(_of_one_kind)]
+    """Trials, the oldest first; `--kafka-update-baselines=append` keeps 10, of as many dates as possible."""
 
     @property
     def imported(self) -> Imported | None:
         """Origin of imported results; None if this plugin measured them."""
-        return self.sessions[-1].imported
+        return self.trials[-1].imported
 
     @classmethod
-    def of_session(
+    def of_trial(
         cls,
         *,
         nodeid: str,
@@ -123,13 +123,13 @@ class BaselineRecord(BaseModel):
         commit: str | None = None,
         imported: Imported | None = None,
     ) -> Self:
-        """Create the record of one session.
+        """Create the record of one trial.
 
         Raises:
             BaselineError: there are no rounds, or a value is not a finite number of at least 0.
 
         """
-        session = {
+        trial = {
             "created": created,
             "commit": commit,
             "fingerprint": dict(fingerprint),
@@ -141,7 +141,7 @@ class BaselineRecord(BaseModel):
             "nodeid": nodeid,
             "environment": environment,
             "scenario": dict(scenario),
-            "sessions": [session],
+            "trials": [trial],
         }
         try:
             return cls.model_validate(record)
@@ -151,35 +151,35 @@ class BaselineRecord(BaseModel):
 
 
 def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
-    """Add the sessions of a new record to an old one, and keep `MAX_SESSIONS`: rather more dates than newer sessions.
+    """Add the trials of a new record to an old one, and keep `MAX_TRIALS`: rather more dates than newer trials.
 
     Returns the new record alone if the workloads or the external clusters differ, or if one of them was imported.
     """
     if old is None or old.imported or new.imported or scenario_changes(old.scenario, new.scenario):
         return new
-    if cluster_changes(old.sessions[-1].fingerprint, new.sessions[-1].fingerprint):
+    if cluster_changes(old.trials[-1].fingerprint, new.trials[-1].fingerprint):
         return new
-    sessions = sorted((*old.sessions, *new.sessions), key=lambda one: datetime.datetime.fromisoformat(one.created))
-    while len(sessions) > MAX_SESSIONS:
-        on_date = Counter(session.date for session in sessions)
-        sessions.remove(max(sessions, key=lambda one: on_date[one.date]))  # the oldest one of them
-    return new.model_copy(update={"sessions": tuple(sessions)})
+    trials = sorted((*old.trials, *new.trials), key=lambda one: datetime.datetime.fromisoformat(one.created))
+    while len(trials) > MAX_TRIALS:
+        on_date = Counter(trial.date for trial in trials)
+        trials.remove(max(trials, key=lambda one: on_date[one.date]))  # the oldest one of them
+    return new.model_copy(update={"trials": tuple(trials)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineRounds:
     """Baseline rounds to compare a run with."""
 
-    sessions: tuple[tuple[Mapping[str, float], ...], ...] = ()
-    """One tuple per session with one mapping per round: metrics by name, in base units."""
+    trials: tuple[tuple[Mapping[str, float], ...], ...] = ()
+    """One tuple per trial with one mapping per round: metrics by name, in base units."""
     dates: tuple[str, ...] = ()
-    """Date of each session, in ISO 8601; empty if all have the same."""
+    """Date of each trial, in ISO 8601; empty if all have the same."""
     fingerprint: Mapping[str, str] = field(default_factory=dict)
-    """Fingerprint of the newest session; empty if unknown."""
+    """Fingerprint of the newest trial; empty if unknown."""
     mixed: tuple[str, ...] = ()
-    """Differences between the environments of earlier sessions and of the newest one."""
+    """Differences between the environments of earlier trials and of the newest one."""
     commit: str | None = None
-    """Commit of the newest session, if known."""
+    """Commit of the newest trial, if known."""
     obstacle: str | None = None
     """Reason why the comparison does not count; None if it counts."""
     stored: bool = True
@@ -189,10 +189,10 @@ class BaselineRounds:
 
     @property
     def by_date(self) -> list[list[tuple[Mapping[str, float], ...]]]:
-        """The sessions of each date."""
+        """The trials of each date."""
         groups: dict[str, list[tuple[Mapping[str, float], ...]]] = {}
-        for date, session in zip(self.dates or [""] * len(self.sessions), self.sessions, strict=True):
-            groups.setdefault(date, []).append(session)
+        for date, trial in zip(self.dates or [""] * len(self.trials), self.trials, strict=True):
+            groups.setdefault(date, []).append(trial)
         return [*groups.values()]
 
 
@@ -208,7 +208,7 @@ def comparable_rounds(
         return BaselineRounds(
             obstacle=f"the scenario differs from the baseline's ({'; '.join(changes)}); {HOW_TO_MAKE}"
         )
-    sessions, newest = tuple(session.rounds for session in record.sessions), record.sessions[-1].fingerprint
+    trials, newest = tuple(trial.rounds for trial in record.trials), record.trials[-1].fingerprint
     moved = () if fingerprint is None or record.imported else cluster_changes(newest, fingerprint)
     if moved:
         return BaselineRounds(
@@ -216,11 +216,11 @@ def comparable_rounds(
             f"cluster, use --kafka-environment for separate baselines, or {HOW_TO_MAKE}"
         )
     return BaselineRounds(
-        sessions=sessions,
-        dates=tuple(session.date for session in record.sessions),
+        trials=trials,
+        dates=tuple(trial.date for trial in record.trials),
         fingerprint=newest,
-        mixed=tuple(dict.fromkeys(one for each in record.sessions for one in differences(each.fingerprint, newest))),
-        commit=record.sessions[-1].commit,
+        mixed=tuple(dict.fromkeys(one for each in record.trials for one in differences(each.fingerprint, newest))),
+        commit=record.trials[-1].commit,
         imported=record.imported.tool if record.imported else None,
     )
 

@@ -1,4 +1,4 @@
-"""Sessions that start together before Kafka is in the cache."""
+"""Runs that start together before Kafka is in the cache."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from tests.support.sessions import Session
+    from tests.support.plugin_runs import PluginRun
 
 
 @pytest.mark.usefixtures("cold_cache")
-def test_two_sessions_that_start_at_once_on_a_cold_cache_both_come_up(
-    cold_cache: Path, session: Callable[..., AbstractContextManager[Session]]
+def test_two_trials_that_start_at_once_on_a_cold_cache_both_come_up(
+    cold_cache: Path, plugin_run: Callable[..., AbstractContextManager[PluginRun]]
 ) -> None:
     """One fetches, the other waits: no half a jar, no file in the other's way."""
-    with session() as one, session() as other:
+    with plugin_run() as one, plugin_run() as other:
         told = [one.ready(), other.ready()]
 
         assert [each["version"] for each in told] == [DEFAULT_VERSION] * 2

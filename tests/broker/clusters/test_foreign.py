@@ -39,7 +39,7 @@ plaintext = pytest.mark.parametrize("foreign", [None], ids=["plaintext"], indire
 
 @both
 def test_a_foreign_cluster_is_ready_and_tells_of_itself(foreign: Foreign) -> None:
-    """The facts go into the fingerprint; what the session does not own it does not control."""
+    """The facts go into the fingerprint; what the run does not own it does not control."""
     servers = foreign.owned.bootstrap_servers
     with provision(ClusterSpec(), target=servers, client_properties=foreign.properties) as cluster:
         assert (cluster.provider, cluster.brokers, cluster.bootstrap_servers) == ("external", 1, servers)
@@ -57,7 +57,7 @@ def test_a_foreign_cluster_is_ready_and_tells_of_itself(foreign: Foreign) -> Non
             with pytest.raises(UsageError) as raised:
                 control(1)
             assert str(raised.value) == (
-                f"this session did not start the brokers at {servers} and cannot stop or start them; "
+                f"the plugin did not start the brokers at {servers} and cannot stop or start them; "
                 "use --kafka-cluster=local or --kafka-cluster=docker"
             )
     foreign.owned.check()  # and it outlives its user

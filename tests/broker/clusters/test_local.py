@@ -1,4 +1,4 @@
-"""One real broker as a child process: up when it says so, gone when the session is."""
+"""One real broker as a child process: up when it says so, gone when the run is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tests.support.sessions import Session
+    from tests.support.plugin_runs import PluginRun
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -185,13 +185,13 @@ def test_nothing_is_left_after_an_exception(
     assert left() == []
 
 
-def test_ctrl_c_in_the_terminal_reaches_the_session_alone_and_leaves_nothing(
-    session: Callable[..., AbstractContextManager[Session]],
+def test_ctrl_c_in_the_terminal_reaches_the_trial_alone_and_leaves_nothing(
+    plugin_run: Callable[..., AbstractContextManager[PluginRun]],
     gone: Callable[[int], bool],
     left: Callable[[], list[str]],
 ) -> None:
-    """A terminal sends SIGINT to the whole process group; the broker ends by the session's order."""
-    with session() as other:
+    """A terminal sends SIGINT to the whole process group; the broker ends by the run's order."""
+    with plugin_run() as other:
         told = other.ready()
 
         assert other.end(by=signal.SIGINT) != 0
@@ -201,24 +201,24 @@ def test_ctrl_c_in_the_terminal_reaches_the_session_alone_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_a_broker_does_not_outlive_a_session_that_a_signal_ends(
-    session: Callable[..., AbstractContextManager[Session]], left: Callable[[], list[str]], by: signal.Signals
+def test_a_broker_does_not_outlive_a_trial_that_a_signal_ends(
+    plugin_run: Callable[..., AbstractContextManager[PluginRun]], left: Callable[[], list[str]], by: signal.Signals
 ) -> None:
-    """CI systems send SIGTERM, terminals SIGHUP, and a kernel without memory SIGKILL; there may be no next session."""
-    with session() as other:
+    """CI systems send SIGTERM, terminals SIGHUP, and a kernel without memory SIGKILL; there may be no next run."""
+    with plugin_run() as other:
         told = other.ready()
         assert other.end(by=by) == -by
 
     assert becomes(lambda: ended(told["pid"]) and left() == [])
 
 
-def test_what_a_killed_session_left_is_swept_by_the_next_one(
-    session: Callable[..., AbstractContextManager[Session]],
+def test_what_a_killed_trial_left_is_swept_by_the_next_one(
+    plugin_run: Callable[..., AbstractContextManager[PluginRun]],
     gone: Callable[[int], bool],
     left: Callable[[], list[str]],
 ) -> None:
     """Somebody may kill all processes of a language, and so the one who would clean up."""
-    with session() as killed:
+    with plugin_run() as killed:
         told = killed.ready()
         killed.kill_supervisor()
         killed.end(by=signal.SIGKILL)
@@ -227,16 +227,16 @@ def test_what_a_killed_session_left_is_swept_by_the_next_one(
 
     with provision(ClusterSpec(), target="local") as cluster:
         assert gone(told["pid"])
-        assert len(left()) == 2  # this session's own
+        assert len(left()) == 2  # this run's own
         cluster.check()
     assert left() == []
 
 
-def test_a_living_session_is_left_alone_by_the_sweep_of_another(
-    session: Callable[..., AbstractContextManager[Session]], left: Callable[[], list[str]]
+def test_a_living_trial_is_left_alone_by_the_sweep_of_another(
+    plugin_run: Callable[..., AbstractContextManager[PluginRun]], left: Callable[[], list[str]]
 ) -> None:
-    """Two runs on one machine are common; so are two clusters in one session."""
-    with session() as living:
+    """Two runs on one machine are common; so are two clusters in one run."""
+    with plugin_run() as living:
         told = living.ready()
 
         with (
@@ -252,11 +252,11 @@ def test_a_living_session_is_left_alone_by_the_sweep_of_another(
 
 
 def test_a_warm_cache_needs_neither_jgo_nor_the_network(
-    session: Callable[..., AbstractContextManager[Session]], no_network: str
+    plugin_run: Callable[..., AbstractContextManager[PluginRun]], no_network: str
 ) -> None:
     """Laptops on trains, and CI with a restored cache."""
     assert no_network
-    with session() as offline:
+    with plugin_run() as offline:
         modules = offline.ready()["modules"]
 
         assert {"jgo", "requests"}.isdisjoint(modules)
@@ -271,7 +271,7 @@ def test_a_broker_that_dies_is_reported_with_the_signal_that_ended_it(
         cluster.check()
         (pid,) = cluster.pids
         os.kill(pid, signal.SIGKILL)
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # the status is the session's to collect
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # the status is the run's to collect
 
         with pytest.raises(ClusterLostError) as raised:
             cluster.check()

@@ -1,4 +1,4 @@
-"""A fresh session on a cluster that the session owns: brokers start anew, and keep what they were told to keep."""
+"""A fresh trial on a cluster that the trial owns: brokers start anew, and keep what they were told to keep."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.case_run import SessionRunner
+from pytest_kafkaperf.runner.case_run import TrialRunner
 from pytest_kafkaperf.runner.rounds import Side
 from pytest_kafkaperf.runner.warmup import Phase
 from tests.support.cluster_life import SHORT, renew
@@ -63,10 +63,10 @@ def test_brokers_are_warmed_up_once_with_each_scenario_after_each_start(broker: 
         steps: list[str] = []
         side = Side(scenario, cluster, on_progress=lambda _, __, progress: steps.append(progress.step))
         allocation = WorkerAllocation(producing=1, consuming=1)
-        runner = SessionRunner([side], warm_up_s=warm_up_s, allocation=allocation, on_progress=lambda *_: None)
-        session = runner.measure(time_budget_of(rounds=1))
-        assert len(session.rounds) == 1
-        assert {one.kind for one in session.problems} <= {ProblemKind.GENERATOR_TOO_SLOW}  # 1 of 10 records, if busy
+        runner = TrialRunner([side], warm_up_s=warm_up_s, allocation=allocation, on_progress=lambda *_: None)
+        trial = runner.measure(time_budget_of(rounds=1))
+        assert len(trial.rounds) == 1
+        assert {one.kind for one in trial.problems} <= {ProblemKind.GENERATOR_TOO_SLOW}  # 1 of 10 records, if busy
         return {step.removeprefix("warm-up: ") for step in steps if step.startswith("warm-up: ")}
 
     with provision(ClusterSpec(low_noise=True), target="local") as cluster:

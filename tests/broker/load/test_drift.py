@@ -12,7 +12,7 @@ from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.case import read_case
-from pytest_kafkaperf.runner.session import Session
+from pytest_kafkaperf.runner.perf_run import PerfRun
 from tests.support.proxy import ProxiedBroker
 from tests.support.repeats import note_rounds
 
@@ -38,11 +38,11 @@ def test_a_cluster_that_gets_faster_during_the_rounds_is_a_warning_of_the_test(
         if progress.phase == "connecting":
             behind.proxy.delay(DELAYS_S[number - 1])
 
-    session = Session(settings, began_s=time.monotonic())
+    perf = PerfRun(settings, began_s=time.monotonic())
     try:
-        result = session.run(case, behind.proxied, set_delay, actions)
+        result = perf.run(case, behind.proxied, set_delay, actions)
     finally:
-        session.close()
+        perf.close()
         behind.proxy.delay(0)
 
     note_rounds(result.rounds)

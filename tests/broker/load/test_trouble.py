@@ -181,7 +181,7 @@ def test_nothing_is_left_after_ctrl_c(
     assert capfd.readouterr().err == ""
 
 
-_SESSION = """
+_TRIAL = """
 import sys
 import psutil
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
@@ -203,15 +203,15 @@ with running([side], WorkerAllocation()) as workers:
 """
 
 
-def test_workers_of_a_killed_session_end_by_themselves(own_broker: Cluster, tmp_path: Path) -> None:
-    """Load that nobody asks for any more would spoil the next session."""
-    command = [sys.executable, "-c", _SESSION, own_broker.bootstrap_servers]
+def test_workers_of_a_killed_trial_end_by_themselves(own_broker: Cluster, tmp_path: Path) -> None:
+    """Load that nobody asks for any more would spoil the next trial."""
+    command = [sys.executable, "-c", _TRIAL, own_broker.bootstrap_servers]
     folder = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=folder) as session:
-        assert session.stdout is not None
-        children = [psutil.Process(int(pid)) for pid in session.stdout.readline().split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=folder) as trial:
+        assert trial.stdout is not None
+        children = [psutil.Process(int(pid)) for pid in trial.stdout.readline().split()]
         assert len(children) >= 2
-        session.kill()
+        trial.kill()
     gone, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
 
     assert (len(gone), alive) == (len(children), [])

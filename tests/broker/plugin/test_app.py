@@ -89,7 +89,7 @@ def test_a_service_that_drops_most_of_its_input_fails_unless_the_test_allows_it(
 
 
 def test_a_secured_cluster_is_used_by_the_environment_alone(serviced: Project) -> None:
-    """A login and the certificate of an authority that was made for this session."""
+    """A login and the certificate of an authority that was made for this run."""
     marked = through(
         "def test_moved(service, kafka_perf):\n    kafka_perf()",
         cluster='pytest.mark.kafka_cluster(security="sasl_scram+tls"),',
@@ -158,15 +158,15 @@ def test_a_service_is_restarted_under_load(serviced: Project, on_broker: str) ->
         assert any(event in warning for warning in test["warnings"]), test["warnings"]
 
 
-def test_a_fresh_session_restarts_the_service_with_its_brokers(serviced: Project) -> None:
+def test_a_fresh_trial_restarts_the_service_with_its_brokers(serviced: Project) -> None:
     """A service that had lost its brokers would need longer, and its log would be full of that."""
     body = "def test_moved(service, kafka_perf):\n    kafka_perf()\n    assert service.output == ''"
     marked = through(body, limits=', "e2e.latency.p50 <= baseline + 1000%"')
     run = serviced.test(marked).run("--kafka-calibrate=2")
     assert run.status == pytest.ExitCode.OK, run.out
     (test,) = run.report["tests"]
-    sessions = 1 + len(test["further_sessions"]) + measured_again(test)
-    assert len(starts(serviced)) == len({pid for pid, *_ in starts(serviced)}) == sessions >= 2
+    trials = 1 + len(test["further_trials"]) + measured_again(test)
+    assert len(starts(serviced)) == len({pid for pid, *_ in starts(serviced)}) == trials >= 2
 
 
 FACTORY = """
@@ -213,21 +213,21 @@ def test_the_factory_needs_a_cluster(serviced: Project, on_broker: str) -> None:
 
 
 def test_both_sides_of_a_comparison_have_an_instance(serviced: Project) -> None:
-    """An action is done to both, and both record metrics; the one on the reference ends with the test, too."""
+    """An action is done to both, and both record metrics; the one on the live baseline ends with the test, too."""
     body = """
 def test_moved(service, kafka_perf):
     kafka_perf.at("100 ms", service.restart)
     kafka_perf.record("app.process", lambda app: app.pid, service, unit="id", better="lower")
     kafka_perf()
 """
-    run = serviced.test(through(body).replace('"1 s"', '"4 s"')).run("--kafka-reference=local")
+    run = serviced.test(through(body).replace('"1 s"', '"4 s"')).run("--kafka-compare=local")
     (test,) = run.report["tests"]
     assert test["problems"] == [], run.out
     sides = [(side, servers) for _, side, servers in starts(serviced)]
     expected = 2 * (1 + measured_again(test))
-    assert [side for side, _ in sorted(sides)] == ["reference"] * expected + ["test"] * expected
-    recorded = [one["metrics"]["app.process"] for one in (test["rounds"][0], test["reference"]["rounds"][0])]
+    assert [side for side, _ in sorted(sides)] == ["baseline"] * expected + ["test"] * expected
+    recorded = [one["metrics"]["app.process"] for one in (test["rounds"][0], test["live_baseline"]["rounds"][0])]
     last = {side: int(pid) for pid, side, _ in starts(serviced)}
-    assert recorded == [last["test"], last["reference"]]
+    assert recorded == [last["test"], last["baseline"]]
     assert len({servers for _, servers in sides}) == 2
     assert all(ended(int(pid)) for pid, *_ in starts(serviced))

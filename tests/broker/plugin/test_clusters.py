@@ -233,7 +233,7 @@ def test_one(kafka_perf, kafka_cluster):
         watching.join()
     assert not [name for name in found if name.startswith("kafkaperf-")]
     # Those of the round, and of the short load before it that shows how many workers are needed.
-    # More if the machine spoilt the session, which is then measured again.
+    # More if the machine spoilt the trial, which is then measured again.
     assert len([name for name in found if name.startswith("team.perf-")]) >= (4 if (os.cpu_count() or 1) > 1 else 2)
 """
 
@@ -247,7 +247,7 @@ def test_topics_and_groups_have_the_prefix_of_the_option(project: Project, on_br
 
 @pytest.mark.parametrize("fixture", [False, True], ids=["option", "fixture"])
 def test_what_crashed_runs_left_is_removed_before_the_load(project: Project, broker: Cluster, fixture: Any) -> None:
-    """On every cluster that the session did not start: also on one that a fixture gives."""
+    """On every cluster that the plugin did not start: also on one that a fixture gives."""
     left = run_name(datetime.datetime(2020, 2, 29, tzinfo=datetime.UTC), bytes(SUFFIX_BYTES), "team.perf-")
     make_topic(broker, left)
     project.write("pytest.ini", f"{INI}kafka_topic_prefix = team.perf-\n")
@@ -274,7 +274,7 @@ def test_a_foreign_broker_is_not_stopped(project: Project, on_broker: str) -> No
     run = project.run(on_broker)
     assert run.status == pytest.ExitCode.TESTS_FAILED
     assert (
-        f"this session did not start the brokers at {on_broker.partition('=')[2]} and cannot stop or start them; "
+        f"the plugin did not start the brokers at {on_broker.partition('=')[2]} and cannot stop or start them; "
         "use --kafka-cluster=local or --kafka-cluster=docker"
     ) in run.out
 

@@ -20,7 +20,7 @@ def test_rows(kafka_perf):
     kafka_perf.record("app.rows", rows, unit="rows/s", better="higher")
     result = kafka_perf()
     assert str(result["app.rows"]) == "{rows} rows/s"
-    assert len(asked) >= 5  # a session that a busy machine spoilt is measured again
+    assert len(asked) >= 5  # a trial that a busy machine spoilt is measured again
 """
 KINDS = ("html", "markdown", "gitlab", "history")
 
@@ -34,7 +34,7 @@ def test_a_metric_of_a_tests_own_is_judged_and_reported_as_any_other(project: Pr
     values = [10] * 5
     assert test["metrics"]["app.rows"] == {"unit": "rows/s", "better": "higher", "values": values, "median": 10}
     (text,) = first.baselines.values()
-    assert [one["app.rows"] for one in json.loads(text)["sessions"][0]["rounds"]] == values
+    assert [one["app.rows"] for one in json.loads(text)["trials"][0]["rounds"]] == values
     written = [Path(project.folder, f"{kind}.txt").read_text(encoding="utf-8") for kind in KINDS]
     names = ["app.rows", "app.rows", "kafka_app_rows_rows_per_s", "app.rows"]
     assert [name in text for name, text in zip(names, written, strict=True)] == [True] * len(KINDS)
@@ -54,12 +54,12 @@ def test_size(kafka_perf):
 """
 
 
-def test_a_number_beside_a_reference_is_of_the_tests_own_side(project: Project) -> None:
+def test_a_number_beside_a_live_baseline_is_of_the_tests_own_side(project: Project) -> None:
     """It is judged by absolute thresholds alone: as a figure of both sides it would always be unchanged."""
-    run = project.test(NUMBER).run("--kafka-cluster=local", "--kafka-reference=local")
+    run = project.test(NUMBER).run("--kafka-cluster=local", "--kafka-compare=local")
     (test,) = run.report["tests"]
     assert [check["outcome"] for check in test["checks"]] == ["PASSED", "INCONCLUSIVE"], run.out
-    assert "app.size" not in test["reference"]["rounds"][0]["metrics"]
+    assert "app.size" not in test["live_baseline"]["rounds"][0]["metrics"]
     assert "app.size" in test["checks"][1]["reason"]
 
 

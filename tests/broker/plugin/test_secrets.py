@@ -222,7 +222,7 @@ def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Pa
 
 
 @pytest.mark.parametrize("target", ["local", pytest.param("docker", marks=pytest.mark.docker)])
-def test_no_output_has_a_secret_of_a_cluster_that_the_session_made(project: Project, target: str) -> None:
+def test_no_output_has_a_secret_of_a_cluster_that_the_trial_made(project: Project, target: str) -> None:
     """The credentials are short-lived, but others can read outputs while the load runs."""
     search_outputs(project, target, "sasl_scram+tls")
 

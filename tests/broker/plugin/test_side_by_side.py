@@ -25,8 +25,8 @@ def test_after(kafka_cluster):
 """The baseline's brokers have stopped: they would take memory and cores from this test."""
 FACTOR = 20
 """By which a baseline is faster: far more than this machine's speed changes while other tests run."""
-SESSIONS_S = 3600
-"""Limit of a run: the noise decides how many sessions a verdict takes, up to 28 of half a minute to two."""
+TRIALS_S = 3600
+"""Limit of a run: the noise decides how many trials a verdict takes, up to 28 of half a minute to two."""
 FLUSHES = {"log.flush.interval.messages": "1"}
 
 
@@ -38,30 +38,30 @@ def faster(project: Project, factor: float) -> None:
     """Let the baseline be of a machine that was faster."""
     (file,) = (project.folder / "kafka-baselines").rglob("*.json")
     record = json.loads(file.read_text(encoding="utf-8"))
-    for session in record["sessions"]:
-        for one in session["rounds"]:
+    for trial in record["trials"]:
+        for one in trial["rounds"]:
             one["produce.throughput"] *= factor
     file.write_text(json.dumps(record), encoding="utf-8")
 
 
 @pytest.mark.speed  # how much flushes cost depends on the processor and the disk
-@pytest.mark.timeout(3 * SESSIONS_S)
+@pytest.mark.timeout(3 * TRIALS_S)
 def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> None:
     """The stored figures alone cannot tell the two apart."""
     project.test(guard({}) + AFTER)
     project.run_steadily("--kafka-update-baselines")
     faster(project, FACTOR)
-    same = project.run_steadily(timeout_s=SESSIONS_S)
+    same = project.run_steadily(timeout_s=TRIALS_S)
     assert (same.status, same.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), same.out
     assert "against the stored baseline on both sides today; Kafka is unchanged" in " ".join(same.out.split()), same.out
     assert "this test ran again beside the baseline's brokers, started anew (Kafka 4." in same.out
     (test,) = same.report["tests"]
-    assert len(test["further_sessions"]) >= 4
-    assert all(len(session["reference_rounds"]) == 4 for session in test["further_sessions"])
+    assert len(test["further_trials"]) >= 4
+    assert all(len(trial["other_side_rounds"]) == 4 for trial in test["further_trials"])
 
     faster(project, 1 / FACTOR)
     project.test(guard(FLUSHES))
-    slower = project.run_steadily(timeout_s=SESSIONS_S)
+    slower = project.run_steadily(timeout_s=TRIALS_S)
     assert (slower.status, slower.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slower.out
     assert "confirmed side by side, " in slower.out
     assert "config.log.flush.interval.messages not set → 1" in slower.out
@@ -76,4 +76,4 @@ def test_what_takes_the_cluster_is_not_compared_side_by_side(project: Project) -
     assert "not beside the baseline's brokers: the test takes kafka_cluster, and may have changed it" in run.out, (
         run.out
     )
-    assert all(session["reference_rounds"] == [] for session in run.report["tests"][0]["further_sessions"])
+    assert all(trial["other_side_rounds"] == [] for trial in run.report["tests"][0]["further_trials"])

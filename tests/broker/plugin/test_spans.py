@@ -34,7 +34,7 @@ def test_second(application, kafka_perf):
 INI = f"""
 [pytest]
 kafka_cluster = local
-kafka_session_gap = {GAP_S} s
+kafka_trial_gap = {GAP_S} s
 """
 
 
@@ -57,10 +57,10 @@ def test_the_spans_of_a_test_are_its_duration(project: Project) -> None:
     assert list(first) == list(Span)
     assert [name for name, seconds in first.items() if seconds <= 0] == []
     assert [name for name, seconds in second.items() if seconds <= 0] == ["fetch", "setup"]  # shared with the first
-    sessions, rounds = 2, 2
+    trials, rounds = 2, 2
     for spans in (first, second):
-        assert spans["window"] > sessions * rounds * LOAD_S
-        assert spans["pause"] >= (sessions - 1) * GAP_S
+        assert spans["window"] > trials * rounds * LOAD_S
+        assert spans["pause"] >= (trials - 1) * GAP_S
         assert spans["other"] < 0.2 * sum(spans.values())
 
     # No record reaches the application, so its compiler, which is unknown, prolongs no warm-up.

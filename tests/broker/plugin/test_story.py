@@ -335,11 +335,11 @@ async def _records(servers: str) -> int:
 
 def _wait_for_load(pid: int) -> None:
     """Wait until a run has worker processes that have connections: load is on its way, or about to be."""
-    session = psutil.Process(pid)
+    trial = psutil.Process(pid)
     for _ in range(10 * PATIENCE_S):
-        if any(map(_is_connected_worker, session.children())):
+        if any(map(_is_connected_worker, trial.children())):
             return
-        psutil.wait_procs([session], timeout=0.1)
+        psutil.wait_procs([trial], timeout=0.1)
     pytest.fail(f"no load within {PATIENCE_S} s")
 
 

@@ -1,4 +1,4 @@
-"""How a verdict comes about, from end to end on real brokers: sessions, references, calibration, budgets."""
+"""How a verdict comes about, from end to end on real brokers: trials, live_baselines, calibration, budgets."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from tests.support.project import Project, guard
 
 
-def sessions_of(project: Project) -> list[int]:
+def trials_of(project: Project) -> list[int]:
     files = sorted(project.folder.rglob("kafka-baselines/**/*.json"))
-    return [len(json.loads(file.read_text(encoding="utf-8"))["sessions"]) for file in files]
+    return [len(json.loads(file.read_text(encoding="utf-8"))["trials"]) for file in files]
 
 
-def test_sessions_are_collected_added_and_left_alone(project: Project, on_broker: str) -> None:
-    """`--kafka-calibrate` makes a baseline of several sessions at once, and tells what it is worth."""
+def test_trials_are_collected_added_and_left_alone(project: Project, on_broker: str) -> None:
+    """`--kafka-calibrate` makes a baseline of several trials at once, and tells what it is worth."""
     project.test(guard())
     first = project.run_steadily(on_broker, "--kafka-calibrate=3", "--kafka-update-baselines")
-    assert (first.status, sessions_of(project)) == (pytest.ExitCode.OK, [3]), first.out
+    assert (first.status, trials_of(project)) == (pytest.ExitCode.OK, [3]), first.out
     (test,) = first.report["tests"]
     found = test["calibration"]["produce.throughput"]
-    assert (found["sessions"], found["tolerance"]) == (3, pytest.approx(-0.3))
+    assert (found["trials"], found["tolerance"]) == (3, pytest.approx(-0.3))
     assert 0 <= found["noise_within"] < 0.3
     assert -1 < found["detectable"] <= -0.3
-    assert "kafkaperf: calibration: 1 test, 3 sessions each, about " in first.out
-    lines = re.findall(r"^test_guard: session (\d of 3), produce\.throughput .*/s", first.out, re.MULTILINE)
+    assert "kafkaperf: calibration: 1 test, 3 trials each, about " in first.out
+    lines = re.findall(r"^test_guard: trial (\d of 3), produce\.throughput .*/s", first.out, re.MULTILINE)
     assert lines == ["1 of 3", "2 of 3", "3 of 3"], first.out
     properties = {each.attrib["name"]: each.attrib["value"] for each in first.junit.iter("property")}
     assert (test["verdict"], test["checks"][0]["outcome"]) == ("MEASURED", "not judged")
     assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", "not judged")
-    assert sum(not session["problems"] for session in test["further_sessions"]) == 2
+    assert sum(not trial["problems"] for trial in test["further_trials"]) == 2
     head = next(line.split() for line in first.out.splitlines() if line.startswith("metric"))
     assert head == ["metric", "within", "between", "tolerance", "suspect", "detects"]
 
     again = project.run_steadily(on_broker, "--kafka-update-baselines=append")
-    assert (again.status, sessions_of(project)) == (pytest.ExitCode.OK, [4]), again.out
-    assert again.report["tests"][0]["baseline_sessions"] == 3
+    assert (again.status, trials_of(project)) == (pytest.ExitCode.OK, [4]), again.out
+    assert again.report["tests"][0]["baseline_trials"] == 3
     assert "weak baselines (fewer than 3 dates" in again.out
     check = again.report["tests"][0]["checks"][0]
     assert -1 < check["detectable"] <= -0.3
@@ -52,19 +52,19 @@ def test_sessions_are_collected_added_and_left_alone(project: Project, on_broker
     assert titles.endswith("baseline change (95 % CI)")
 
     project.run_steadily(on_broker, "--kafka-update-baselines=new", "--kafka-rounds=1")
-    assert sessions_of(project) == [4]
+    assert trials_of(project) == [4]
     project.run_steadily(on_broker, "--kafka-update-baselines=all", "--kafka-rounds=1")
-    assert sessions_of(project) == [1]
+    assert trials_of(project) == [1]
 
 
-def test_each_session_keeps_when_where_and_of_what_code_it_is(project: Project, on_broker: str) -> None:
+def test_each_trial_keeps_when_where_and_of_what_code_it_is(project: Project, on_broker: str) -> None:
     """What a reviewer, and whoever looks for the cause of a change, needs."""
     run = project.test(guard(rounds=1)).run_steadily(on_broker, "--kafka-update-baselines")
     (text,) = run.baselines.values()
-    (session,) = json.loads(text)["sessions"]
-    assert session["created"].endswith("+00:00")
-    assert "commit" not in session  # this project is in no repository
-    assert {"kafka", "brokers", "aiokafka", "kernel", "cpu", "memory", "provider"} <= {*session["fingerprint"]}
+    (trial,) = json.loads(text)["trials"]
+    assert trial["created"].endswith("+00:00")
+    assert "commit" not in trial  # this project is in no repository
+    assert {"kafka", "brokers", "aiokafka", "kernel", "cpu", "memory", "provider"} <= {*trial["fingerprint"]}
 
 
 def test_a_baseline_of_another_cluster_judges_nothing(project: Project, on_broker: str) -> None:
@@ -77,17 +77,17 @@ def test_a_baseline_of_another_cluster_judges_nothing(project: Project, on_broke
         assert "the baseline was measured on another cluster (cluster id: " in " ".join(run.out.split())
         project.run_steadily(elsewhere, "--kafka-update-baselines")
         again = project.run_steadily(elsewhere)
-        assert again.report["tests"][0]["baseline_sessions"] == 1, again.out
+        assert again.report["tests"][0]["baseline_trials"] == 1, again.out
 
 
-def test_without_confirmation_one_session_decides(
+def test_without_confirmation_one_trial_decides(
     project: Project, broker: Cluster, on_broker: str, quota: Callable[..., AbstractContextManager[None]]
 ) -> None:
     """Quicker, and oftener wrong: for those who look at the figures themselves."""
     project.test(guard()).run_steadily(on_broker, "--kafka-update-baselines")
     with quota(broker, producer_byte_rate=250_000):
         slow = project.run_steadily(on_broker, "--kafka-no-confirm", "--kafka-rounds=4")
-    assert (slow.verdicts, slow.report["tests"][0]["further_sessions"]) == ({"test_guard": "REGRESSED"}, []), slow.out
+    assert (slow.verdicts, slow.report["tests"][0]["further_trials"]) == ({"test_guard": "REGRESSED"}, []), slow.out
 
 
 def test_a_gain_makes_the_baseline_stale_until_it_is_accepted(
@@ -98,7 +98,7 @@ def test_a_gain_makes_the_baseline_stale_until_it_is_accepted(
     with quota(broker, producer_byte_rate=250_000):
         project.run_steadily(on_broker, "--kafka-update-baselines")
     fast = project.run_steadily(on_broker, "--kafka-rounds=4")
-    assert (fast.verdicts, sessions_of(project)) == ({"test_guard": "IMPROVED"}, [1]), fast.out
+    assert (fast.verdicts, trials_of(project)) == ({"test_guard": "IMPROVED"}, [1]), fast.out
     assert "the baseline is stale" in " ".join(fast.out.split())
     project.run_steadily(on_broker, "--kafka-update-baselines", "--kafka-rounds=4")
     same = project.run_steadily(on_broker, "--kafka-rounds=3")
@@ -123,50 +123,50 @@ def test_a_slower_property_is_found_side_by_side(project: Project, on_broker: st
     spec = ClusterSpec.of({"config": {"log.flush.interval.messages": 1}, "heap": "300m"})
     with provision(spec, target="local") as cluster:
         servers = cluster.bootstrap_servers
-        reference = on_broker.replace("cluster", "reference", 1)
+        compare = on_broker.replace("cluster", "compare", 1)
         run = project.test(FLUSHED).run_steadily(
-            f"--kafka-cluster={servers}", reference, "--kafka-allow-unlimited", *SHORT
+            f"--kafka-cluster={servers}", compare, "--kafka-allow-unlimited", *SHORT
         )
     (test,) = run.report["tests"]
     assert (run.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "REGRESSED"), run.out
-    counting = [each for each in test["further_sessions"] if not each["problems"]]  # others were measured again
+    counting = [each for each in test["further_trials"] if not each["problems"]]  # others were measured again
     assert len(counting) >= 3
-    assert f"{1 + len(counting)} sessions side by side" in " ".join(run.out.split())
-    assert len(test["reference"]["rounds"]) == len(test["rounds"]) == 2
-    assert {len(each["reference_rounds"]) for each in counting} == {2}
+    assert f"{1 + len(counting)} trials side by side" in " ".join(run.out.split())
+    assert len(test["live_baseline"]["rounds"]) == len(test["rounds"]) == 2
+    assert {len(each["other_side_rounds"]) for each in counting} == {2}
     assert run.baselines == {}
 
 
 def test_the_same_twice_is_the_same(project: Project, on_broker: str) -> None:
-    """One cluster as its own reference."""
-    reference = on_broker.replace("cluster", "reference", 1)
-    run = project.test(guard()).run_steadily(on_broker, reference, *SHORT)
+    """One cluster as its own live_baseline."""
+    compare = on_broker.replace("cluster", "compare", 1)
+    run = project.test(guard()).run_steadily(on_broker, compare, *SHORT)
     assert run.verdicts == {"test_guard": "PASSED"}, run.out
-    assert " sessions side by side" in run.report["tests"][0]["checks"][0]["reason"]
+    assert " trials side by side" in run.report["tests"][0]["checks"][0]["reason"]
 
 
 def test_brokers_of_both_sides_are_started_with_their_properties(project: Project) -> None:
-    """What differs between the sides is named, and both sides are paired in each session."""
+    """What differs between the sides is named, and both sides are paired in each trial."""
     run = project.test(FLUSHED.replace("baseline - 30%", "1 record/s")).run(
         "--kafka-cluster=local",
-        "--kafka-reference=local",
-        "--kafka-reference-config=log.flush.interval.messages=1",
+        "--kafka-compare=local",
+        "--kafka-compare-config=log.flush.interval.messages=1",
         *("-o", "kafka_preheat=0 s"),
         *SHORT,
     )
     (test,) = run.report["tests"]
     assert (run.status, test["verdict"]) == (pytest.ExitCode.OK, "PASSED"), run.out
-    assert "kafkaperf: reference local with log.flush.interval.messages=1" in run.out
+    assert "kafkaperf: compared with local with log.flush.interval.messages=1" in run.out
     assert "changed: config.log.flush.interval.messages " in run.out
     assert "log.flush.interval.messages" in "".join(test["changed"])
-    assert len(test["reference"]["rounds"]) == len(test["rounds"]) == 2
+    assert len(test["live_baseline"]["rounds"]) == len(test["rounds"]) == 2
 
 
-def test_a_reference_that_is_not_there_is_named(project: Project, on_broker: str) -> None:
+def test_a_live_baseline_that_is_not_there_is_named(project: Project, on_broker: str) -> None:
     """Of two clusters, the reader must know which."""
-    run = project.test(guard()).run(on_broker, "--kafka-reference=127.0.0.1:1")
+    run = project.test(guard()).run(on_broker, "--kafka-compare=127.0.0.1:1")
     assert run.status == pytest.ExitCode.TESTS_FAILED
-    assert "the reference, --kafka-reference=127.0.0.1:1: " in run.out
+    assert "the baseline, --kafka-compare=127.0.0.1:1: " in run.out
 
 
 def test_a_test_that_is_far_from_its_threshold_runs_three_of_five_rounds(project: Project, on_broker: str) -> None:
@@ -213,7 +213,7 @@ def test_baselines_of_tests_that_are_gone_are_told_and_deleted_when_asked(projec
     """A renamed test would leave a file that nobody reads; a test that was only left out keeps its own."""
     project.test(guard("old", rounds=1) + guard("kept", rounds=1))
     project.run_steadily(on_broker, "--kafka-update-baselines")
-    assert len(sessions_of(project)) == 2
+    assert len(trials_of(project)) == 2
     project.test(guard("kept", rounds=1))
     told = project.run(on_broker)
     assert (
@@ -221,23 +221,23 @@ def test_baselines_of_tests_that_are_gone_are_told_and_deleted_when_asked(projec
         in told.out
     )
     filtered = project.run(on_broker, "--kafka-prune-baselines", "test_perf.py::test_kept")
-    assert (len(sessions_of(project)), "tests that no longer exist" in filtered.out) == (2, False)
+    assert (len(trials_of(project)), "tests that no longer exist" in filtered.out) == (2, False)
     pruned = project.run(on_broker, "--kafka-prune-baselines", "--dist=loadfile")  # which distributes nothing by itself
     assert "deleted baselines of tests that no longer exist: test_perf.py::test_old (commit the deletion)" in pruned.out
     assert [Path(name).name for name in pruned.baselines] == ["test_kept.json"]
     project.test(guard("kept", rounds=1) + guard("other", rounds=1))
     left = project.run(on_broker, "--kafka-prune-baselines", "-k", "other")
-    assert (len(sessions_of(project)), "tests that no longer exist" in left.out) == (1, False)
+    assert (len(trials_of(project)), "tests that no longer exist" in left.out) == (1, False)
     project.test("def test_failing():\n    assert not 'yet'\n\n" + guard("kept", rounds=1))
     project.run("-k", "failing", "-p", "cacheprovider")
     failed = project.run(on_broker, "--kafka-prune-baselines", "--lf", "-p", "cacheprovider")
-    assert (len(sessions_of(project)), "tests that no longer exist" in failed.out) == (1, False), failed.out
+    assert (len(trials_of(project)), "tests that no longer exist" in failed.out) == (1, False), failed.out
     (project.folder / "test_perf.py").unlink()
     project.run("--kafka-prune-baselines")
-    assert sessions_of(project) == []
+    assert trials_of(project) == []
 
 
-def test_the_history_gains_a_line_a_test_and_session(project: Project, on_broker: str) -> None:
+def test_the_history_gains_a_line_a_test_and_trial(project: Project, on_broker: str) -> None:
     """For tools that look at weeks of them."""
     project.test(guard(rounds=1))
     for _ in range(2):

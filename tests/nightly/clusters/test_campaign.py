@@ -38,15 +38,15 @@ _SEED = os.environ.get("PYTEST_KAFKAPERF_CAMPAIGN_SEED")
 SEED = int(_SEED) if _SEED else 922 if COUNT == _FEW else random.randrange(10**6)
 
 _SAY_TIMEOUT_S = 60
-"""Until a session says that it has come to the next stage of its life."""
+"""Until a run says that it has come to the next stage of its life."""
 _END_TIMEOUT_S = 60
-"""Until a session that is to end has ended."""
+"""Until a run that is to end has ended."""
 _PAUSE_S = 0.05
 _START_S = {"local": 4.0, "docker": 6.0}
 """About how long a start takes; a moment in it is picked at random."""
 _LOAD_S = 5.0
 
-_SESSION = """
+_TRIAL = """
 import json, os, socket, sys, time
 given = json.loads(sys.argv[1])
 print("begun", flush=True)
@@ -98,7 +98,7 @@ class Case:
     brokers: int
     failure: str
     stage: str
-    """After which word of the session."""
+    """After which word of the run."""
     delay_s: float
     """After that."""
     again_s: float
@@ -108,7 +108,7 @@ class Case:
 
     @property
     def in_order(self) -> bool:
-        """Whether the session has a chance to clean up; otherwise the next one does it."""
+        """Whether the run has a chance to clean up; otherwise the next one does it."""
         return self.failure not in ("SIGTERM", "SIGKILL")
 
 
@@ -160,13 +160,13 @@ def cases(count: int, seed: int, *, docker: bool) -> Iterator[Case]:
         )
 
 
-class Session:
-    """A session as a child process, that tells of each stage of its life."""
+class PluginRun:
+    """A run as a child process, that tells of each stage of its life."""
 
     def __init__(self, ground: Ground, **given: Any) -> None:
         target = {"external": ground.servers}.get(given["target"], given["target"])
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _SESSION, json.dumps(given | {"target": target})],
+            [sys.executable, "-c", _TRIAL, json.dumps(given | {"target": target})],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -265,18 +265,18 @@ def live_through(case: Case, ground: Ground) -> list[str]:
         left += [*ground.settled(), *sorted(ground.names() - before)]
     if left or not case.in_order:
         sweep(case, ground)
-        left += [f"after the next session: {each}" for each in ground.settled()]
+        left += [f"after the next plugin_run: {each}" for each in ground.settled()]
     return [*left, said] if left else []
 
 
 def run(case: Case, ground: Ground) -> tuple[list[str], str]:
-    """Live through a case; gives what did not go as it must, and the session's last words."""
-    with _session(case, ground) as session:
-        injected = session.await_word(case.stage) and session.lives_for(case.delay_s)
+    """Live through a case; gives what did not go as it must, and the run's last words."""
+    with _plugin_run(case, ground) as plugin_run:
+        injected = plugin_run.await_word(case.stage) and plugin_run.lives_for(case.delay_s)
         if injected:
-            inject(case, session, ground)
-        status = session.end()
-        said = session.last_words()
+            inject(case, plugin_run, ground)
+        status = plugin_run.end()
+        said = plugin_run.last_words()
     if case.failure == "port taken" and status != 0:
         return ["it did not come up on another port"], said
     if case.failure.startswith("SIGINT") and injected and case.stage != "load" and status == 0:
@@ -284,35 +284,35 @@ def run(case: Case, ground: Ground) -> tuple[list[str], str]:
     return [], said
 
 
-def inject(case: Case, session: Session, ground: Ground) -> None:
+def inject(case: Case, plugin_run: PluginRun, ground: Ground) -> None:
     match case.failure:
         case "SIGINT":
-            session.signal(signal.SIGINT, group=case.group)
+            plugin_run.signal(signal.SIGINT, group=case.group)
         case "SIGINT twice":
-            session.signal(signal.SIGINT, group=case.group)
-            if session.lives_for(case.again_s):
-                session.signal(signal.SIGINT, group=case.group)
+            plugin_run.signal(signal.SIGINT, group=case.group)
+            if plugin_run.lives_for(case.again_s):
+                plugin_run.signal(signal.SIGINT, group=case.group)
         case "SIGTERM" | "SIGKILL":
-            session.signal(signal.Signals[case.failure], group=False)
+            plugin_run.signal(signal.Signals[case.failure], group=False)
         case "broker killed":
-            _on_a_broker(ground, session, signal.SIGKILL, "kill")
+            _on_a_broker(ground, plugin_run, signal.SIGKILL, "kill")
         case "broker stopped":
-            _on_a_broker(ground, session, signal.SIGSTOP, "pause")
+            _on_a_broker(ground, plugin_run, signal.SIGSTOP, "pause")
 
 
 def sweep(case: Case, ground: Ground) -> None:
-    """One more session of the kind, that lives and ends in order."""
+    """One more run of the kind, that lives and ends in order."""
     provider = "local" if case.provider == "external" else case.provider
-    with Session(ground, **_given(provider)) as session:
-        assert session.await_word("ready"), session.last_words()
-        assert session.end() == 0, session.last_words()
+    with PluginRun(ground, **_given(provider)) as plugin_run:
+        assert plugin_run.await_word("ready"), plugin_run.last_words()
+        assert plugin_run.end() == 0, plugin_run.last_words()
 
 
-def _session(case: Case, ground: Ground) -> Session:
+def _plugin_run(case: Case, ground: Ground) -> PluginRun:
     config = {"num.io.threads": 0} if case.failure == "refused property" else {}
     given = _given(case.provider)
     given["spec"] |= {"brokers": case.brokers, "config": config}
-    return Session(
+    return PluginRun(
         ground,
         **given
         | {
@@ -335,10 +335,10 @@ def _given(provider: str) -> dict[str, Any]:
     }
 
 
-def _on_a_broker(ground: Ground, session: Session, number: signal.Signals, word: str) -> None:
+def _on_a_broker(ground: Ground, plugin_run: PluginRun, number: signal.Signals, word: str) -> None:
     """Do it to one that there is, or to the first that comes."""
     deadline = time.monotonic() + _SAY_TIMEOUT_S
-    while session.process.poll() is None and time.monotonic() < deadline:
+    while plugin_run.process.poll() is None and time.monotonic() < deadline:
         for broker in ground.brokers():
             with contextlib.suppress(psutil.NoSuchProcess):
                 broker.send_signal(number)
@@ -347,4 +347,4 @@ def _on_a_broker(ground: Ground, session: Session, number: signal.Signals, word:
             with contextlib.suppress(Exception):  # it does not run yet, or no longer
                 getattr(container, word)()
                 return
-        session.lives_for(_PAUSE_S)
+        plugin_run.lives_for(_PAUSE_S)

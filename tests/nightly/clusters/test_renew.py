@@ -1,4 +1,4 @@
-"""A fresh session on local brokers."""
+"""A fresh trial on local brokers."""
 
 from __future__ import annotations
 

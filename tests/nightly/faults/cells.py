@@ -74,7 +74,7 @@ def cells() -> Iterable[Cell]:
 _invalid = functools.partial(Cell, status=NOT_JUDGED, verdict="INVALID")
 _violated = functools.partial(Cell, status=FAILED, verdict="VIOLATED")
 _valid = functools.partial(Cell, status=PASSED, verdict="PASSED", within_s=60)
-_slow = functools.partial(Cell, status=FAILED, verdict="REGRESSED", reason="confirmed by 3 fresh sessions", within_s=90)
+_slow = functools.partial(Cell, status=FAILED, verdict="REGRESSED", reason="confirmed by 3 fresh trials", within_s=90)
 """Slower than its baseline before the fault, and after."""
 
 
@@ -85,24 +85,24 @@ def _brokers() -> Iterable[Cell]:
     yield killed(phase=WARMUP)
     yield killed(phase=ROUND)
     yield killed(phase=DRAINING)
-    yield killed(phase=CONFIRMATION, reason="session 2: .*was ended by SIGKILL")
+    yield killed(phase=CONFIRMATION, reason="trial 2: .*was ended by SIGKILL")
     stopped = functools.partial(own, fault="broker stopped", within_s=75)
     yield stopped(phase=CREATION, reason="no answer in 20 s", before=True)
     yield stopped(phase=WARMUP, reason="no record was acknowledged for 15 s while")
     yield stopped(phase=ROUND, reason="no record was acknowledged for 15 s while")
     yield stopped(phase=DRAINING, reason="no record was received for 15 s while")
-    yield stopped(phase=CONFIRMATION, reason="session 2: ")
+    yield stopped(phase=CONFIRMATION, reason="trial 2: ")
     yield _violated(phase=ROUND, fault="broker stopped for 5 s", where="own", reason="errors == 0")
     full = functools.partial(own, fault="disk full", reason="exited with status|was ended by")
     yield full(phase=CREATION, reason="no answer in 20 s|exited with status", before=True, within_s=60)
     yield full(phase=WARMUP)
     yield full(phase=ROUND)
     yield full(phase=DRAINING)
-    yield full(phase=CONFIRMATION, reason="session 2: .*(exited with status|was ended by)")
+    yield full(phase=CONFIRMATION, reason="trial 2: .*(exited with status|was ended by)")
 
 
 def _workers() -> Iterable[Cell]:
-    for fault in ("worker killed", "worker out of memory"):  # the session is measured again
+    for fault in ("worker killed", "worker out of memory"):  # the trial is measured again
         for phase in (WARMUP, ROUND, DRAINING):  # there are none while a topic is created
             yield _valid(phase=phase, fault=fault, where="foreign")
         yield _slow(phase=CONFIRMATION, fault=fault, where="foreign")
@@ -127,7 +127,7 @@ def _cluster() -> Iterable[Cell]:
     deleted = functools.partial(_invalid, where="foreign", fault="topic deleted", within_s=60)
     for phase in (CREATION, WARMUP, ROUND, DRAINING):
         yield deleted(phase=phase, reason="topic .* was deleted")
-    yield deleted(phase=CONFIRMATION, reason="session 2: .*topic .* was deleted")
+    yield deleted(phase=CONFIRMATION, reason="trial 2: .*topic .* was deleted")
     slower = functools.partial(_violated, where="foreign", fault="quota set", within_s=90)
     for phase in (WARMUP, ROUND):
         yield slower(phase=phase, reason="produce.latency.p99")

@@ -82,6 +82,6 @@ def lofty_baseline(baseline: dict[str, object]) -> str:
     """The same with an absurd throughput: whatever is compared with it is suspect, however noisy the machine is."""
     text = json.dumps(baseline)
     lofty = json.loads(text)
-    for one in lofty["sessions"][0]["rounds"]:
+    for one in lofty["trials"][0]["rounds"]:
         one["produce.throughput"] *= 100_000
     return json.dumps(lofty, indent=2) + "\n"

@@ -47,7 +47,7 @@ _SHOWN = {
     WARMUP: r"round 1/1  warm-up",
     ROUND: r"round 1/1  measuring",
     DRAINING: r"round 1/1  draining",
-    CONFIRMATION: r"suspect, session 2  round",
+    CONFIRMATION: r"suspect, trial 2  round",
 }
 """What the terminal shows in a phase."""
 _MORE: dict[str, dict[str, Any]] = {
@@ -74,8 +74,8 @@ def _moved(baseline: str, servers: str) -> str:
     with provision(ClusterSpec(), target=servers) as cluster:
         fingerprint = cluster.fingerprint
     moved = json.loads(baseline)
-    for session in moved["sessions"]:
-        session["fingerprint"] |= fingerprint
+    for trial in moved["trials"]:
+        trial["fingerprint"] |= fingerprint
     return json.dumps(moved)
 
 

@@ -165,7 +165,7 @@ def test_a_run_that_is_ended_while_it_writes_leaves_a_whole_file(
 def test_two_runs_that_add_to_one_baseline_at_once_are_both_in_it(
     tmp_path: Path, baseline: dict[str, object], broker: Cluster, ground: Ground, table: Table
 ) -> None:
-    """Each has read the file before the other has written it: without a lock one session would be lost, unnoticed."""
+    """Each has read the file before the other has written it: without a lock one trial would be lost, unnoticed."""
     shared = tmp_path / "kafka-baselines"
     file = tmp_path / BASELINE
     file.parent.mkdir(parents=True)
@@ -187,8 +187,8 @@ def test_two_runs_that_add_to_one_baseline_at_once_are_both_in_it(
         seconds = time.monotonic() - began_s
 
     assert statuses == [PASSED, PASSED], "\n".join(run.shown for run in runs)
-    sessions = json.loads(file.read_text(encoding="utf-8"))["sessions"]
-    assert len(sessions) == 3
+    trials = json.loads(file.read_text(encoding="utf-8"))["trials"]
+    assert len(trials) == 3
     assert sorted(path.name for path in shared.rglob("*") if path.is_file()) == [BASELINE.name]
     assert ground.settled() == []
-    table.add(WRITING_BASELINE, "two runs at once", "foreign", "PASSED: the sessions of both are in the file", seconds)
+    table.add(WRITING_BASELINE, "two runs at once", "foreign", "PASSED: the trials of both are in the file", seconds)

@@ -1,4 +1,4 @@
-"""A regression that a fixture causes, confirmed on fresh sessions."""
+"""A regression that a fixture causes, confirmed on fresh trials."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.support.project import ROOT, Project, guard
 
 
 def test_what_a_fixture_did_to_the_cluster_stays_through_confirmation(project: Project) -> None:
-    """A quota on a broker that the session owns: its regression is confirmed on fresh sessions, three times."""
+    """A quota on a broker that the trial owns: its regression is confirmed on fresh trials, three times."""
     project.write(
         "conftest.py",
         "import contextlib, os, pytest\n"
@@ -23,5 +23,5 @@ def test_what_a_fixture_did_to_the_cluster_stays_through_confirmation(project: P
     assert first.verdicts == {"test_guard": "MEASURED"}, first.out
     slow = project.run("--kafka-cluster=local", "--kafka-rounds=4", SLOW="yes", PYTHONPATH=str(ROOT))
     assert slow.verdicts == {"test_guard": "REGRESSED"}, slow.out
-    assert len(slow.report["tests"][0]["further_sessions"]) == 3
-    assert "confirmed by 3 fresh sessions: -" in slow.out
+    assert len(slow.report["tests"][0]["further_trials"]) == 3
+    assert "confirmed by 3 fresh trials: -" in slow.out

@@ -74,9 +74,9 @@ def test_a_timeout_by_thread_leaves_no_process(project: Project, on_broker: str)
         assert becomes(lambda: not [one for one in psutil.process_iter() if _is_of(process.pid, one)])
 
 
-def _is_of(session: int, process: psutil.Process) -> bool:
+def _is_of(trial: int, process: psutil.Process) -> bool:
     try:
-        return os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE
+        return os.getsid(process.pid) == trial and process.status() != psutil.STATUS_ZOMBIE
     except (OSError, psutil.NoSuchProcess):
         return False
 

@@ -1,4 +1,4 @@
-"""Advice for sessions of more rounds than by default."""
+"""Advice for trials of more rounds than by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison with a reference on many simulated tests: how seldom it errs, and how much it finds."""
+"""The comparison with a live baseline on many simulated tests: how seldom it errs, and how much it finds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tests.support.simulated_sessions import Noise, differences, judged
+from tests.support.simulated_trials import Noise, differences, judged
 
 RUNS = 100_000
 ALPHA = 0.01

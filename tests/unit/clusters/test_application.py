@@ -128,7 +128,7 @@ def test_one_that_cannot_listen_is_told_how_both_sides_can(run: Launch) -> None:
     """Two instances run beside each other; most programs end with these words of the system."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         program = f"import socket; socket.create_server({server.getsockname()})"
-        with pytest.raises(ApplicationError, match="listens on its port; with a reference, perhaps the other side"):
+        with pytest.raises(ApplicationError, match="listens on its port; with a live baseline, perhaps the other side"):
             run(program, ready="line:listening")
 
 
@@ -179,7 +179,7 @@ def test_the_end_of_a_running_one_is_an_error_with_its_last_lines(run: Launch) -
     assert "exited with status 2; the end of its log:" in text
     assert len(text) < 40_000
     with pytest.raises(ApplicationError, match="exited with status 2"):
-        application.check()  # every round of the session says so
+        application.check()  # every round of the run says so
     assert application.section[0].endswith("(exited with status 2)")
 
 
@@ -276,7 +276,7 @@ def test_actions_at_the_same_time_leave_one_instance(run: Launch, action: str) -
 
 
 def test_one_that_prints_without_end_does_not_fill_the_disk(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may print a line for each record, in a session of hours."""
+    """It may print a line for each record, in a run of hours."""
     monkeypatch.setattr(child_process, "_MOST_BYTES", 10_000)
     application = run("import time; print('x' * 20_000); print('ready'); time.sleep(3600)", ready="line:ready")
     application.check()
@@ -334,7 +334,7 @@ def test_its_children_end_with_it(run: Launch) -> None:
     assert becomes(lambda: ended(int(application.output.splitlines()[0])))
 
 
-def test_a_new_session_forgets_what_it_wrote_before(run: Launch) -> None:
+def test_a_new_trial_forgets_what_it_wrote_before(run: Launch) -> None:
     """Lines about brokers that the plugin has restarted say nothing about a later failure."""
     application = run(f"import os; print(os.getpid()); {WAIT}")
     before = application.pid
@@ -346,7 +346,7 @@ def test_a_new_session_forgets_what_it_wrote_before(run: Launch) -> None:
     assert application.events == []  # no action of the test
 
 
-SESSION = """
+TRIAL = """
 import sys
 import threading
 from pytest_kafkaperf.clusters.application import Application, Recipe
@@ -362,10 +362,10 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
-def test_it_ends_with_a_session_that_had_no_chance_to_stop_it(by: signal.Signals) -> None:
+def test_it_ends_with_a_trial_that_had_no_chance_to_stop_it(by: signal.Signals) -> None:
     """A CI system that cancels a job leaves nothing that consumes."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", SESSION], **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen([sys.executable, "-c", TRIAL], **pipes) as process:  # type: ignore[call-overload]
         pids = [int(word) for word in process.stdout.readline().split()]
         assert all(psutil.pid_exists(pid) for pid in pids)
         process.send_signal(by)

@@ -193,7 +193,7 @@ def test_it_is_valid_already_and_not_for_long() -> None:
 
 
 def test_no_two_are_alike_and_none_shows_its_key() -> None:
-    """Two sessions must not take each other's brokers for their own."""
+    """Two runs must not take each other's brokers for their own."""
     other = certificates(["broker-1"])
     assert {other.authority, other.certificate, other.key}.isdisjoint({MADE.authority, MADE.certificate, MADE.key})
     assert "PRIVATE KEY" not in MADE.certificate + MADE.authority + repr(MADE)

@@ -14,7 +14,7 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
-from tests.support.sessions import installed
+from tests.support.plugin_runs import installed
 
 
 def test_a_cold_cache_without_a_network_says_what_is_missing_and_what_to_do(cold_cache: Path, no_network: str) -> None:

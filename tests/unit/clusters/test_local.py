@@ -26,7 +26,7 @@ def test_a_disk_that_is_not_there_is_named() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
 def test_a_folder_in_which_nothing_can_be_made_is_named() -> None:
-    """Another session has nothing to do with it."""
+    """Another run has nothing to do with it."""
     with (
         pytest.raises(ClusterError, match="cannot create a folder for data in /proc: "),
         provision(ClusterSpec(log_dirs="/proc"), target="local"),

@@ -1,4 +1,4 @@
-"""What a session leaves that had no chance to clean up: nothing, within two seconds."""
+"""What a run leaves that had no chance to clean up: nothing, within two seconds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="local brokers need POSIX")
 
-_SESSION = """
+_TRIAL = """
 import os, pathlib, subprocess, sys, time
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.core import supervisor
@@ -48,13 +48,13 @@ with run_folder(pathlib.Path(sys.argv[1])) as folder:
     left.kill()
     left.wait()
 """
-"""A session with a process that passes for its broker."""
+"""A run with a process that passes for its broker."""
 
 
 @contextmanager
-def session(runs: Path, more: str = "") -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
-    """A session, and its broker."""
-    command = [sys.executable, "-c", _SESSION.format(more=more), str(runs)]
+def run(runs: Path, more: str = "") -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
+    """A run, and its broker."""
+    command = [sys.executable, "-c", _TRIAL.format(more=more), str(runs)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         broker = psutil.Process(int(process.stdout.readline()))
@@ -67,48 +67,48 @@ def session(runs: Path, more: str = "") -> Iterator[tuple[subprocess.Popen[str],
 
 
 def child(process: subprocess.Popen[str], word: str) -> psutil.Process:
-    """The session's child with this word on its command line, which is empty for a moment after its start."""
+    """The run's child with this word on its command line, which is empty for a moment after its start."""
     assert becomes(lambda: with_word(psutil.Process(process.pid).children(), word) != [])
     (found,) = with_word(psutil.Process(process.pid).children(), word)
     return found
 
 
 def left(runs: Path) -> list[str]:
-    """What is in the folder of the runs, besides the lock that sessions sweep under."""
+    """What is in the folder of the runs, besides the lock that runs sweep under."""
     return [path.name for path in runs.glob("*") if path.name != ".lock"]
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_a_session_that_a_signal_ends_leaves_neither_broker_nor_folder(tmp_path: Path, by: signal.Signals) -> None:
+def test_a_trial_that_a_signal_ends_leaves_neither_broker_nor_folder(tmp_path: Path, by: signal.Signals) -> None:
     """CI systems send SIGTERM, terminals SIGHUP, and a kernel without memory SIGKILL."""
-    with session(tmp_path) as (process, broker):
+    with run(tmp_path) as (process, broker):
         assert len(left(tmp_path)) == 2
         process.send_signal(by)
         assert process.wait(PATIENCE_S) == -by
         assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
 
 
-def test_a_session_that_exits_at_once_leaves_nothing(tmp_path: Path) -> None:
+def test_a_trial_that_exits_at_once_leaves_nothing(tmp_path: Path) -> None:
     """Exactly what pytest-timeout does with its method `thread`."""
     exits = "import signal; signal.signal(signal.SIGUSR1, lambda *_: os._exit(1))"
-    with session(tmp_path, exits) as (process, broker):
+    with run(tmp_path, exits) as (process, broker):
         process.send_signal(signal.SIGUSR1)
         assert process.wait(PATIENCE_S) == 1
         assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
 
 
 def test_a_broker_goes_too_if_the_folder_is_gone_before(tmp_path: Path) -> None:
-    """Some CI runners wipe the cache: then no next session can find the broker."""
-    with session(tmp_path / "runs") as (process, broker):
+    """Some CI runners wipe the cache: then no next run can find the broker."""
+    with run(tmp_path / "runs") as (process, broker):
         shutil.rmtree(tmp_path / "runs")
         process.kill()
         assert becomes(lambda: ended(broker.pid))
 
 
-def test_a_process_that_the_session_forked_does_not_keep_its_broker_alive(tmp_path: Path) -> None:
+def test_a_process_that_the_trial_forked_does_not_keep_its_broker_alive(tmp_path: Path) -> None:
     """It inherits the pipe, and a user's own service may outlive pytest."""
     forked = "service = os.fork() or (os.close(0), os.close(1), time.sleep(3600), os._exit(0))"
-    with session(tmp_path, forked) as (process, broker):
+    with run(tmp_path, forked) as (process, broker):
         service = child(process, "service = ")
         try:
             process.kill()
@@ -121,7 +121,7 @@ def test_a_process_that_the_session_forked_does_not_keep_its_broker_alive(tmp_pa
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_all_does_not_reach_the_one_who_cleans_up(tmp_path: Path, by: signal.Signals) -> None:
     """A terminal sends Ctrl-C to its process group; `pkill -f pytest` sends SIGTERM to whatever has the name."""
-    with session(tmp_path) as (process, broker):
+    with run(tmp_path) as (process, broker):
         cleaner = child(process, "supervisor")
         cleaner.send_signal(by)
         process.kill()
@@ -135,7 +135,7 @@ def test_descendants_in_groups_of_their_own_go_too(tmp_path: Path) -> None:
     leads += "start_new_session=True); time.sleep(3600)"
     more = f"application = subprocess.Popen([sys.executable, '-c', {leads!r}], start_new_session=True)\n"
     more += "    supervisor.kill_later(application.pid)"
-    with session(tmp_path, more) as (process, _):
+    with run(tmp_path, more) as (process, _):
         application = child(process, "subprocess.Popen")
         assert becomes(lambda: application.children() != [])
         (worker,) = application.children()
@@ -143,9 +143,9 @@ def test_descendants_in_groups_of_their_own_go_too(tmp_path: Path) -> None:
         assert becomes(lambda: ended(worker.pid) and ended(application.pid))
 
 
-def test_a_session_that_ends_in_order_leaves_no_process(tmp_path: Path) -> None:
-    """Nothing watches on for a session that is over."""
-    with session(tmp_path) as (process, _):
+def test_a_trial_that_ends_in_order_leaves_no_process(tmp_path: Path) -> None:
+    """Nothing watches on for a run that is over."""
+    with run(tmp_path) as (process, _):
         children = psutil.Process(process.pid).children()
         process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0
@@ -169,7 +169,7 @@ TOOL = "as_broker(folder / 'client.properties', program='kafka.admin.TopicComman
 )
 def test_others_who_look_at_the_folder_live_on(tmp_path: Path, command: str, word: str) -> None:
     """A user may follow the broker's log, read its properties or pass them to a tool; only brokers are ours to end."""
-    with session(tmp_path, f"subprocess.Popen({command})") as (process, broker):
+    with run(tmp_path, f"subprocess.Popen({command})") as (process, broker):
         reader = child(process, word)
         process.kill()
         assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
@@ -183,7 +183,7 @@ def test_a_process_that_was_forgotten_lives_on(tmp_path: Path, forget: bool) -> 
     more = "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)'], start_new_session=True)\n"
     more += "    supervisor.kill_later(other.pid)\n"
     more += "    supervisor.forget(other.pid)" if forget else ""
-    with session(tmp_path, more) as (process, broker):
+    with run(tmp_path, more) as (process, broker):
         other = child(process, "time.sleep(30)")
         process.kill()
         assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])

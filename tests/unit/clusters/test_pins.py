@@ -23,8 +23,8 @@ from pytest_kafkaperf.clusters.local.maven import FILE, file_name, pinned, pinne
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.plugin_runs import copied, installed
 from tests.support.rounds import within
-from tests.support.sessions import copied, installed
 
 OTHER_VERSION = "4.2.99"
 """Which nobody has pinned; the tests' own copy of the default goes by that name."""
@@ -353,7 +353,7 @@ def test_a_file_that_does_not_match_the_published_checksum_is_refused(
 def test_a_download_that_trickles_ends_at_its_limit(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each byte comes in time; other sessions wait for the lock meanwhile."""
+    """Each byte comes in time; other runs wait for the lock meanwhile."""
     monkeypatch.setattr(maven, "TIMEOUT_S", 0.3)
     repository.trickles = True
 

@@ -86,8 +86,8 @@ def test_an_odd_lock_file_neither_breaks_a_run_nor_is_touched(tmp_path: Path, ki
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_folder_whose_session_is_gone_is_swept_and_one_whose_session_lives_stays(tmp_path: Path) -> None:
-    """The kernel frees the lock; nothing else is known of a session that was killed."""
+def test_a_folder_whose_trial_is_gone_is_swept_and_one_whose_trial_lives_stays(tmp_path: Path) -> None:
+    """The kernel frees the lock; nothing else is known of a run that was killed."""
     dead, alive, application = "kafkaperf-0123456789abcdef", f"kafkaperf-{'a' * 16}", f"kafkaperf-app-{'d' * 16}"
     for name in (dead, alive, application):
         (tmp_path / name).mkdir()
@@ -113,7 +113,7 @@ def test_a_folder_with_another_name_than_the_plugin_gives_stays(tmp_path: Path, 
 
 
 def test_a_lock_file_has_its_name_only_while_it_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another session that sweeps at that moment would take the new folder for a leftover."""
+    """Another run that sweeps at that moment would take the new folder for a leftover."""
     seen: list[Path] = []
     flock = fcntl.flock
 
@@ -144,20 +144,20 @@ def test_only_the_user_can_read_run_folders_and_logs(tmp_path: Path) -> None:
     assert modes == [0o700, 0o600]
 
 
-def test_an_application_whose_session_and_supervisor_were_killed_leaves_no_key(
+def test_an_application_whose_trial_and_supervisor_were_killed_leaves_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its folder holds the private key of a client; the next session removes it."""
+    """Its folder holds the private key of a client; the next run removes it."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     command = [sys.executable, "-c", _APPLICATION]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as session:
-        assert session.stdout is not None
-        assert session.stdout.readline() == "open\n"
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as plugin_run:
+        assert plugin_run.stdout is not None
+        assert plugin_run.stdout.readline() == "open\n"
         (left,) = filter(Path.is_dir, tmp_path.glob("kafkaperf-app-*"))
-        for child in _children(session.pid):
+        for child in _children(plugin_run.pid):
             os.kill(child, signal.SIGKILL)
-        session.kill()
+        plugin_run.kill()
     assert left.is_dir()
 
     recipe = Recipe(command=("python", "-c", "print('up', flush=True); import time; time.sleep(60)"), ready="line:up")

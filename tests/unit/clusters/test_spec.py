@@ -59,7 +59,7 @@ def test_a_field_that_cannot_be_is_refused_by_name(fields: dict[str, Any], text:
 
 
 def test_client_properties_are_for_a_running_cluster(tmp_path: Path) -> None:
-    """Brokers that the session starts have credentials of their own: the file would have no effect."""
+    """Brokers that the plugin starts have credentials of their own: the file would have no effect."""
     file = tmp_path / "client.properties"
     with pytest.raises(UsageError) as raised:
         check("local", file)

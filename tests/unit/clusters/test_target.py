@@ -70,8 +70,8 @@ def test_a_target_that_cannot_be_is_refused_with_what_is_valid(text: str, proble
 
     assert str(raised.value) == f"--kafka-cluster={text}: {problem}"
     with pytest.raises(UsageError) as raised:
-        parse_target(text, option="--kafka-reference")
-    assert str(raised.value) == f"--kafka-reference={text}: {problem}"
+        parse_target(text, option="--kafka-compare")
+    assert str(raised.value) == f"--kafka-compare={text}: {problem}"
 
 
 @pytest.mark.parametrize("image", ["confluentinc/cp-kafka", "confluentinc/cp-kafka:8.0.0"])

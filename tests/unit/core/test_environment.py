@@ -266,8 +266,8 @@ def test_a_commit_with_changes_on_top_is_told_as_dirty(repository: Path) -> None
     assert current_commit(repository / "kafka-baselines") == f"{head}-dirty"
 
 
-def test_baselines_of_this_session_make_no_commit_dirty(repository: Path) -> None:
-    """Five sessions on one commit, each of which adds to its baselines, are sessions of that commit."""
+def test_baselines_of_this_trial_make_no_commit_dirty(repository: Path) -> None:
+    """Five runs on one commit, each of which adds to its baselines, are runs of that commit."""
     head, baselines = git(repository, "rev-parse", "HEAD"), repository / "kafka-baselines"
     (baselines / "test.json").write_text("after")
     assert current_commit(repository) == f"{head}-dirty"
@@ -296,7 +296,7 @@ def test_there_is_no_commit_without_a_repository_a_commit_or_git(
 def test_a_git_that_does_not_answer_is_given_up(
     tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A repository on a network drive must not hold a session up."""
+    """A repository on a network drive must not hold a run up."""
     slow = tmp_path / "bin" / "git"
     slow.parent.mkdir()
     slow.write_text("#!/bin/sh\nexec sleep 60\n")

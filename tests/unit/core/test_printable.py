@@ -103,5 +103,5 @@ def test_a_name_tells_whether_its_value_may_be_secret(name: str, *, secret: bool
 
 def test_the_value_of_an_option_that_is_a_command_is_never_shown() -> None:
     """A shell has too many ways to write a password down."""
-    assert shown_value("reference-setup", "echo abc | pip-login") == "***"
-    assert shown_value("reference", "git:main") == "git:main"
+    assert shown_value("compare-setup", "echo abc | pip-login") == "***"
+    assert shown_value("compare", "git:main") == "git:main"

@@ -97,7 +97,7 @@ def test_commands_have_the_options_that_there_are(block: Block, request: pytest.
 
 @pytest.mark.parametrize(
     "command",
-    ["pytest --kafka-clutser=local", "cd x && pytest -q --kafka-reference=local:newest", "kafkaperf import a.txt"],
+    ["pytest --kafka-clutser=local", "cd x && pytest -q --kafka-compare=local:newest", "kafkaperf import a.txt"],
 )
 def test_a_wrong_command_would_be_found(command: str, request: pytest.FixtureRequest) -> None:
     """The check itself works."""

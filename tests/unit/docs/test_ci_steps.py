@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from pytest_kafkaperf.reports.markdown import markdown
 from tests.support.github_api import BOT, GitHub, github
 from tests.support.repository import git
-from tests.support.results import endings, session
+from tests.support.results import endings, trial
 from tests.support.workflows import expand, is_true, read_workflow, run_step
 
 CI = Path(__file__).parents[3] / "examples" / "ci"
@@ -134,7 +134,7 @@ def test_a_link_in_an_artifact_is_not_followed(api: GitHub, tmp_path: Path) -> N
 def test_a_comment_is_as_short_as_github_wants_it(api: GitHub, tmp_path: Path) -> None:
     """A comment of more than 65,536 characters is refused; all figures are in the artifact."""
     api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
-    results = session()
+    results = trial()
     report = markdown(results, endings(results))
     assert comment(api, tmp_path / "usual", report) == 0
     shown, folded, _ = report.partition("<details>")
@@ -390,7 +390,7 @@ def test_gitlab_opens_a_merge_request_with_the_baselines_that_were_measured(orig
     assert not (tmp_path / "run").exists()
 
 
-def test_gitlab_adds_a_session_each_night() -> None:
+def test_gitlab_adds_a_trial_each_night() -> None:
     """Made anew each night, the baseline would have one date for ever."""
     job = read_workflow(CI / "gitlab-ci.yml")["kafka-baseline"]
     nightly, by_hand = job["rules"]

@@ -1,4 +1,4 @@
-"""The reference is what the code says, and the files are what the reference says."""
+"""The live baseline is what the code says, and the files are what the live baseline says."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_a_schema_is_what_the_code_says(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == generate.schemas()[path], "run: python docs/generate.py"
 
 
-def test_the_reference_has_every_option_and_every_ini_key(request: pytest.FixtureRequest) -> None:
-    """What is not in the reference does not exist for its readers."""
+def test_the_live_baseline_has_every_option_and_every_ini_key(request: pytest.FixtureRequest) -> None:
+    """What is not in the live baseline does not exist for its readers."""
     page = (ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8")
     parser = request.config._parser  # noqa: SLF001 - pytest lists its options nowhere else
     (group,) = [group for group in parser._groups if group.name == "kafkaperf"]  # noqa: SLF001 - as above
@@ -114,10 +114,10 @@ def report() -> dict[str, Any]:
     moved = Advice(metric="client.cost", observed=1.5, baseline=1.0, change=0.5, better=False)
     regression = results.regression()
     warm_up = WarmUp(end=WarmUpEnd.IDLE, took_s=2.1, shares=({"1": 0.4},))
-    first = dataclasses.replace(regression.sessions[0], warm_ups=(warm_up,))
-    sessions = (first, *regression.sessions[1:])
+    first = dataclasses.replace(regression.trials[0], warm_ups=(warm_up,))
+    trials = (first, *regression.trials[1:])
     tests = [
-        dataclasses.replace(regression, sessions=sessions, advice=(moved,), spans=dict.fromkeys(Span, 1.5)),
+        dataclasses.replace(regression, trials=trials, advice=(moved,), spans=dict.fromkeys(Span, 1.5)),
         results.failover(),
         results.side_by_side(),
         results.calibration(),
@@ -135,7 +135,7 @@ def report() -> dict[str, Any]:
     return document
 
 
-def test_the_reference_has_every_kind_of_problem() -> None:
+def test_the_live_baseline_has_every_kind_of_problem() -> None:
     """Scripts compare them, so none may be missing and none may be made up."""
     documented = re.findall(r"^\| `([^`]+)` \|", _section("Kinds of problems"), re.MULTILINE)
     assert documented == list(ProblemKind)
@@ -149,7 +149,7 @@ def test_the_reference_explains_every_span() -> None:
     assert list(REMEDIES) == list(Span)
 
 
-def test_the_reference_has_every_field_of_the_report(report: dict[str, Any]) -> None:
+def test_the_live_baseline_has_every_field_of_the_report(report: dict[str, Any]) -> None:
     """Programs are written after it: no field more, no field less."""
     documented = set(re.findall(r"^\| `([^`]+)` \|", _section("JSON report"), re.MULTILINE))
     assert set(_paths(report)) == documented
@@ -180,7 +180,7 @@ def _section(heading: str) -> str:
     return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-OPEN = ("environment", "scenario", "cluster", "reference.cluster", "metrics", "calibration", "spans_s")
+OPEN = ("environment", "scenario", "cluster", "live_baseline.cluster", "metrics", "calibration", "spans_s")
 """Mappings whose names are not the report's own."""
 OPAQUE = ("round.series", "round.brokers", "round.compiler", "round.events[]", "tests[].warm_ups[].compiler[]")
 """What stands in these is told beside them, or below the table."""

@@ -20,7 +20,7 @@ APART = {("load", "verdict"), ("clusters", "verdict")}
 PURE = ("scenarios", "verdict")
 """Packages that decide; `core` reads the machine and writes files."""
 OUTWARD = ("verdict/baselines",)
-"""Of these, what reads and writes what it is named for; a baseline orders its sessions by their times."""
+"""Of these, what reads and writes what it is named for; a baseline orders its trials by their times."""
 
 HOMES = {
     "_pytest": (),

@@ -24,13 +24,13 @@ def test_slow_round():
     fails_until(3, "round")
 
 def test_slow_report():
-    sessions = [{"rounds": [{"problems": [TOO_SLOW.text], "problem_kinds": [TOO_SLOW.kind]}]}]
-    pathlib.Path("report.json").write_text(json.dumps({"tests": [{"further_sessions": sessions}]}))
+    trials = [{"rounds": [{"problems": [TOO_SLOW.text], "problem_kinds": [TOO_SLOW.kind]}]}]
+    pathlib.Path("report.json").write_text(json.dumps({"tests": [{"further_trials": trials}]}))
     note_report(pathlib.Path("report.json"))
     fails_until(2, "report")
 
-def test_slow_first_session():
-    note = f"the first session was measured again: {TOO_SLOW.text}"
+def test_slow_first_trial():
+    note = f"the first trial was measured again: {TOO_SLOW.text}"
     pathlib.Path("report.json").write_text(json.dumps({"tests": [{"notes": [note]}]}))
     note_report(pathlib.Path("report.json"))
     fails_until(2, "first")
@@ -57,7 +57,7 @@ def test_a_failure_counts_unless_the_generator_was_too_slow(pytester: pytest.Pyt
     run = pytester.runpytest_subprocess("-p", "tests.support.repeats", *PLAIN, "-v", "-rs")
     run.assert_outcomes(passed=4, failed=2, skipped=1)
     again = [line.split("::")[1].split()[0] for line in run.outlines if "RERUN" in line and "::" in line]
-    assert again == ["test_slow_round"] * 2 + ["test_slow_report", "test_slow_first_session"] + ["test_too_often"] * 2
+    assert again == ["test_slow_round"] * 2 + ["test_slow_report", "test_slow_first_trial"] + ["test_too_often"] * 2
     run.stdout.fnmatch_lines(
         ["SKIPPED * this machine is too slow for the load of this test: generator too slow: 10 of 500*"]
     )

@@ -86,7 +86,7 @@ def test_a_probe_is_made_where_there_is_something_to_decide(
 
 
 @pytest.mark.parametrize(
-    ("session", "allocation"),
+    ("trial", "allocation"),
     [
         (
             [sending(0.12), receiving(0.31)],
@@ -127,10 +127,10 @@ def test_a_probe_is_made_where_there_is_something_to_decide(
     ],
 )
 def test_there_are_as_many_workers_as_keep_each_half_idle(
-    session: list[WorkerShare], allocation: WorkerAllocation
+    trial: list[WorkerShare], allocation: WorkerAllocation
 ) -> None:
     """Fewer make records wait for each other; more disturb the brokers on the same machine."""
-    assert decided(SCENARIO, session, 6) == allocation
+    assert decided(SCENARIO, trial, 6) == allocation
 
 
 def test_one_kind_is_told_alone() -> None:

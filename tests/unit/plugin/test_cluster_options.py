@@ -127,7 +127,7 @@ def test_a_refused_property_of_brokers_does_not_show_the_others() -> None:
             "broker.cpu <= 8 cores",
             ("--kafka-cluster=127.0.0.1:1",),
             "test_one: threshold 'broker.cpu <= 8 cores': broker.cpu is not measured here; "
-            "it needs brokers that the session starts: --kafka-cluster=local or docker",
+            "it needs brokers that the plugin starts: --kafka-cluster=local or docker",
         ),
         (
             "errors == 0",

@@ -236,7 +236,7 @@ def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> Non
         ("--kafka-rounds=many", "rounds='many'"),
         ("--kafka-duration=10", "duration='10': a time needs a unit: '10 ms' or '10 s'"),
         ("--kafka-cluster=local:4", "'4' is not a Kafka version, such as 4.0.0"),
-        ("--kafka-reference=docker:4", "'4' is not a Kafka version, such as 4.0.0 or an image"),
+        ("--kafka-compare=docker:4", "'4' is not a Kafka version, such as 4.0.0 or an image"),
         ("--kafka-environment=../elsewhere", "invalid environment name '../elsewhere'"),
         (
             "--kafka-workers=many",
@@ -291,7 +291,7 @@ def test_only_perf_tests_fail_under_xdist(project: Project) -> None:
 
 
 def test_a_calibration_skips_tests_without_a_threshold_on_the_baseline(run_pytest: RunPytest) -> None:
-    """Their figures have no tolerance to compare with the noise, and each session takes most of a minute."""
+    """Their figures have no tolerance to compare with the noise, and each trial takes most of a minute."""
     status, out = run_pytest(
         "@pytest.mark.kafka_threshold('errors == 0')\ndef test_sla(kafka_perf):\n    kafka_perf()\n",
         "--kafka-cluster=local",

@@ -11,7 +11,7 @@ from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED, contradictions, count
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from tests.support.project import RunPytest
-from tests.support.results import bare_result, rounds, session_at
+from tests.support.results import bare_result, rounds, trial_at
 
 TEST = "test_perf.py::test_one"
 FAILED, OK = pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.OK
@@ -24,7 +24,7 @@ def result_of(verdict: Verdict, *checks: tuple[str, Verdict], **fields: Any) -> 
         )
         for name, outcome in checks
     ]
-    return bare_result(session_at(10, *rounds()), nodeid=TEST, verdict=verdict, checks=tuple(found), **fields)
+    return bare_result(trial_at(10, *rounds()), nodeid=TEST, verdict=verdict, checks=tuple(found), **fields)
 
 
 def ending(outcome: Any, *, by_verdict: bool = False) -> dict[str, Ending]:

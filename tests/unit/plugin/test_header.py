@@ -15,7 +15,7 @@ SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
     [
         ("all", "without judging thresholds on the baseline, it replaces the baselines of all tests"),
         ("new", "it makes baselines of tests that have none"),
-        ("append", "it adds its sessions to the baselines"),
+        ("append", "it adds its trials to the baselines"),
     ],
 )
 def test_a_run_that_accepts_figures_says_so_in_red(run_pytest: RunPytest, mode: str, does: str) -> None:

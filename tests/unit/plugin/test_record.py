@@ -20,9 +20,9 @@ ONE = (
 def perf() -> KafkaPerf:
     """The fixture of a test whose load has not run."""
     request: Any = SimpleNamespace(node=SimpleNamespace(get_closest_marker=lambda _: None))
-    session: Any = None
+    perf: Any = None
     case: Any = None
-    return KafkaPerf(request, session, None, case=case, later=[])
+    return KafkaPerf(request, perf, None, case=case, later=[])
 
 
 def refused(call: Callable[[], None]) -> str:

@@ -34,13 +34,13 @@ def test_the_description_of_options_contains_no_secret() -> None:
     """`-v` prints it in every log, and a property of a broker plug-in may be a password."""
     given = settings(
         metrics_url="http://me:hunter2@k1:9404/metrics,http://k2:9404/metrics",
-        reference="local",
-        reference_config=["num.io.threads=1", "plugin.sasl.password=hunter2", "plugin.key=hunter2"],
+        live_baseline="local",
+        compare_config=["num.io.threads=1", "plugin.sasl.password=hunter2", "plugin.key=hunter2"],
     )
     shown = given.describe_sources()
     assert "hunter2" not in shown
     assert "metrics-url=http://k1:9404/metrics,http://k2:9404/metrics (ini)" in shown
-    assert "reference-config=num.io.threads=1, plugin.sasl.password=***, plugin.key=*** (command line)" in shown
+    assert "compare-config=num.io.threads=1, plugin.sasl.password=***, plugin.key=*** (command line)" in shown
 
 
 def test_an_empty_value_of_the_command_line_is_an_error() -> None:
@@ -48,8 +48,8 @@ def test_an_empty_value_of_the_command_line_is_an_error() -> None:
     assert refused(cluster="").startswith(
         "--kafka-cluster=: '' is not HOST:PORT with a port from 1 to 65535; valid are auto[:VERSION]"
     )
-    assert refused(reference="").startswith(
-        "--kafka-reference=: '' is not HOST:PORT with a port from 1 to 65535; valid are auto[:VERSION]"
+    assert refused(live_baseline="").startswith(
+        "--kafka-compare=: '' is not HOST:PORT with a port from 1 to 65535; valid are auto[:VERSION]"
     )
     assert refused(baselines="") == (
         "--kafka-baselines=: the path is empty; name a file or folder, or leave the option out"
@@ -57,21 +57,21 @@ def test_an_empty_value_of_the_command_line_is_an_error() -> None:
     assert refused(report=[""]).startswith("--kafka-report=: valid are 'gitlab', 'history', 'html', ")
 
 
-def test_each_property_of_the_reference_has_its_own_option() -> None:
+def test_each_property_of_the_live_baseline_has_its_own_option() -> None:
     """Values may contain commas and equals signs."""
-    given = settings(reference="local", reference_config=["num.io.threads=1", "sasl.x = a=b,c"])
-    assert given.reference_config == {"num.io.threads": "1", "sasl.x": "a=b,c"}
+    given = settings(live_baseline="local", compare_config=["num.io.threads=1", "sasl.x = a=b,c"])
+    assert given.compare_config == {"num.io.threads": "1", "sasl.x": "a=b,c"}
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"reference-config": ["a=1"]}, "add --kafka-reference"),
-        ({"reference": "local", "reference-config": ["threads"]}, "NAME=VALUE is needed"),
-        ({"reference": "local", "reference-config": ["a=1", "a=2"]}, "a has two different values; give it once"),
-        ({"reference": "a:9092", "reference-config": ["a=1"]}, "configure those servers yourself"),
-        ({"reference": "local", "update-baselines": "all"}, "leave one of them out"),
-        ({"reference": "local", "calibrate": "3"}, "leave one of them out"),
+        ({"compare-config": ["a=1"]}, "add --kafka-compare"),
+        ({"compare": "local", "compare-config": ["threads"]}, "NAME=VALUE is needed"),
+        ({"compare": "local", "compare-config": ["a=1", "a=2"]}, "a has two different values; give it once"),
+        ({"compare": "a:9092", "compare-config": ["a=1"]}, "configure those servers yourself"),
+        ({"compare": "local", "update-baselines": "all"}, "leave one of them out"),
+        ({"compare": "local", "calibrate": "3"}, "leave one of them out"),
         ({"calibrate": "1"}, "a whole number of at least 2 is needed"),
         ({"calibrate": "many"}, "a whole number of at least 2 is needed"),
         ({"calibrate": "5", "time-budget": "10m"}, "leave one of them out"),
@@ -82,8 +82,8 @@ def test_each_property_of_the_reference_has_its_own_option() -> None:
         ({"connect-timeout": "500 ms"}, "kafka_connect_timeout = 500 ms: a time of at least 1 s is needed"),
         ({"time-budget": "0 s"}, "a time of at least 1 s is needed"),
         ({"time-budget": "-5m"}, "--kafka-time-budget=-5m: "),
-        ({"session-gap": "ten"}, "kafka_session_gap = ten: cannot read 'ten' as a time"),
-        ({"session-gap": "2 h"}, "kafka_session_gap = 2 h: a time of at most 3600 s is possible, for example 10m"),
+        ({"trial-gap": "ten"}, "kafka_trial_gap = ten: cannot read 'ten' as a time"),
+        ({"trial-gap": "2 h"}, "kafka_trial_gap = 2 h: a time of at most 3600 s is possible, for example 10m"),
     ],
 )
 def test_the_error_for_invalid_options_says_what_to_do(given: dict[str, str], words: str) -> None:
@@ -153,15 +153,15 @@ def test_two_reports_in_one_file_are_refused() -> None:
     )
 
 
-def test_an_external_reference_keeps_the_login_of_the_ini_file() -> None:
-    """The command line replaces the cluster that the file names, not the reference's way in."""
+def test_an_external_live_baseline_keeps_the_login_of_the_ini_file() -> None:
+    """The command line replaces the cluster that the file names, not the live baseline's way in."""
     ini = {"cluster": "prod:9093", "client-config": "client.properties"}
-    line = {"cluster": "local", "reference": "prod:9093"}
+    line = {"cluster": "local", "compare": "prod:9093"}
     found = read_settings(line, ini, invocation_folder=HERE / "here", root=HERE)
-    assert (found.client_config, found.reference_client_config) == (None, HERE / "client.properties")
-    own = read_settings(line, {**ini, "reference-client-config": "own"}, invocation_folder=HERE / "here", root=HERE)
-    assert own.reference_client_config == HERE / "own"
-    assert read_settings({"cluster": "local"}, ini, invocation_folder=HERE, root=HERE).reference_client_config is None
+    assert (found.client_config, found.compare_client_config) == (None, HERE / "client.properties")
+    own = read_settings(line, {**ini, "compare-client-config": "own"}, invocation_folder=HERE / "here", root=HERE)
+    assert own.compare_client_config == HERE / "own"
+    assert read_settings({"cluster": "local"}, ini, invocation_folder=HERE, root=HERE).compare_client_config is None
 
 
 def test_values_are_parsed_once() -> None:
@@ -203,12 +203,12 @@ def test_the_command_line_sets_aside_what_belongs_to_other_values_of_the_ini_fil
             line, {name.replace("_", "-"): one for name, one in ini.items()}, invocation_folder=HERE, root=HERE
         )
 
-    beside: dict[str, str | list[str]] = {"reference": "local:4.0.0", "reference_config": ["num.io.threads=1"]}
-    assert read({}, **beside).reference_config == {"num.io.threads": "1"}
-    assert read({"update-baselines": "all"}, **beside).reference_config == {}
-    assert read({"reference": "k2:9092"}, **beside).reference_config == {}
-    assert read({"reference": "git:main"}, **beside).reference_config == {}
-    assert read({"reference": "local:3.9.1"}, **beside).reference_config == {"num.io.threads": "1"}  # it fits
+    beside: dict[str, str | list[str]] = {"compare": "local:4.0.0", "compare_config": ["num.io.threads=1"]}
+    assert read({}, **beside).compare_config == {"num.io.threads": "1"}
+    assert read({"update-baselines": "all"}, **beside).compare_config == {}
+    assert read({"compare": "k2:9092"}, **beside).compare_config == {}
+    assert read({"compare": "git:main"}, **beside).compare_config == {}
+    assert read({"compare": "local:3.9.1"}, **beside).compare_config == {"num.io.threads": "1"}  # it fits
     theirs = {"cluster": "k1:9092", "client_config": "client.properties", "metrics_url": "http://k1:9404/metrics"}
     mine = read({"cluster": "local"}, **theirs)
     assert (mine.client_config, mine.metrics_urls) == (None, ())

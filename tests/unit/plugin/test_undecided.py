@@ -87,7 +87,7 @@ def test_what_noise_may_explain_is_compared_side_by_side() -> None:
     checks = tuple(dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE) for check in noisy.checks)
     noisy = dataclasses.replace(noisy, verdict=Verdict.INCONCLUSIVE, checks=checks, options={})
     assert undecided(noisy).endswith(
-        "; compare side by side: pytest a.py::test_x --kafka-cluster=local --kafka-reference=local:4.2.1"
+        "; compare side by side: pytest a.py::test_x --kafka-cluster=local --kafka-compare=local:4.2.1"
     )
 
 

@@ -15,13 +15,13 @@ from pytest_kafkaperf.reports.calibration import (
     calibration_cells,
     calibration_remarks,
     describe_plan,
-    describe_session,
+    describe_trial,
     remaining_s,
 )
 from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.terminal import render_calibration
 from pytest_kafkaperf.runner.case import Case, read_case
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.calibration import Calibrated
@@ -30,8 +30,8 @@ from tests.support import results
 RATE = "produce.throughput"
 
 
-def case(name: str, *thresholds: str, cluster: str = "local", sessions: int = 3) -> Case:
-    given = {"cluster": cluster, "calibrate": str(sessions)}
+def case(name: str, *thresholds: str, cluster: str = "local", trials: int = 3) -> Case:
+    given = {"cluster": cluster, "calibrate": str(trials)}
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_threshold(each).mark for each in thresholds]
     return read_case(f"perf/test_orders.py::{name}", marks, {}, settings, folder=Path())
@@ -41,8 +41,8 @@ GATED = case("test_flood", f"{RATE} >= baseline - 10%", "errors == 0")
 BOUND = case("test_sla", "produce.latency.p99 <= 20 ms")
 
 
-def session(*problems: Problem, value: float = 1_310_000.0) -> MeasuredSession:
-    return MeasuredSession(created=results.CREATED, rounds=(Round(metrics={RATE: value}),), problems=problems)
+def trial(*problems: Problem, value: float = 1_310_000.0) -> Trial:
+    return Trial(created=results.CREATED, rounds=(Round(metrics={RATE: value}),), problems=problems)
 
 
 def calibrated(detectable: float, of_dates: float = 0.0, *, tolerance: float = math.log(1 / 0.9)) -> Calibrated:
@@ -51,21 +51,21 @@ def calibrated(detectable: float, of_dates: float = 0.0, *, tolerance: float = m
 
 
 def remarks(found: Calibrated, metric: str = RATE, **scenario: Any) -> list[str]:
-    return calibration_remarks(metric, found, results.bare_result(session(), scenario=Scenario(**scenario)))
+    return calibration_remarks(metric, found, results.bare_result(trial(), scenario=Scenario(**scenario)))
 
 
 def test_the_plan_says_how_much_will_run_and_what_will_not() -> None:
     """Seven minutes without a word look like a hang."""
     assert describe_plan([GATED, BOUND, GATED], 3) == [
-        "calibration: 2 tests, 3 sessions each, about 4 min in total",
+        "calibration: 2 tests, 3 trials each, about 4 min in total",
         "calibration: tests without a threshold on the baseline are skipped: test_orders.py::test_sla",
     ]
 
 
 def test_nobody_else_s_cluster_is_restarted_or_warmed_up() -> None:
     """It takes less time."""
-    theirs = case("test_flood", f"{RATE} >= baseline - 10%", cluster="kafka:9092", sessions=2)
-    assert describe_plan([theirs], 2) == ["calibration: 1 test, 2 sessions each, about 30 s in total"]
+    theirs = case("test_flood", f"{RATE} >= baseline - 10%", cluster="kafka:9092", trials=2)
+    assert describe_plan([theirs], 2) == ["calibration: 1 test, 2 trials each, about 30 s in total"]
 
 
 def test_a_run_with_nothing_to_calibrate_says_so() -> None:
@@ -76,25 +76,25 @@ def test_a_run_with_nothing_to_calibrate_says_so() -> None:
     ]
 
 
-def test_each_session_has_a_line() -> None:
+def test_each_trial_has_a_line() -> None:
     """Its number, its figures, and the time that is left."""
     late = Problem(ProblemKind.GENERATOR_TOO_SLOW, "late; use more producers")
     lost = Problem(ProblemKind.RECORDS_LOST, "records lost")
     assert [
-        describe_session(GATED, [session(), session()], 3, left_s=200),
-        describe_session(GATED, [session()] * 3, 3, left_s=0),
-        describe_session(GATED, [session(), session(late)], 3, left_s=50),
-        describe_session(GATED, [session(lost)], 3, left_s=50),
+        describe_trial(GATED, [trial(), trial()], 3, left_s=200),
+        describe_trial(GATED, [trial()] * 3, 3, left_s=0),
+        describe_trial(GATED, [trial(), trial(late)], 3, left_s=50),
+        describe_trial(GATED, [trial(lost)], 3, left_s=50),
     ] == [
-        f"test_flood: session 2 of 3, {RATE} 1.31M/s, about 4 min left",
-        f"test_flood: session 3 of 3, {RATE} 1.31M/s",
-        "test_flood: a session is measured again: late",
-        "test_flood: session 1 of 3: INVALID: records lost",
+        f"test_flood: trial 2 of 3, {RATE} 1.31M/s, about 4 min left",
+        f"test_flood: trial 3 of 3, {RATE} 1.31M/s",
+        "test_flood: a trial is measured again: late",
+        "test_flood: trial 1 of 3: INVALID: records lost",
     ]
 
 
 def test_the_time_left_follows_the_speed_of_this_machine() -> None:
-    """Sessions of 50 s each, whatever was expected, will take as long again; tests that are skipped take no time."""
+    """Trials of 50 s each, whatever was expected, will take as long again; tests that are skipped take no time."""
     assert remaining_s(GATED, [BOUND, GATED], 2, 3, took_s=2 * 50.0) == pytest.approx((1 + 3) * 50.0)
 
 
@@ -147,9 +147,7 @@ def test_a_calibration_says_how_much_of_a_throughput_is_about_kafka(
     cost: dict[str, float], metric: str, shares: list[str], *, limited: bool
 ) -> None:
     """Where the generator is the limit, a threshold guards the generator, too."""
-    one = MeasuredSession(
-        created=results.CREATED, rounds=(Round(metrics={RATE: 1e6, **cost}, limited_by_generator=limited),)
-    )
+    one = Trial(created=results.CREATED, rounds=(Round(metrics={RATE: 1e6, **cost}, limited_by_generator=limited),))
     whole = results.bare_result(one)
     assert calibration_remarks(metric, calibrated(math.log(1.01)), whole) == [
         f"the generator may be the limit: at most {share} of this figure is about Kafka (the brokers' share of the CPU "
@@ -163,7 +161,7 @@ def test_the_noise_fits_into_80_columns() -> None:
     noisy = calibrated(math.log(31.3), math.log(13), tolerance=math.log(1.2))
     noisy = dataclasses.replace(noisy, noise=dataclasses.replace(noisy.noise, within=1.1034, assumed=True))
     assert list(calibration_cells("produce.latency.p99", noisy).values())[:2] == ["110 %", "4.1 %?"]
-    whole = results.bare_result(session(), calibration={"produce.latency.p99": noisy})
+    whole = results.bare_result(trial(), calibration={"produce.latency.p99": noisy})
     assert render_calibration(whole, Paper()).splitlines() == [
         "metric               within  between  tolerance  suspect  detects",
         "produce.latency.p99   110 %   4.1 %?      +20 %   1 of 5  +3030 %",

@@ -59,7 +59,7 @@ def record(**changes: Any) -> BaselineRecord:
         "rounds": [{"produce.throughput": value} for value in (5000.0, 4000.0, 4500.0)],
         "commit": "0123456789abcdef-dirty",
     }
-    return BaselineRecord.of_session(**{**fields, **changes})
+    return BaselineRecord.of_trial(**{**fields, **changes})
 
 
 def test_the_command_is_installed_by_its_name() -> None:
@@ -98,7 +98,7 @@ def test_an_import_tells_what_was_read_and_where_it_is(kafkaperf: Command, tmp_p
     )
     found = BaselineStore(tmp_path / "kafka-baselines").comparable("ci", NODEID, {"rate": 5000.0})
     assert (found.imported, found.obstacle) == ("kafka-producer-perf-test and kafka-consumer-perf-test", None)
-    assert found.sessions == (
+    assert found.trials == (
         (
             {
                 "produce.throughput": 99810.4,
@@ -153,7 +153,7 @@ def test_a_measured_baseline_is_replaced_by_force_only(kafkaperf: Command, tmp_p
     assert (status, out) == (2, "")
     assert err == (
         "kafkaperf: kafka-baselines/ci/tests/perf/test_orders.py/test_ingest.json is a measured baseline with "
-        "1 session, which is more reliable than imported results; use --force to replace it\n"
+        "1 trial, which is more reliable than imported results; use --force to replace it\n"
     )
     assert path.read_bytes() == before
     assert imported(kafkaperf, "run.txt", more=("--force",))[0] == 0
@@ -275,12 +275,12 @@ def test_a_terminal_that_lacks_a_letter_gets_its_number(
 
 
 def test_show_tells_what_a_baseline_holds(kafkaperf: Command, tmp_path: Path) -> None:
-    """Sessions, and the figures that people look at first."""
+    """Trials, and the figures that people look at first."""
     path = BaselineStore(tmp_path / "kafka-baselines").save(record())
     expected = (
         "tests/perf/test_orders.py::test_ingest\n"
         "  environment ci, {}\n"
-        "  session                    rounds  commit              figures\n"
+        "  trial                    rounds  commit              figures\n"
         "  2025-01-31T12:00:00+00:00       3  0123456789ab-dirty  measured\n"
         "  metric                      median         least          most\n"
         "  produce.throughput  4500 records/s  4k records/s  5k records/s\n"

@@ -19,7 +19,7 @@ from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.patience import PATIENCE_S
-from tests.support.results import bare_result, session_at
+from tests.support.results import bare_result, trial_at
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
 DOCUMENT = Path(pytest_kafkaperf.__file__).parent.parent / "docs" / "how-to" / "history.md"
@@ -34,11 +34,11 @@ def _lines(*results: Result) -> list[dict[str, Any]]:
 
 
 def test_a_line_holds_what_weeks_later_is_asked() -> None:
-    """When, of which code, where, what; the median of figures and the sum of counts, of each session."""
-    first = session_at(
+    """When, of which code, where, what; the median of figures and the sum of counts, of each trial."""
+    first = trial_at(
         12, {"produce.throughput": 3.0, "errors": 1.0}, {"produce.throughput": 1.0, "errors": 2.0}, {"errors": 0.0}
     )
-    fresh = session_at(13, {"produce.throughput": 9.0, "errors": 0.0})
+    fresh = trial_at(13, {"produce.throughput": 9.0, "errors": 0.0})
     result = bare_result(first, fresh, verdict=Verdict.REGRESSED)
     common = {
         "schema": 1,
@@ -52,7 +52,7 @@ def test_a_line_holds_what_weeks_later_is_asked() -> None:
         {
             **common,
             "time": "2025-01-31T12:00:00+00:00",
-            "session": 0,
+            "trial": 0,
             "kind": "first",
             "verdict": "REGRESSED",
             "rounds": 3,
@@ -61,7 +61,7 @@ def test_a_line_holds_what_weeks_later_is_asked() -> None:
         {
             **common,
             "time": "2025-01-31T13:00:00+00:00",
-            "session": 1,
+            "trial": 1,
             "kind": "fresh",
             "verdict": "REGRESSED",
             "rounds": 1,
@@ -70,10 +70,10 @@ def test_a_line_holds_what_weeks_later_is_asked() -> None:
     ]
 
 
-def test_a_session_without_a_round_has_a_line_and_what_json_cannot_hold_is_null(tmp_path: Path) -> None:
+def test_a_trial_without_a_round_has_a_line_and_what_json_cannot_hold_is_null(tmp_path: Path) -> None:
     """That a test could not run is history, too."""
     lines = _lines(
-        bare_result(session_at(12), session_at(13, {"produce.latency.max": float("inf")}), verdict=Verdict.INVALID)
+        bare_result(trial_at(12), trial_at(13, {"produce.latency.max": float("inf")}), verdict=Verdict.INVALID)
     )
     assert [(line["rounds"], line["metrics"]) for line in lines] == [(0, {}), (1, {"produce.latency.max": None})]
     append_history(tmp_path / "history.jsonl", lines)
@@ -88,7 +88,7 @@ def test_lines_are_added_run_after_run(tmp_path: Path) -> None:
 
 
 def test_without_a_line_the_file_is_made(tmp_path: Path) -> None:
-    """So a session tells that it cannot be written before it measures anything."""
+    """So a trial tells that it cannot be written before it measures anything."""
     path = tmp_path / "new" / "history.jsonl"
     append_history(path, [])
     assert path.read_bytes() == b""
@@ -144,5 +144,5 @@ def test_a_lock_that_others_hold_is_waited_for_within_a_bound(tmp_path: Path, mo
 def test_the_documented_line_is_what_is_written() -> None:
     """Programs are written after the document."""
     (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    (line,) = _lines(bare_result(session_at(12)))
+    (line,) = _lines(bare_result(trial_at(12)))
     assert set(json.loads(example)) == set(line)

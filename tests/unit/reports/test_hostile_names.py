@@ -64,8 +64,8 @@ def ends(one: Result, name: str) -> dict[str, Ending]:
 
 
 def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
-    settings = SimpleNamespace(reference=None, prune=False, reports={})
-    session: Any = SimpleNamespace(
+    settings = SimpleNamespace(live_baseline=None, prune=False, reports={})
+    trial: Any = SimpleNamespace(
         results=[one],
         settings=settings,
         orphans={Path("x"): one.nodeid},
@@ -73,7 +73,7 @@ def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
         took_s=161.0,
         environment_key=lambda _: "ci",
     )
-    return "\n".join(summary_lines(session, ends(one, name), Paper(colour=colour), verbose=True))
+    return "\n".join(summary_lines(trial, ends(one, name), Paper(colour=colour), verbose=True))
 
 
 def progress(_: Result, name: str, __: Path) -> str:
@@ -126,7 +126,7 @@ def history(one: Result, name: str, folder: Path) -> str:
 
 
 def shown(one: Result, name: str, folder: Path) -> str:
-    record = BaselineRecord.of_session(
+    record = BaselineRecord.of_trial(
         nodeid=one.nodeid,
         environment="ci",
         scenario={"topic": name},
@@ -395,7 +395,7 @@ def test_a_link_leads_no_baseline_out_of_the_folder(tmp_path: Path, where: str) 
     link = store.folder / where
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "elsewhere")
-    record = BaselineRecord.of_session(
+    record = BaselineRecord.of_trial(
         nodeid="test_a.py::test_b",
         environment="ci",
         scenario={},

@@ -64,7 +64,7 @@ def test_a_test_that_could_not_run_says_why() -> None:
 def test_a_calibration_is_told_instead_of_limits() -> None:
     """The figures of the terminal's table."""
     page = html_page(**results.report([results.calibration()]))
-    cells = re.findall(r'data-label="(.*?)">(.*?)</td>', page[page.index("Noise between sessions") :])
+    cells = re.findall(r'data-label="(.*?)">(.*?)</td>', page[page.index("Noise between trials") :])
     assert cells[:6] == [
         ("within", "3.2 %"),
         ("between", "4.1 %"),
@@ -84,7 +84,7 @@ def test_what_fails_stands_first() -> None:
 
 
 def test_the_overview_shows_what_the_thresholds_judged() -> None:
-    """The first session's figures are others than those of the fresh sessions, which decided."""
+    """The first trial's figures are others than those of the fresh trials, which decided."""
     page = html_page(**results.report([results.regression()]))
     shown, judged = (re.findall(rf'data-label="{name}">(.*?)</td>', page) for name in ("p99", "measured"))
     assert shown[0] in judged
@@ -118,11 +118,11 @@ def test_the_report_says_what_was_found() -> None:
         "3c806ae92d5b",
         "linux-x86_64-amd-epyc-9454p-2c-local",
         "4.0.0 (local)",
-        "5 rounds, 3 fresh sessions, baseline of 5 sessions",
-        "10 sessions of 5 rounds, side by side with a reference",
+        "5 rounds, 3 fresh trials, baseline of 5 trials",
+        "10 trials of 5 rounds, side by side with a live baseline",
         "against the baseline: kafka 4.2.1 → 4.3.1, java openjdk 17.0.15 → openjdk 21.0.8",
         "produce.latency.p99 &lt;= baseline + 20%",
-        "confirmed by 3 fresh sessions: ",
+        "confirmed by 3 fresh trials: ",
         "baseline: openjdk 17.0.15",
         "pytest tests/perf/test_orders.py::test_orders_ingest --kafka-cluster=local &#39;--kafka-duration=10 s&#39;",
     ):
@@ -136,20 +136,20 @@ def test_the_command_runs_the_test_as_it_was_run() -> None:
         "duration": "10 s",
         "low-noise": "true",
         "json": "report.json",
-        "reference": "local:4.0.0",
-        "reference-config": "a=1\nb=x y\nplugin.password=hunter2",
+        "compare": "local:4.0.0",
+        "compare-config": "a=1\nb=x y\nplugin.password=hunter2",
     }
     result = results.drawn_result("a.py::test_x[it's $HOME]", before=None, now=results.Behaviour())
     assert command_for(dataclasses.replace(result, options=options)) == (
         "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local:4.1.0 --kafka-low-noise "
         "'--kafka-duration=10 s' "
-        "--kafka-reference=local:4.0.0 --kafka-reference-config=a=1 '--kafka-reference-config=b=x y' "
-        "'--kafka-reference-config=plugin.password=***'"
+        "--kafka-compare=local:4.0.0 --kafka-compare-config=a=1 '--kafka-compare-config=b=x y' "
+        "'--kafka-compare-config=plugin.password=***'"
     )
 
 
 def test_the_command_names_a_running_cluster() -> None:
-    """Its figures are not those of brokers that a session starts."""
+    """Its figures are not those of brokers that the plugin starts."""
     options = {"cluster": "k1:9092,k2:9092"}
     result = results.external()
     assert command_for(dataclasses.replace(result, options=options)) == (
@@ -169,13 +169,13 @@ def test_each_test_has_its_duration_its_way_to_the_verdict_and_the_rate_of_what_
     metrics = {"produce.throughput": 200.0, "consume.throughput": 38.0}
     behind = results.result("test_app", "errors == 0", measured=[{**metrics, "errors": 0.0}])
     page = html_page(**results.report([slow, behind]))
-    assert 'REGRESSED</span> <small class="dim">confirmed in 3 fresh sessions</small></td>' in page
+    assert 'REGRESSED</span> <small class="dim">confirmed in 3 fresh trials</small></td>' in page
     assert 'data-label="duration">2m41s</td>' in page
-    assert '<p class="dim">2m41s: 5 rounds, 3 fresh sessions' in page
+    assert '<p class="dim">2m41s: 5 rounds, 3 fresh trials' in page
     assert 'data-label="records/s">38 of 200</td>' in page
     head = re.findall(r"<th [^>]*>(.*?)</th>", page[page.index('<table class="checks">') :])[:6]
     assert head == ["threshold", "measured", "rounds", "baseline", "change (95 % CI)", "verdict"]
-    assert "5.99 ms allowed; confirmed by 3 fresh sessions" in page
+    assert "5.99 ms allowed; confirmed by 3 fresh trials" in page
     assert page.count('<tr class="reason">') == 2  # of the two thresholds that are not met
 
 

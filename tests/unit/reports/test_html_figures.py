@@ -31,11 +31,11 @@ from pytest_kafkaperf.reports.html.results import (
     charts_of,
     percentile_charts,
     rounds_chart,
-    session_charts,
     time_charts,
+    trial_charts,
 )
 from pytest_kafkaperf.reports.html.sweeps import find_sweeps, sweep_charts
-from pytest_kafkaperf.runner.result import MeasuredSession, Result
+from pytest_kafkaperf.runner.result import Result, Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -43,9 +43,9 @@ from tests.support import results
 
 
 def _result(*rounds: Round, fresh: tuple[Round, ...] = (), **fields: Any) -> Result:
-    sessions = [MeasuredSession(created="2025-01-31T12:00:00+00:00", rounds=each) for each in (rounds, fresh) if each]
+    trials = [Trial(created="2025-01-31T12:00:00+00:00", rounds=each) for each in (rounds, fresh) if each]
     return results.bare_result(
-        *(sessions or [MeasuredSession(created="", rounds=())]),
+        *(trials or [Trial(created="", rounds=())]),
         nodeid="test_x.py::test_y",
         scenario=Scenario(duration="3 s", warmup="1 s"),
         cluster=results.KnownCluster(bootstrap_servers="127.0.0.1:9092"),
@@ -77,7 +77,7 @@ def _titled(charts: Sequence[Chart | None], title: str) -> Chart:
 def test_percentiles_are_lines_of_the_rounds_and_their_median() -> None:
     """How far rounds lie apart says whether a difference means anything."""
     rounds = (Round(metrics=_latency(2)), Round(metrics=_latency(4)))
-    result = _result(*rounds, baseline=BaselineRounds(sessions=((_latency(1),) * 2,)))
+    result = _result(*rounds, baseline=BaselineRounds(trials=((_latency(1),) * 2,)))
     chart = _titled(percentile_charts(result), "Produce latency by percentile")
     median, (thin, *_) = _named(chart, "this run"), _traces(chart)
     assert median["x"] == ["p50", "p90", "p95", "p99", "p99.9", "max"]
@@ -87,22 +87,22 @@ def test_percentiles_are_lines_of_the_rounds_and_their_median() -> None:
     assert chart.figure["layout"]["yaxis"]["ticksuffix"] == "s"
 
 
-def test_a_reference_takes_the_place_of_the_baseline() -> None:
+def test_a_live_baseline_takes_the_place_of_the_baseline() -> None:
     """Limits are judged by it, so it is what is shown."""
     result = results.side_by_side()
     names = {trace["name"] for trace in _traces(rounds_chart(result))}
-    assert names == {"reference", "this run", "further sessions", "threshold"}
-    throughput, latency = session_charts(result)
+    assert names == {"baseline", "this run", "further trials", "threshold"}
+    throughput, latency = trial_charts(result)
     assert throughput is not None
     assert latency is not None
     assert [throughput.title, latency.title] == [
-        "Change of produce.throughput by session",
-        "Change of produce.latency.p99 by session",
+        "Change of produce.throughput by trial",
+        "Change of produce.latency.p99 by trial",
     ]
     mean = _named(throughput, "mean so far")
-    last = result.checks[0].sessions[-1]
+    last = result.checks[0].trials[-1]
     assert last.interval is not None
-    assert (mean["x"][-1], len(mean["x"])) == (last.sessions, len(result.checks[0].sessions))
+    assert (mean["x"][-1], len(mean["x"])) == (last.trials, len(result.checks[0].trials))
     assert all(bar > 0 for bar in (mean["error_y"]["array"][-1], mean["error_y"]["arrayminus"][-1]))
     (limit,) = throughput.figure["layout"]["shapes"]
     assert limit["y0"] == pytest.approx(-0.1)
@@ -164,7 +164,7 @@ def test_rounds_are_points_around_what_they_are_compared_with() -> None:
     limits = _named(chart, "threshold")
     assert limits["marker"]["line"]["color"] == LIMIT
     assert limits["x"][:2] == pytest.approx([0.9, 1.2], abs=0.001)
-    counts = {"baseline": 25, "this run": 5, "further sessions": 15}
+    counts = {"baseline": 25, "this run": 5, "further trials": 15}
     assert {name: len(_named(chart, name)["x"]) // len(names) for name in counts} == counts
     colours = [trace["marker"].get("color") for trace in _traces(chart)]
     assert colours[:3] == [STANDARD, NOW, FRESH]

@@ -27,7 +27,7 @@ def searched(
     plan = SearchPlan(limits=tuple(map(parse_threshold, limits)), low=1000.0, high=2e6)
     one = Round(metrics={"capacity": 2000.0}, steps=steps, at_least=at_least)
     whole = results.capacity(searches=1)
-    return dataclasses.replace(whole, plan=plan, sessions=(dataclasses.replace(whole.sessions[0], rounds=(one,)),))
+    return dataclasses.replace(whole, plan=plan, trials=(dataclasses.replace(whole.trials[0], rounds=(one,)),))
 
 
 SEARCHED = searched(

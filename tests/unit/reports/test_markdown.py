@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
 from pytest_kafkaperf.runner.result import Ending
-from tests.support.results import ending, endings, result, rounds, session, side_by_side
+from tests.support.results import ending, endings, result, rounds, side_by_side, trial
 
 RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")
 
@@ -38,7 +38,7 @@ EXPECTED = """\
 
 ##### <code>tests/perf/test_orders.py::test_slow&#91;1 KiB-acks=all&#93;</code>
 
-- local, Kafka 4.1.1; 5 rounds, 1 session
+- local, Kafka 4.1.1; 5 rounds, 1 trial
 - scenario: defaults
 
 | metric | value | rounds |
@@ -52,7 +52,7 @@ EXPECTED = """\
 
 ##### <code>tests/perf/test_orders.py::test_ingest</code>
 
-- local, Kafka 4.1.1; 5 rounds, 1 session
+- local, Kafka 4.1.1; 5 rounds, 1 trial
 - scenario: defaults
 
 | metric | value | rounds |
@@ -71,7 +71,7 @@ EXPECTED = """\
 def test_a_summary_tells_what_failed_and_folds_the_rest() -> None:
     """Verdicts first, then a table, then why; who wants every figure unfolds them."""
     names = ("test_slow", "test_ingest")
-    results = [each for each in session() if each.nodeid.partition("::")[2].startswith(names)]
+    results = [each for each in trial() if each.nodeid.partition("::")[2].startswith(names)]
     assert markdown(results, endings(results)) == EXPECTED
 
 
@@ -141,7 +141,7 @@ def test_thousands_of_tests_keep_githubs_limit() -> None:
 
 def test_the_gravest_stand_first() -> None:
     """They are read, and they are what is kept of a long table."""
-    results = session()
+    results = trial()
     lines = markdown(results, endings(results)).splitlines()
     shown = [line.split("|")[1].split()[1] for line in lines if line.startswith(("| ❌", "| ⚠️", "| ✅"))]
     assert shown == ["INVALID", "VIOLATED", "REGRESSED", "INCONCLUSIVE", "MEASURED", "PASSED", "PASSED"]
@@ -158,12 +158,12 @@ def test_a_failure_that_is_expected_is_no_failure() -> None:
 
 
 def test_a_comparison_with_a_revision_names_it() -> None:
-    """The column has the reference's figures, not those of a baseline."""
+    """The column has the live baseline's figures, not those of a baseline."""
     changed = ("commit: e46af78 -> cf541ca", "commit cf541ca Prices: round a -> b")
     one = dataclasses.replace(side_by_side(), revision="git:main (cf541ca)", changed=changed)
     text = markdown([one, dataclasses.replace(one, nodeid="test_other.py::test_other")], {})
     assert text.startswith("### ✅ Kafka performance compared with git:main (cf541ca): ")
-    assert "| threshold | measured | rounds | reference |" in text
+    assert "| threshold | measured | rounds | baseline |" in text
     told = "changed, and passed: <code>commit e46af78 → cf541ca</code>, <code>commit cf541ca Prices: round a -&#62; b</code>"
     assert text.count(told) == 1
 

@@ -30,9 +30,9 @@ from tests.support.results import (
     facts,
     result,
     rounds,
-    session,
-    session_at,
     sizes,
+    trial,
+    trial_at,
 )
 
 
@@ -80,7 +80,7 @@ def test_every_report_tells_what_weakens_a_baseline() -> None:
     assert report([strong], endings([strong]))["tests"][0]["baseline_doubts"] == []
 
 
-def test_a_change_that_no_session_finds_is_null_whichever_way_is_better() -> None:
+def test_a_change_that_no_trial_finds_is_null_whichever_way_is_better() -> None:
     """Infinitely far down is -100 % for a throughput, and would read as a change that is found."""
     (found,) = calibration().calibration.values()
     blind = dataclasses.replace(found, detectable=math.inf)
@@ -161,7 +161,7 @@ def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
 
 def test_properties_of_an_invalid_test_say_why() -> None:
     """It has no figures, and the reason is what one looks for."""
-    (lost,) = [each for each in session() if each.problems]
+    (lost,) = [each for each in trial() if each.problems]
     assert junit_properties(lost) == [
         ("kafka_verdict", "INVALID"),
         ("kafka_problem", str(lost.problems[0])),
@@ -172,8 +172,8 @@ def test_properties_of_an_invalid_test_say_why() -> None:
     ]
 
 
-def _session(paths: dict[str, Path]) -> Any:
-    settings = SimpleNamespace(cluster="auto", reference=None, command_line={}, reports=paths)
+def _trial(paths: dict[str, Path]) -> Any:
+    settings = SimpleNamespace(cluster="auto", live_baseline=None, command_line={}, reports=paths)
     return SimpleNamespace(
         results=sizes(),
         settings=settings,
@@ -191,7 +191,7 @@ KINDS = sorted(REPORTS.keys() - {"history"})  # its lines are appended after eac
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, kind: str) -> None:
     """The folder may be read-only in CI; what was there stays as it was."""
-    assert write_reports(_session({kind: tmp_path}), {}, exit_status=int, errors=[]) == [
+    assert write_reports(_trial({kind: tmp_path}), {}, exit_status=int, errors=[]) == [
         f"--kafka-report={kind}:{tmp_path}: cannot write the report there; give the path of a file"
     ]
     assert list(tmp_path.iterdir()) == []
@@ -199,7 +199,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, kind: str) -> No
 
 def test_every_kind_of_report_has_a_writer(tmp_path: Path) -> None:
     """A kind without a writer would be accepted and write nothing."""
-    perf = _session({kind: tmp_path / kind for kind in KINDS})
+    perf = _trial({kind: tmp_path / kind for kind in KINDS})
     assert write_reports(perf, {}, exit_status=int, errors=[]) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == KINDS
 
@@ -208,7 +208,7 @@ def test_a_quantile_that_a_round_had_too_few_records_for_is_in_no_figure() -> No
     """Slow rounds have the fewest: without them, p99.99 was below p99.9."""
     slow = {"produce.latency.p99.9": 0.07, "recovery": 1.0}
     fast = {"produce.latency.p99.9": 0.02, "produce.latency.p99.99": 0.03}
-    assert [bare_result(session_at(12, *rounds)).values() for rounds in ((slow, fast), (fast, fast))] == [
+    assert [bare_result(trial_at(12, *rounds)).values() for rounds in ((slow, fast), (fast, fast))] == [
         {"produce.latency.p99.9": [0.07, 0.02], "recovery": [1.0]},
         {"produce.latency.p99.9": [0.02, 0.02], "produce.latency.p99.99": [0.03, 0.03]},
     ]

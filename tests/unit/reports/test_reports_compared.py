@@ -15,7 +15,7 @@ from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.json_reader import Report, read_report
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.json_reports import NODEID, P99, RATE, SCENARIO, case, report, rounds
-from tests.support.results import bare_result, facts, session_at
+from tests.support.results import bare_result, facts, trial_at
 
 
 def comparison(before: dict[str, Any], after: dict[str, Any], *, tolerance_ratio: float = 0.1) -> ComparedReports:
@@ -48,7 +48,7 @@ def only(before: dict[str, Any], after: dict[str, Any]) -> Compared:
     ],
 )
 def test_two_reports_are_judged_as_a_test_and_its_baseline(before: Any, after: Any, verdict: Verdict) -> None:
-    """All sessions of A are the baseline; further ones of B confirm or clear what its first made suspect."""
+    """All trials of A are the baseline; further ones of B confirm or clear what its first made suspect."""
     assert only(report(before), report(after)).verdict is verdict
 
 
@@ -85,14 +85,14 @@ def test_the_report_says_the_unit_of_a_metric_of_a_tests_own(limit: str) -> None
     assert only(report(before), report(after)).verdict.fails
 
 
-def test_sessions_beside_the_brokers_of_a_baseline_are_not_like_the_first() -> None:
+def test_trials_beside_the_brokers_of_a_baseline_are_not_like_the_first() -> None:
     """They shared its cores, so that their figures are lower on both sides."""
-    further = [{"rounds": rounds(2.0), "reference_rounds": rounds(2.0), "problems": []}] * 3
-    slow, cleared = case(1.2), case(1.0, further_sessions=further)
+    further = [{"rounds": rounds(2.0), "other_side_rounds": rounds(2.0), "problems": []}] * 3
+    slow, cleared = case(1.2), case(1.0, further_trials=further)
     assert only(report(cleared), report(case(1.5))).verdict is Verdict.REGRESSED
     assert only(report(case()), report(cleared)).verdict is Verdict.PASSED
-    beside = {"reference": {"cluster": {}, "rounds": rounds(1.0)}}
-    assert only(report(case()), report(slow | {"further_sessions": further} | beside)).verdict is Verdict.REGRESSED
+    beside = {"live_baseline": {"cluster": {}, "rounds": rounds(1.0)}}
+    assert only(report(case()), report(slow | {"further_trials": further} | beside)).verdict is Verdict.REGRESSED
 
 
 def test_capacities_under_other_thresholds_are_not_compared() -> None:
@@ -200,7 +200,7 @@ def test_a_test_that_failed_by_its_own_code_fails(own: dict[str, Any], *, fails:
             report(case()),
             report(case(1.3)),
             "+30.0 % against the baseline, the threshold is +10.0 %; noise explains up to +44.0 % (baseline of 1 "
-            "date): compare side by side with --kafka-reference, or measure the baseline on more dates with "
+            "date): compare side by side with --kafka-compare, or measure the baseline on more dates with "
             "--kafka-update-baselines=append",
         ),
     ],
@@ -226,12 +226,12 @@ def test_a_run_that_cannot_be_trusted_is_invalid_and_fails() -> None:
     assert (test.verdict, test.notes) == (Verdict.INVALID, ("round 1: too slow",))
 
 
-def test_a_session_that_was_measured_again_counts_on_neither_side() -> None:
+def test_a_trial_that_was_measured_again_counts_on_neither_side() -> None:
     """The machine has spoilt it."""
     spoilt = {"rounds": rounds(9.0), "problems": ["round 1: too slow"]}
     test = case(1.5, 1.0, 1.0)
-    test["further_sessions"].insert(0, spoilt)
-    before = case(further_sessions=[spoilt])
+    test["further_trials"].insert(0, spoilt)
+    before = case(further_trials=[spoilt])
     assert only(report(before), report(test)).verdict is Verdict.PASSED
 
 
@@ -264,7 +264,7 @@ def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
     """Both sides of the file are ours."""
     path = tmp_path / "report.json"
     text = json_text(
-        [bare_result(session_at(12, {"errors": 0.0, RATE: 5.5}), session_at(13, {"errors": 1.0}))],
+        [bare_result(trial_at(12, {"errors": 0.0, RATE: 5.5}), trial_at(13, {"errors": 1.0}))],
         {},
         facts(created="2025-01-31T12:00:00+00:00", environment={"key": "ci", "kafka": "4.1.1"}),
         exit_status=0,
@@ -275,7 +275,7 @@ def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
     (test,) = found.tests
     assert (found.created, found.key, found.fingerprint) == ("2025-01-31T12:00:00+00:00", "ci", {"kafka": "4.1.1"})
     assert [one.metrics for one in test.rounds] == [{"errors": 0.0, RATE: 5.5}]
-    assert [one.metrics for session in test.further_sessions for one in session.rounds] == [{"errors": 1.0}]
+    assert [one.metrics for trial in test.further_trials for one in trial.rounds] == [{"errors": 1.0}]
     assert test.scenario == SCENARIO
 
 
@@ -288,7 +288,7 @@ _NEEDED = "give a report written with --kafka-report=json"
         ("", "report {path} is invalid: not JSON: Expecting value: line 1 column 1 (char 0); " + _NEEDED),
         ("[]", "report {path} is invalid: must be a JSON object, not list; " + _NEEDED),
         (
-            '{"sessions": []}',
+            '{"trials": []}',
             "report {path} is invalid: schema is needed; created is needed; environment is needed; tests is needed; "
             + _NEEDED,
         ),

@@ -16,7 +16,7 @@ from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.table import count_verdicts, failure_beside, names_of, rows_of
 from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
 from pytest_kafkaperf.verdict.outcome import Verdict
-from tests.support.results import bare_result, ending, endings, regression, result, rounds, session, session_at, table
+from tests.support.results import bare_result, ending, endings, regression, result, rounds, table, trial, trial_at
 
 ROOT = Path(__file__).parents[3]
 
@@ -107,7 +107,7 @@ EXPECTED_140 = """\
 
 
 def shown(width: int, **style: Any) -> str:
-    results = session()
+    results = trial()
     return table(results, endings(results), width, **style)
 
 
@@ -168,7 +168,7 @@ def test_columns_that_nothing_would_stand_in_are_left_out() -> None:
 def test_files_of_the_same_name_keep_their_folders() -> None:
     """Two tests of one name could not be told apart."""
     nodeids = ("orders/test_topic.py::test_ingest", "billing/test_topic.py::test_ingest")
-    assert names_of([bare_result(session_at(1), nodeid=each) for each in nodeids]) == dict(
+    assert names_of([bare_result(trial_at(1), nodeid=each) for each in nodeids]) == dict(
         zip(nodeids, nodeids, strict=True)
     )
 
@@ -223,14 +223,14 @@ def test_what_was_done_on_purpose_is_no_warning() -> None:
     """A restart at an instant stands there in its words, once for all rounds of both sides."""
     texts = [f"at {at_s} s: sink {done}" for at_s, done in ((1.5, "stopped"), (1.6, "stopped"), (2.5, "started"))]
     quiet = result("test_x", "errors == 0")
-    (first,) = quiet.sessions
+    (first,) = quiet.trials
     rounds = tuple(dataclasses.replace(one, events=tuple((1.5, text) for text in texts)) for one in first.rounds)
-    told = (*texts, f"the reference: {texts[0]}", "broker 2 left")
-    restarted = dataclasses.replace(quiet, sessions=(dataclasses.replace(first, rounds=rounds),), warnings=told)
+    told = (*texts, f"the baseline: {texts[0]}", "broker 2 left")
+    restarted = dataclasses.replace(quiet, trials=(dataclasses.replace(first, rounds=rounds),), warnings=told)
     assert table([restarted], {}).splitlines()[-4:] == [
         "  at 1.5 s: sink stopped (and 1 more with other figures)",
         "  at 2.5 s: sink started",
-        "  the reference: at 1.5 s: sink stopped",
+        "  the live baseline: at 1.5 s: sink stopped",
         "  warning: broker 2 left",
     ]
 
@@ -238,27 +238,27 @@ def test_what_was_done_on_purpose_is_no_warning() -> None:
 def test_a_failure_names_what_disturbed_it_once() -> None:
     """Each round has its own number of cores here, too."""
     slow = regression()
-    first, *fresh = slow.sessions
+    first, *fresh = slow.trials
     busy = (dataclasses.replace(one, busy_warning=f"others used 1.{n} cores") for n, one in enumerate(first.rounds, 1))
     message = failure_of(
-        dataclasses.replace(slow, sessions=(dataclasses.replace(first, rounds=tuple(busy)), *fresh)), strict=False
+        dataclasses.replace(slow, trials=(dataclasses.replace(first, rounds=tuple(busy)), *fresh)), strict=False
     )
     assert str(message).endswith("\n  warning: others used 1.1 cores (and 4 more with other figures)")
 
 
 def test_the_line_above_the_table_breaks_between_its_parts() -> None:
-    """`baseline: 3` at the end of a line, and `sessions` below it, are read twice."""
-    text = "Kafka 4.3.1 local | env linux-x86_64-intel-xeon-6-167-1-2c-local | baseline: 3 sessions | 2 tests, 6m35s"
+    """`baseline: 3` at the end of a line, and `trials` below it, are read twice."""
+    text = "Kafka 4.3.1 local | env linux-x86_64-intel-xeon-6-167-1-2c-local | baseline: 3 trials | 2 tests, 6m35s"
     assert wrapped_overview(text, Paper(width=80)) == [
         "Kafka 4.3.1 local | env linux-x86_64-intel-xeon-6-167-1-2c-local",
-        "    baseline: 3 sessions | 2 tests, 6m35s",
+        "    baseline: 3 trials | 2 tests, 6m35s",
     ]
     assert wrapped_overview(text, Paper(width=140)) == [text]
 
 
 def test_tests_are_counted_by_verdict_below_the_table() -> None:
     """What could not be decided is no silent green."""
-    assert count_verdicts([each.verdict for each in session()]) == (
+    assert count_verdicts([each.verdict for each in trial()]) == (
         "1 invalid, 1 regressed, 1 violated, 1 measured, 2 passed, 1 inconclusive"
     )
 
@@ -340,17 +340,17 @@ def test_the_spread_has_its_own_units_where_those_of_the_median_would_mislead() 
 def test_a_throughput_that_the_generator_limits_is_a_lower_bound(limited: int, *, lower: bool) -> None:
     """Kafka took all that there was. Most rounds decide, because the median does."""
     one = result("test_flood", "produce.throughput >= baseline - 10%", "produce.latency.p99 <= 1 s")
-    sessions = [
+    trials = [
         dataclasses.replace(
-            session,
+            trial,
             rounds=tuple(
                 dataclasses.replace(each, limited_by_generator=number < limited)
-                for number, each in enumerate(session.rounds)
+                for number, each in enumerate(trial.rounds)
             ),
         )
-        for session in one.sessions
+        for trial in one.trials
     ]
-    one = dataclasses.replace(one, sessions=tuple(sessions))
+    one = dataclasses.replace(one, trials=tuple(trials))
     mark = "≥ " if lower else ""
     assert [row.measured for row in rows_of(one)] == [f"{mark}52.3k/s", "12.1 ms"]
     assert f"| {mark}52.3k/s | 51.3–53.3 |" in markdown([one], {})

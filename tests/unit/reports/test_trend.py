@@ -35,7 +35,7 @@ def night(number: int, **changed: Any) -> dict[str, Any]:
         "commit": f"{number:02}" * 20,
         "environment": "ci",
         "nodeid": NODEID,
-        "session": 0,
+        "trial": 0,
         "kind": "first",
         "verdict": "PASSED",
         "rounds": 5,
@@ -128,13 +128,13 @@ def test_all_changes_of_all_tests_are_found(trend: Trend) -> None:
 
 
 @needs_otava
-def test_a_history_is_of_one_environment_and_of_first_sessions_that_are_valid(trend: Trend) -> None:
-    """Another machine, a suspect's fresh sessions and broken runs say nothing about the code."""
+def test_a_history_is_of_one_environment_and_of_first_trials_that_are_valid(trend: Trend) -> None:
+    """Another machine, a suspect's fresh trials and broken runs say nothing about the code."""
     slow = [value * 3 for value in series(*[0.01] * 12)]
     lines = [
         *nights(series(*[0.01] * 24)),
         *nights(slow, environment="laptop"),
-        *nights(slow, session=1, kind="fresh"),
+        *nights(slow, trial=1, kind="fresh"),
         *nights(slow, verdict="INVALID"),
     ]
     assert trend(lines) == (0, "no change points\n", "")

@@ -13,7 +13,7 @@ from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.baseline_update import accepted
 from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.judging import CaseJudge, baseline_doubts, stale_notes
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -29,24 +29,24 @@ def rounds(p99: float = 1.0, rate: float = 1.0) -> list[Mapping[str, float]]:
     return [{P99: 0.01 * p99 * factor, RATE: 1e6 * rate * factor} for factor in SPREAD]
 
 
-def session(p99: float = 1.0, rate: float = 1.0, *problems: Problem) -> MeasuredSession:
+def trial(p99: float = 1.0, rate: float = 1.0, *problems: Problem) -> Trial:
     measured = tuple(Round(metrics={**one, **NO_FAULTS}) for one in rounds(p99, rate))
-    return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=measured, problems=problems)
+    return Trial(created="2026-01-01T00:00:00+00:00", rounds=measured, problems=problems)
 
 
-BASELINE = BaselineRounds(sessions=(tuple(rounds()),) * 5, dates=tuple(f"2025-12-0{day}" for day in range(1, 6)))
+BASELINE = BaselineRounds(trials=(tuple(rounds()),) * 5, dates=tuple(f"2025-12-0{day}" for day in range(1, 6)))
 
 
 def chosen(
     mode: str,
-    *sessions: MeasuredSession,
+    *trials: Trial,
     verdict: Verdict = Verdict.PASSED,
     exists: bool = True,
     calibrated: bool = False,
 ) -> tuple[int, tuple[str, ...]]:
-    result = bare_result(*sessions, verdict=verdict, baseline=BASELINE)
+    result = bare_result(*trials, verdict=verdict, baseline=BASELINE)
     kept, notes = accepted(mode, result, thresholds=LIMITS, exists=exists, calibrated=calibrated)
-    assert all(any(one is each for each in sessions) for one in kept)
+    assert all(any(one is each for each in trials) for one in kept)
     return len(kept), tuple(notes)
 
 
@@ -54,30 +54,30 @@ def chosen(
 @pytest.mark.parametrize("verdict", [Verdict.REGRESSED, Verdict.VIOLATED, Verdict.INVALID])
 def test_what_fails_is_no_baseline(mode: str, verdict: Verdict) -> None:
     """It would be the new normal."""
-    assert chosen(mode, session(), verdict=verdict) == (0, ())
+    assert chosen(mode, trial(), verdict=verdict) == (0, ())
 
 
 @pytest.mark.parametrize("mode", ["all", "append"])
 def test_what_could_not_be_decided_is_no_baseline(mode: str) -> None:
     """With `--kafka-strict` the test fails; without it, a suspect of a busy day would be the new normal."""
     notes = ("not written into the baseline: the test is INCONCLUSIVE",)
-    assert chosen(mode, session(1.3), verdict=Verdict.INCONCLUSIVE) == (0, notes)
+    assert chosen(mode, trial(1.3), verdict=Verdict.INCONCLUSIVE) == (0, notes)
 
 
-def test_each_mode_takes_its_sessions() -> None:
+def test_each_mode_takes_its_trials() -> None:
     """One that stands alone, or all that count."""
-    suspects = [session(1.2), session(), session(1.0, 1.0, Problem(ProblemKind.GENERATOR_TOO_SLOW, "late")), session()]
+    suspects = [trial(1.2), trial(), trial(1.0, 1.0, Problem(ProblemKind.GENERATOR_TOO_SLOW, "late")), trial()]
     assert chosen("all", *suspects) == (1, ())
     assert chosen("append", *suspects) == (3, ())
-    assert chosen("all", session(), session(), calibrated=True) == (2, ())
-    assert chosen("new", session()) == (0, ())
-    assert chosen("new", session(), exists=False) == (1, ())
+    assert chosen("all", trial(), trial(), calibrated=True) == (2, ())
+    assert chosen("new", trial()) == (0, ())
+    assert chosen("new", trial(), exists=False) == (1, ())
 
 
-def test_a_session_with_a_gap_is_not_taken() -> None:
+def test_a_trial_with_a_gap_is_not_taken() -> None:
     """Nothing could be compared with it later, and the gate would sleep."""
-    holed = MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={P99: 0.0, RATE: 1.0}),))
-    assert chosen("append", session(), holed) == (
+    holed = Trial(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={P99: 0.0, RATE: 1.0}),))
+    assert chosen("append", trial(), holed) == (
         1,
         ("not written into the baseline: produce.latency.p99 is 0 s in round 1 of 1, so it has no ratio",),
     )
@@ -87,7 +87,7 @@ def test_a_session_with_a_gap_is_not_taken() -> None:
 @pytest.mark.parametrize("mode", ["all", "new", "append"])
 def test_a_lower_bound_is_no_baseline(mode: str) -> None:
     """The cluster may take three times as much, so a fall to a third would pass as no change."""
-    whole = session()
+    whole = trial()
     bounded = replace(whole, rounds=(*whole.rounds[:4], replace(whole.rounds[4], at_least=(RATE,))))
     note = "not written into the baseline: produce.throughput is only a lower bound in round 5 of 5"
     assert chosen(mode, bounded, exists=mode == "append") == (0, (note,))
@@ -95,20 +95,20 @@ def test_a_lower_bound_is_no_baseline(mode: str) -> None:
     assert chosen(mode, other, exists=mode == "append")[0] == 1  # no threshold refers to it
 
 
-def test_sessions_beside_other_brokers_are_no_baseline() -> None:
+def test_trials_beside_other_brokers_are_no_baseline() -> None:
     """They confirm a suspect; their rounds are shorter, and another broker worked beside them."""
-    pair = session()
-    beside = MeasuredSession(created=pair.created, rounds=pair.rounds, reference=pair.rounds)
-    assert chosen("append", session(), beside, beside) == (1, ())
+    pair = trial()
+    beside = Trial(created=pair.created, rounds=pair.rounds, other_side=pair.rounds)
+    assert chosen("append", trial(), beside, beside) == (1, ())
 
 
 # Doubts about a baseline
 
 
 def doubts(*dates: str, changed: tuple[str, ...] = (), written: int | None = None) -> list[str]:
-    known = BaselineRounds(sessions=(tuple(rounds()),) * len(dates), dates=dates)
-    today = replace(session(), created="2026-01-31T12:00:00+00:00")
-    result = bare_result(today, baseline=known, baseline_sessions=len(dates) or None, changed=changed)
+    known = BaselineRounds(trials=(tuple(rounds()),) * len(dates), dates=dates)
+    today = replace(trial(), created="2026-01-31T12:00:00+00:00")
+    result = bare_result(today, baseline=known, baseline_trials=len(dates) or None, changed=changed)
     judged = replace(result, dates_written=written)
     return [text.partition(",")[0].partition(" (")[0] for text in baseline_doubts(judged)]
 
@@ -153,17 +153,17 @@ def test_a_baseline_is_stale_when_every_metric_improved(outcomes: list[Verdict],
         )
         for each, outcome in zip(LIMITS, outcomes, strict=False)
     )
-    assert bool(stale_notes(bare_result(session(), checks=checks))) == stale
+    assert bool(stale_notes(bare_result(trial(), checks=checks))) == stale
 
 
 @pytest.mark.parametrize("written", [None, 3])
-def test_a_baseline_with_one_round_in_a_session_says_so(written: int | None) -> None:
+def test_a_baseline_with_one_round_in_a_trial_says_so(written: int | None) -> None:
     """Nothing is known of its noise."""
-    one = replace(session(), rounds=session().rounds[:1])
-    known = BaselineRounds(sessions=(tuple(one.measured.rounds),) * 3, dates=("2025-12-30", "2025-12-31", "2026-01-01"))
-    result = bare_result(one, baseline=known, baseline_sessions=3, dates_written=written)
+    one = replace(trial(), rounds=trial().rounds[:1])
+    known = BaselineRounds(trials=(tuple(one.measured.rounds),) * 3, dates=("2025-12-30", "2025-12-31", "2026-01-01"))
+    result = bare_result(one, baseline=known, baseline_trials=3, dates_written=written)
     assert baseline_doubts(result) == [
-        "baselines with one round in a session, whose noise is assumed, not measured; use at least three rounds"
+        "baselines with one round in a trial, whose noise is assumed, not measured; use at least three rounds"
     ]
 
 
@@ -178,7 +178,7 @@ def test_a_run_that_appends_accepts_what_it_cannot_judge(options: dict[str, str]
     marks = [pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%").mark]
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
     judge = CaseJudge(case, BaselineRounds(obstacle="no baseline for this test", stored=False), settings)
-    judgement = judge.judge([session()])
+    judgement = judge.judge([trial()])
     assert judgement.verdict == verdict
     assert judgement.warnings == (("no baseline for this test",) if options.get("update-baselines") == "append" else ())
 
@@ -189,4 +189,4 @@ def test_a_baseline_of_another_scenario_is_not_made_anew_by_chance() -> None:
     marks = [pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%").mark]
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
     judge = CaseJudge(case, BaselineRounds(obstacle="the scenario differs"), settings)
-    assert judge.judge([session()]).verdict == "INCONCLUSIVE"
+    assert judge.judge([trial()]).verdict == "INCONCLUSIVE"

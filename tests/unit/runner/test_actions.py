@@ -114,7 +114,7 @@ class Thing:
 
 
 def test_what_is_done_to_one_cluster_can_be_done_to_another() -> None:
-    """A reference goes through the same as the test's own."""
+    """A live baseline goes through the same as the test's own."""
     one, other = Thing(), Thing()
     (action,) = moved([Action(1.0, functools.partial(one.stop, 2, kill=True))], [(one, other)])
     assert (action.at_s, action.do()) == (1.0, (other, 2, True))
@@ -140,9 +140,9 @@ def test_an_action_on_anything_else_is_not_moved() -> None:
         with pytest.raises(UsageError) as caught:
             moved([Action(1.0, do)], [(one, other)])
         assert str(caught.value) == (
-            "kafka_perf.at('1 s') with --kafka-reference: the function is no method of the test's cluster or "
-            "application, and takes neither as an argument, so it cannot be called for the reference as well; use a "
-            "method such as kafka_cluster.stop_broker, or give the cluster or the application as an argument"
+            "kafka_perf.at('1 s') with --kafka-compare: the function is no method of the test's cluster or "
+            "application, and takes neither as an argument, so it cannot be called for the live baseline as well; use "
+            "a method such as kafka_cluster.stop_broker, or give the cluster or the application as an argument"
         )
     assert moved([], [(one, other)]) == []
 

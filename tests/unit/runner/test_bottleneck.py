@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.metrics import declare
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.runner.bottleneck import GROUP, OUTPUT, Way, bottleneck, deduced
-from pytest_kafkaperf.runner.result import MeasuredSession, Result
+from pytest_kafkaperf.runner.result import Result, Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -186,14 +186,14 @@ def test_a_group_is_judged_by_its_own_metrics() -> None:
     assert bottleneck(ran("app.lag.slope <= 5 records/s", scenario=scenario, **GROUP_BEHIND)) == text
 
 
-def test_beside_a_reference_its_rounds_count() -> None:
+def test_beside_a_live_baseline_its_rounds_count() -> None:
     """They saw the same machine."""
     slow = ran("e2e.latency.p50 <= 1 s", scenario=THROUGH, **BEHIND)
-    both = MeasuredSession(
-        created=CREATED, rounds=(Round(metrics=CALM | BEHIND),) * 4, reference=(Round(metrics=CALM | BEHIND),) * 4
+    both = Trial(
+        created=CREATED, rounds=(Round(metrics=CALM | BEHIND),) * 4, other_side=(Round(metrics=CALM | BEHIND),) * 4
     )
     cluster = Cluster(bootstrap_servers="127.0.0.1:1", provider="local")
-    alike = dataclasses.replace(slow, sessions=(both,), reference=cluster)
+    alike = dataclasses.replace(slow, trials=(both,), live_baseline=cluster)
     assert bottleneck(alike) == f"produce.latency.p50 2 ms; output 38/s of 200/s, lag 601{OF_APP}"
 
 

@@ -10,7 +10,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.judging import CaseJudge
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import change_of
@@ -18,24 +18,21 @@ from tests.support.results import NO_FAULTS
 
 RATE = "produce.throughput"
 ROUNDS = tuple(tuple({RATE: level * own} for own in (0.98, 1.0, 1.01)) for level in (0.97, 1.0, 1.02))
-SESSIONS = [
-    MeasuredSession(created="", rounds=tuple(Round(metrics={**one, **NO_FAULTS}) for one in rounds))
-    for rounds in ROUNDS
-]
+TRIALS = [Trial(created="", rounds=tuple(Round(metrics={**one, **NO_FAULTS}) for one in rounds)) for rounds in ROUNDS]
 
 
 def judge_of(threshold: str) -> CaseJudge:
     settings = read_settings({"calibrate": "3"}, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_threshold(threshold).mark]
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
-    return CaseJudge(case, BaselineRounds(sessions=ROUNDS), settings, alone=None)
+    return CaseJudge(case, BaselineRounds(trials=ROUNDS), settings, alone=None)
 
 
 def test_a_threshold_detects_the_same_in_both_tables() -> None:
-    """Against a baseline of the same sessions; suspects will be confirmed in the same way."""
+    """Against a baseline of the same trials; suspects will be confirmed in the same way."""
     judge = judge_of(f"{RATE} >= baseline - 10%")
-    found, notes = judge.calibrate(SESSIONS)
-    (check,) = judge.judge(SESSIONS).checks
+    found, notes = judge.calibrate(TRIALS)
+    (check,) = judge.judge(TRIALS).checks
     assert notes == []
     assert check.detectable == change_of(CATALOGUE[RATE], found[RATE].detectable)
 
@@ -43,12 +40,12 @@ def test_a_threshold_detects_the_same_in_both_tables() -> None:
 def test_of_a_limit_of_two_parts_the_relative_one_is_calibrated() -> None:
     """The other may hide much larger changes."""
     limit = f"{RATE} >= min(baseline - 10%, 1 records/s)"
-    _, notes = judge_of(limit).calibrate(SESSIONS)
+    _, notes = judge_of(limit).calibrate(TRIALS)
     assert notes == [f"{limit}: the calibration is of its part relative to the baseline alone"]
 
 
-def test_a_metric_that_a_round_lacks_is_told_by_session_and_round() -> None:
+def test_a_metric_that_a_round_lacks_is_told_by_trial_and_round() -> None:
     """There is no baseline in a calibration."""
-    lacking = MeasuredSession(created="", rounds=(*SESSIONS[0].rounds, Round(metrics={})))
-    _, notes = judge_of(f"{RATE} >= baseline - 10%").calibrate([SESSIONS[1], lacking])
-    assert notes == [f"not calibrated: {RATE} is missing in round 4 of 4 of session 2"]
+    lacking = Trial(created="", rounds=(*TRIALS[0].rounds, Round(metrics={})))
+    _, notes = judge_of(f"{RATE} >= baseline - 10%").calibrate([TRIALS[1], lacking])
+    assert notes == [f"not calibrated: {RATE} is missing in round 4 of 4 of trial 2"]

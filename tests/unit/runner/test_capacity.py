@@ -23,7 +23,7 @@ from pytest_kafkaperf.runner.capacity import (
     Try,
     find_capacity,
 )
-from pytest_kafkaperf.runner.result import MeasuredSession, at_least
+from pytest_kafkaperf.runner.result import Trial, at_least
 from pytest_kafkaperf.runner.round import Round, StepOutcome
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -358,9 +358,9 @@ def test_a_step_that_other_programs_have_disturbed_counts_for_nothing_unless_it_
     assert sum(step.outcome is StepOutcome.DISTURBED for step in found.steps) == 8
 
 
-def test_a_lower_bound_of_the_reference_is_none_of_the_test() -> None:
-    """The reference held the highest rate, and the test did not: its own capacity is known."""
+def test_a_lower_bound_of_the_live_baseline_is_none_of_the_test() -> None:
+    """The live baseline held the highest rate, and the test did not: its own capacity is known."""
     bound = Round(metrics={"capacity": 2000.0}, at_least=("capacity",))
     exact = Round(metrics={"capacity": 1000.0})
-    assert at_least([MeasuredSession(created="", rounds=(exact,), reference=(bound,))]) == ()
-    assert at_least([MeasuredSession(created="", rounds=(bound,), reference=(exact,))]) == ("capacity",)
+    assert at_least([Trial(created="", rounds=(exact,), other_side=(bound,))]) == ()
+    assert at_least([Trial(created="", rounds=(bound,), other_side=(exact,))]) == ("capacity",)

@@ -41,12 +41,12 @@ def test_parameters_of_the_cluster_are_those_that_count(tmp_path: Path) -> None:
 
 
 def test_low_noise_is_a_field_of_every_cluster(tmp_path: Path) -> None:
-    """Of the reference's, too: both sides of a comparison are started alike."""
-    given = {"cluster": "local", "reference": "local", "low-noise": "true"}
+    """Of the live baseline's, too: both sides of a comparison are started alike."""
+    given = {"cluster": "local", "compare": "local", "low-noise": "true"}
     settings = read_settings(given, {}, invocation_folder=tmp_path, root=tmp_path)
     case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
-    assert case.reference is not None
-    assert (case.spec.low_noise, case.reference.low_noise) == (True, True)
+    assert case.live_baseline is not None
+    assert (case.spec.low_noise, case.live_baseline.low_noise) == (True, True)
 
 
 def test_samples_are_found_from_the_folder_of_the_test(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_rounds_without_a_declared_length_are_as_short_as_their_quantile_allows(
     assert duration_of(tmp_path, f"produce.latency.{quantile} <= 20 ms", **fields) == duration_s
 
 
-# Beside a reference
+# Beside a live baseline
 
 
 def short(folder: Path, *thresholds: str, options: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
@@ -328,7 +328,7 @@ def short(folder: Path, *thresholds: str, options: dict[str, str] | None = None,
     return {name: getattr(scenario, name) for name in ("rounds", "warmup", "duration", "records")}
 
 
-def test_rounds_beside_a_reference_are_short(tmp_path: Path) -> None:
+def test_rounds_beside_a_live_baseline_are_short(tmp_path: Path) -> None:
     """What disturbs the machine for seconds then affects both sides alike."""
     closed_loop = {"rounds": 4, "warmup": 0.3, "duration": 1.0, "records": None}
     assert short(tmp_path, duration="20 s", rounds=9) == closed_loop
@@ -375,7 +375,7 @@ def test_the_command_line_says_how_long_rounds_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ini", "line", "own", "reference"),
+    ("ini", "line", "own", "live baseline"),
     [
         ("local:4.0.0", None, ("4.1.0", "b:1"), ("4.1.0", "b:1")),
         ("docker", "docker:4.2.0", ("4.2.0", None), ("4.2.0", None)),
@@ -385,27 +385,27 @@ def test_the_command_line_says_how_long_rounds_are(tmp_path: Path) -> None:
     ],
 )
 def test_the_command_line_names_version_and_image_before_markers_and_these_before_the_ini_file(
-    tmp_path: Path, ini: str, line: str | None, own: object, reference: object
+    tmp_path: Path, ini: str, line: str | None, own: object, live_baseline: object
 ) -> None:
     """A marker's image must not decide when the command line asks for a version."""
-    given = {"reference": "local"} | ({} if line is None else {"cluster": line})
+    given = {"compare": "local"} | ({} if line is None else {"cluster": line})
     settings = read_settings(given, {"cluster": ini}, invocation_folder=tmp_path, root=tmp_path)
     marks = [pytest.mark.kafka_cluster(version="4.1.0", image="b:1").mark]
     case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
-    assert case.reference is not None
+    assert case.live_baseline is not None
     assert (case.spec.version, case.spec.image) == own
-    assert (case.reference.version, case.reference.image) == reference
+    assert (case.live_baseline.version, case.live_baseline.image) == live_baseline
 
 
-def test_the_reference_names_its_own_version_or_image(tmp_path: Path) -> None:
+def test_the_live_baseline_names_its_own_version_or_image(tmp_path: Path) -> None:
     """Whatever it does not name is that of the test's own cluster."""
     found = []
     for text in ("docker:4.0.0", "docker:c:1", "docker"):
-        given = {"cluster": "docker:b:1", "reference": text}
+        given = {"cluster": "docker:b:1", "compare": text}
         settings = read_settings(given, {}, invocation_folder=tmp_path, root=tmp_path)
         case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
-        assert case.reference is not None
-        found.append((case.reference.version, case.reference.image))
+        assert case.live_baseline is not None
+        found.append((case.live_baseline.version, case.live_baseline.image))
     assert found == [("4.0.0", None), (None, "c:1"), (None, "b:1")]
 
 

@@ -26,9 +26,9 @@ def add(
         outcome=outcome,
         reason="",
         rerun=suspect and rerun,
-        sessions=BESIDE if beside else (),
+        trials=BESIDE if beside else (),
     )
-    fields: dict[str, Any] = {"nodeid": f"test_a.py::{name}", "baseline_sessions": 3}
+    fields: dict[str, Any] = {"nodeid": f"test_a.py::{name}", "baseline_trials": 3}
     result = bare_result(checks=(check,), verdict=outcome, **fields)
     shift.add(result, both_slower=beside and outcome is Verdict.PASSED)
 

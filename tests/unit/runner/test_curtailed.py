@@ -1,4 +1,4 @@
-"""A first session that ends early: only where the rounds that are left could not fail the test."""
+"""A first trial that ends early: only where the rounds that are left could not fail the test."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ SPREAD = (0.97, 0.99, 1.0, 1.01, 1.03)
 def suffices(
     rates: Sequence[float],
     *thresholds: str,
-    sessions: int = 3,
+    trials: int = 3,
     options: dict[str, str] | None = None,
     metrics: dict[str, float] | None = None,
     **fields: Any,
 ) -> bool:
-    """Return True if a session may end after rounds of these rates; the baseline's are about 1."""
+    """Return True if a trial may end after rounds of these rates; the baseline's are about 1."""
     marks = [pytest.mark.kafka_scenario(**fields).mark]
     marks += [pytest.mark.kafka_threshold(each).mark for each in thresholds]
     settings = read_settings(options or {}, {}, invocation_folder=Path(), root=Path())
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
-    baseline = BaselineRounds(sessions=tuple(tuple({RATE: one} for one in SPREAD) for _ in range(sessions)))
+    baseline = BaselineRounds(trials=tuple(tuple({RATE: one} for one in SPREAD) for _ in range(trials)))
     return CaseJudge(case, baseline, settings).suffices(
         [Round(metrics={RATE: rate, P99: 0.01, **NO_FAULTS, **(metrics or {})}) for rate in rates]
     )
@@ -52,7 +52,7 @@ def suffices(
         ([2.0, 2.0, 2.0], False),  # so does an improvement
     ],
 )
-def test_a_session_ends_when_most_of_its_rounds_are_within_the_tolerance(rates: list[float], *, enough: bool) -> None:
+def test_a_trial_ends_when_most_of_its_rounds_are_within_the_tolerance(rates: list[float], *, enough: bool) -> None:
     """The median of five rounds is within it, too, whatever the others are."""
     assert suffices(rates, RELATIVE) == enough
 
@@ -78,11 +78,11 @@ def test_absolute_thresholds_count_by_their_median(threshold: str, *, enough: bo
         {"rounds": 5},
         {"options": {"update-baselines": "append"}},
         {"options": {"calibrate": "3"}},
-        {"options": {"reference": "local:4.0.0", "cluster": "local"}},
-        {"sessions": 0},
+        {"options": {"compare": "local:4.0.0", "cluster": "local"}},
+        {"trials": 0},
     ],
 )
-def test_a_session_is_measured_as_a_whole_where_its_rounds_are_needed(given: dict[str, Any]) -> None:
+def test_a_trial_is_measured_as_a_whole_where_its_rounds_are_needed(given: dict[str, Any]) -> None:
     """For a baseline, for the noise of the test, and because somebody said so."""
     assert not suffices([1.0] * 3, RELATIVE, **given)
 

@@ -18,7 +18,7 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.drift import ALPHA, chance_of, drift_warnings
-from pytest_kafkaperf.runner.result import MeasuredSession, Result
+from pytest_kafkaperf.runner.result import Result, Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.results import bare_result
@@ -51,8 +51,8 @@ def rounds_of(values: Sequence[float], metric: str = RATE) -> tuple[Round, ...]:
 
 
 def result_of(values: Sequence[float], *, metric: str = RATE, **fields: Any) -> Result:
-    session = MeasuredSession(created="", rounds=rounds_of(values, metric))
-    return bare_result(session, **({"cluster": EXTERNAL} | fields))
+    trial = Trial(created="", rounds=rounds_of(values, metric))
+    return bare_result(trial, **({"cluster": EXTERNAL} | fields))
 
 
 def warns(values: Sequence[float]) -> bool:
@@ -155,8 +155,8 @@ def test_the_warning_has_the_change_and_what_to_do(values: Sequence[float], chan
 @pytest.mark.parametrize(
     ("own", "other", "sides"),
     [
-        (EXTERNAL, EXTERNAL, ["", "the reference: "]),
-        (STARTED, EXTERNAL, ["the reference: "]),
+        (EXTERNAL, EXTERNAL, ["", "the baseline: "]),
+        (STARTED, EXTERNAL, ["the baseline: "]),
         (EXTERNAL, STARTED, [""]),
         (STARTED, STARTED, []),
         (STARTED, None, []),
@@ -165,10 +165,10 @@ def test_the_warning_has_the_change_and_what_to_do(values: Sequence[float], chan
 def test_only_clusters_of_others_are_tested(own: Cluster, other: Cluster | None, sides: list[str]) -> None:
     """The plugin warms up the brokers that it starts."""
     values = WARMING_UP["steadily"]
-    reference = None if other is None else rounds_of(values)
-    session = MeasuredSession(created="", rounds=rounds_of(values), reference=reference)
+    other_side = None if other is None else rounds_of(values)
+    trial = Trial(created="", rounds=rounds_of(values), other_side=other_side)
 
-    found = drift_warnings(bare_result(session, cluster=own, reference=other), ())
+    found = drift_warnings(bare_result(trial, cluster=own, live_baseline=other), ())
 
     assert [text.partition("produce")[0] for text in found] == sides
 
@@ -178,17 +178,17 @@ def test_two_sides_share_the_false_alarm_rate() -> None:
     values = (100, 130, 140, 170, 190)
     assert ALPHA / 2 < chance_of([math.log(value) for value in values]) < ALPHA
     rounds = rounds_of(values)
-    session = MeasuredSession(created="", rounds=rounds, reference=rounds)
+    trial = Trial(created="", rounds=rounds, other_side=rounds)
 
-    assert len(drift_warnings(bare_result(session, cluster=EXTERNAL), ())) == 1
-    assert drift_warnings(bare_result(session, cluster=EXTERNAL, reference=EXTERNAL), ()) == []
+    assert len(drift_warnings(bare_result(trial, cluster=EXTERNAL), ())) == 1
+    assert drift_warnings(bare_result(trial, cluster=EXTERNAL, live_baseline=EXTERNAL), ()) == []
 
 
 def test_the_brokers_of_a_retest_are_not_taken_for_a_cluster_of_others() -> None:
     """A suspected regression is tested again beside brokers that the plugin has started."""
-    session = MeasuredSession(created="", rounds=rounds_of(STEADY), reference=rounds_of(RISING))
+    trial = Trial(created="", rounds=rounds_of(STEADY), other_side=rounds_of(RISING))
 
-    assert drift_warnings(bare_result(session, cluster=EXTERNAL, reference=None), ()) == []
+    assert drift_warnings(bare_result(trial, cluster=EXTERNAL, live_baseline=None), ()) == []
 
 
 SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow")
@@ -198,12 +198,10 @@ UNTESTED = {
     "three rounds": result_of([1.0, 2.0, 4.0]),
     "no rounds": result_of([]),
     "a throughput of zero": result_of([0.0, 1.0, 2.0, 4.0, 8.0]),
-    "an INVALID session": bare_result(
-        MeasuredSession(created="", rounds=rounds_of(RISING), problems=(SLOW,)), cluster=EXTERNAL
-    ),
-    "a later session": bare_result(
-        MeasuredSession(created="", rounds=rounds_of(STEADY)),
-        MeasuredSession(created="", rounds=rounds_of(RISING)),
+    "an INVALID trial": bare_result(Trial(created="", rounds=rounds_of(RISING), problems=(SLOW,)), cluster=EXTERNAL),
+    "a later trial": bare_result(
+        Trial(created="", rounds=rounds_of(STEADY)),
+        Trial(created="", rounds=rounds_of(RISING)),
         cluster=EXTERNAL,
     ),
 }

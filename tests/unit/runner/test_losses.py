@@ -14,7 +14,7 @@ from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.capacity import find_capacity
 from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.judging import CaseJudge
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
@@ -34,8 +34,8 @@ def judged(
     """Judge one round for each number of lost records; None if it is not known."""
     rest = {name: value for name, value in {**NO_FAULTS, **metrics}.items() if name != "lost"}
     rounds = tuple(Round(metrics=rest if one is None else {**rest, "lost": one}) for one in lost)
-    session = MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=rounds)
-    return CaseJudge(tested, BaselineRounds(), tested.settings, actions=actions).judge([session])
+    trial = Trial(created="2026-01-01T00:00:00+00:00", rounds=rounds)
+    return CaseJudge(tested, BaselineRounds(), tested.settings, actions=actions).judge([trial])
 
 
 def test_lost_records_violate_an_implied_threshold() -> None:
@@ -78,9 +78,9 @@ def test_a_gap_in_a_log_that_nobody_could_audit_violates_but_meets_no_threshold(
     """At least these records are lost; perhaps more, whose places others have taken."""
     unknown = Problem(ProblemKind.LOSSES_UNKNOWN, "losses are unknown")
     gap = Round(metrics={**NO_FAULTS, "lost": 10.0}, problems=(unknown,))
-    session = MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(gap,), problems=(unknown,))
+    trial = Trial(created="2026-01-01T00:00:00+00:00", rounds=(gap,), problems=(unknown,))
     tested = case(threshold)
-    assert CaseJudge(tested, BaselineRounds(), tested.settings).judge([session]).verdict is verdict
+    assert CaseJudge(tested, BaselineRounds(), tested.settings).judge([trial]).verdict is verdict
 
 
 @pytest.mark.parametrize(("threshold", "verdict"), [("lost <= 5", Verdict.INVALID), ("errors == 0", Verdict.VIOLATED)])
@@ -92,22 +92,22 @@ def test_a_search_that_a_loss_ended_does_not_pass(threshold: str, verdict: Verdi
     assert tested.plan is not None
     metrics = {**NO_FAULTS, "produce.latency.p99": 0.001, "lost": 3.0}
     found = find_capacity(tested.plan, tested.scenario, lambda *_: Round(metrics=metrics), [])
-    session = MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(found,), problems=found.problems)
-    assert CaseJudge(tested, BaselineRounds(), tested.settings).judge([session]).verdict is verdict
+    trial = Trial(created="2026-01-01T00:00:00+00:00", rounds=(found,), problems=found.problems)
+    assert CaseJudge(tested, BaselineRounds(), tested.settings).judge([trial]).verdict is verdict
 
 
-@pytest.mark.parametrize("with_reference", [True, False])
-def test_counts_hold_in_each_session(with_reference: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    """A later session can break a threshold on a count, and many sessions do not add up to more."""
+@pytest.mark.parametrize("is_paired", [True, False])
+def test_counts_hold_in_each_trial(is_paired: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """A later trial can break a threshold on a count, and many trials do not add up to more."""
     tested = case("duplicated <= 5", "lost == 0")
     judge = CaseJudge(tested, BaselineRounds(), tested.settings)
 
-    def verdict(*sessions: tuple[float, float]) -> Verdict:
+    def verdict(*trials: tuple[float, float]) -> Verdict:
         measured = []
-        for duplicated, lost in sessions:
+        for duplicated, lost in trials:
             rounds = (Round(metrics={**NO_FAULTS, "duplicated": duplicated, "lost": lost}),) * 2
-            reference = rounds if with_reference else None
-            measured.append(MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=rounds, reference=reference))
+            other_side = rounds if is_paired else None
+            measured.append(Trial(created="2026-01-01T00:00:00+00:00", rounds=rounds, other_side=other_side))
         return judge.judge(measured).verdict
 
     assert verdict((2, 0), (2, 0), (2, 0)) is Verdict.PASSED

@@ -10,7 +10,7 @@ import pytest
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.judging import CaseJudge
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
@@ -22,13 +22,13 @@ SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 
 
 def judged(
-    *levels: float, busy: str | None = None, reference: float | None = None, imported: str | None = None
+    *levels: float, busy: str | None = None, live_baseline: float | None = None, imported: str | None = None
 ) -> Judgement:
-    """Judge sessions, of which the further ones may run beside a reference; there is no time for more."""
+    """Judge trials, of which the further ones may run beside a live baseline; there is no time for more."""
     judge = judge_of(imported)
-    judge.rebuilt = None if reference is None else Rebuilt()
+    judge.rebuilt = None if live_baseline is None else Rebuilt()
     return judge.judge_clear(
-        [session(level, busy, reference if number else None) for number, level in enumerate(levels)]
+        [trial(level, busy, live_baseline if number else None) for number, level in enumerate(levels)]
     )
 
 
@@ -37,25 +37,23 @@ def judge_of(imported: str | None = None) -> CaseJudge:
     marks = [pytest.mark.kafka_threshold(*(f"{RATE} >= baseline - 10%",)).mark]
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
-    baseline = BaselineRounds(sessions=(tuple({RATE: one} for one in SPREAD),) * 3, imported=imported)
+    baseline = BaselineRounds(trials=(tuple({RATE: one} for one in SPREAD),) * 3, imported=imported)
     return CaseJudge(case, baseline, settings)
 
 
-def session(level: float, busy: str | None = None, reference: float | None = None) -> MeasuredSession:
+def trial(level: float, busy: str | None = None, live_baseline: float | None = None) -> Trial:
     ours, theirs = (
         tuple(Round(metrics={RATE: each * factor, **NO_FAULTS}, busy_warning=busy) for factor in SPREAD)
-        for each in (level, reference or level)
+        for each in (level, live_baseline or level)
     )
-    return MeasuredSession(
-        created="2026-01-01T00:00:00+00:00", rounds=ours, reference=None if reference is None else theirs
-    )
+    return Trial(created="2026-01-01T00:00:00+00:00", rounds=ours, other_side=None if live_baseline is None else theirs)
 
 
 def test_a_machine_that_is_known_to_be_slower_explains_a_clear_suspect() -> None:
-    """Then only a session beside the baseline's brokers tells Kafka from the machine."""
+    """Then only a trial beside the baseline's brokers tells Kafka from the machine."""
     judge = judge_of()
     judge.rebuilt = Rebuilt(slower_machine="test_b")
-    judgement = judge.judge_clear([session(0.5)])
+    judgement = judge.judge_clear([trial(0.5)])
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 
@@ -66,7 +64,7 @@ def test_a_clear_suspect_fails_and_says_why_nothing_confirmed_it() -> None:
     assert (judgement.verdict, check.outcome, judgement.unsettled) == (Verdict.REGRESSED, Verdict.REGRESSED, False)
     assert check.reason == (
         "-50.0 % against the baseline, the threshold is -10.0 %; suspected regression, not yet confirmed by fresh "
-        "sessions; there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and "
+        "trials; there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and "
         "the noise, and no other program was seen to use much of this machine"
     )
 
@@ -77,7 +75,7 @@ def test_a_clear_suspect_fails_and_says_why_nothing_confirmed_it() -> None:
         ((0.85,), {}),
         ((0.5,), {"busy": "this machine was busy"}),
         ((0.5, 0.85), {}),
-        ((0.5, 0.5), {"reference": 0.5}),  # sessions beside the baseline's brokers have their own rule
+        ((0.5, 0.5), {"live baseline": 0.5}),  # trials beside the baseline's brokers have their own rule
         ((0.5,), {"imported": "kafka-producer-perf-test"}),  # its noise is unknown
     ],
 )
@@ -88,17 +86,17 @@ def test_any_other_suspect_stays_inconclusive(levels: tuple[float, ...], given: 
 
 
 @pytest.mark.parametrize("beside", [(0.5, 0.5), (0.5, 0.51), (0.5, 0.52, 0.49)])
-def test_a_clear_change_side_by_side_fails_after_two_sessions(beside: tuple[float, ...]) -> None:
-    """With none of them, the first session alone would have failed it."""
-    judgement = judged(0.5, *beside, reference=1.0)
+def test_a_clear_change_side_by_side_fails_after_two_trials(beside: tuple[float, ...]) -> None:
+    """With none of them, the first trial alone would have failed it."""
+    judgement = judged(0.5, *beside, live_baseline=1.0)
     assert (judgement.verdict, judgement.unsettled) == (Verdict.REGRESSED, False)
 
 
-def test_two_sessions_side_by_side_that_differ_much_leave_it_open() -> None:
+def test_two_trials_side_by_side_that_differ_much_leave_it_open() -> None:
     """Their noise is not known well enough."""
-    assert judged(0.5, 0.5, 0.7, reference=1.0).verdict is Verdict.INCONCLUSIVE
+    assert judged(0.5, 0.5, 0.7, live_baseline=1.0).verdict is Verdict.INCONCLUSIVE
 
 
-def test_a_session_within_the_tolerance_passes() -> None:
+def test_a_trial_within_the_tolerance_passes() -> None:
     """Only suspects are concerned."""
     assert judged(1.0).verdict is Verdict.PASSED

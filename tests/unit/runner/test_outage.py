@@ -160,7 +160,7 @@ def test_the_time_before_the_stop_may_be_short(stopped_s: float, commit_s: float
 
 
 def test_a_restart_before_the_window_is_none_of_it() -> None:
-    """Fresh sessions restart applications."""
+    """Fresh trials restart applications."""
     found = fold(report(served(capacity=300, commit_s=0.25), (-2.0, "stopped"), (-1.0, "started")), scenario())
     assert [name for name in found.metrics if name.startswith(("app.start", "app.recovery"))] == []
 

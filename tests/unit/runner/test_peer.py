@@ -54,11 +54,11 @@ def test_an_interpreter_that_cannot_run_is_an_error_of_the_option(tmp_path: Path
     revision = parse_revision("path:other", start=tmp_path)
     assert revision is not None
     checkout = Checkout(root=tmp_path, python=str(program), commit=None)
-    with pytest.raises(UsageError, match="^--kafka-reference=path:.*python cannot be run: .*No such file"):
+    with pytest.raises(UsageError, match="^--kafka-compare=path:.*python cannot be run: .*No such file"):
         Peer(revision, checkout, [], files=[], root=tmp_path)
 
 
-def test_a_reference_that_hangs_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_baseline_that_hangs_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each later test would wait as long again, and a run has many."""
     with opened(tmp_path, None) as hanging:
         monkeypatch.setattr(peer, "_HELLO_TIMEOUT_S", 0.2)

@@ -19,7 +19,7 @@ from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.measure import measure
 from pytest_kafkaperf.runner.permission import MaxRate, Permission, parse_max_rate, permission_on
 from pytest_kafkaperf.runner.rounds import Side
-from pytest_kafkaperf.runner.session_clusters import SessionClusters
+from pytest_kafkaperf.runner.shared_clusters import SharedClusters
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 ELSEWHERE = Cluster(bootstrap_servers="broker1:9092")
@@ -136,22 +136,22 @@ def test_a_side_without_a_permission_has_the_strictest_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "topics"),
+    ("live baseline", "topics"),
     [(None, ("perf", "orders")), (ELSEWHERE, ("perf",))],
-    ids=["own cluster", "reference"],
+    ids=["own cluster", "live baseline"],
 )
 def test_a_topic_needs_no_consent_where_the_plugin_has_created_it(
-    reference: Cluster | None, topics: tuple[str, ...]
+    live_baseline: Cluster | None, topics: tuple[str, ...]
 ) -> None:
     """On the other side, a topic of that name may exist, and have consumers."""
-    given = {"cluster": "127.0.0.1:1", "reference": "broker1:9092", "writable-topics": "perf"}
+    given = {"cluster": "127.0.0.1:1", "compare": "broker1:9092", "writable-topics": "perf"}
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
     case = read_case("a.py::test", [], {}, settings, folder=Path())
-    clusters = SessionClusters(settings, Stopwatch())
+    clusters = SharedClusters(settings, Stopwatch())
     application = Application(Recipe.of({"command": ["serve"], "ready": "port:1"}), HERE)
     application.created = ["orders"]
     clusters._applications.append(application)  # noqa: SLF001 - as if it ran
-    assert clusters.permission(case, HERE, reference).topics == topics
+    assert clusters.permission(case, HERE, live_baseline).topics == topics
 
 
 @pytest.mark.parametrize(

@@ -19,21 +19,21 @@ LIMIT = "produce.throughput >= baseline - 5%"
 @pytest.mark.parametrize(
     ("options", "spread", "advised"),
     [
-        ({"reference": "local"}, 0.1, True),
-        ({"reference": "local"}, 0.01, False),
-        ({"reference": "local", "low-noise": "true"}, 0.1, False),
-        ({"reference": "127.0.0.1:1", "allow-unlimited": "true"}, 0.1, False),
+        ({"compare": "local"}, 0.1, True),
+        ({"compare": "local"}, 0.01, False),
+        ({"compare": "local", "low-noise": "true"}, 0.1, False),
+        ({"compare": "127.0.0.1:1", "allow-unlimited": "true"}, 0.1, False),
     ],
 )
-def test_noisy_sessions_of_started_brokers_get_an_advice(
+def test_noisy_trials_of_started_brokers_get_an_advice(
     options: dict[str, str], spread: float, *, advised: bool
 ) -> None:
     settings = read_settings({"cluster": "local", **options}, {}, invocation_folder=Path(), root=Path())
     case = read_case("a.py::test", [pytest.mark.kafka_threshold(*(LIMIT,)).mark], {}, settings, folder=Path())
-    sessions = [
-        Measured(rounds=[{"produce.throughput": 1e6 * (1 + sign * spread)}], reference=[{"produce.throughput": 1e6}])
+    trials = [
+        Measured(rounds=[{"produce.throughput": 1e6 * (1 + sign * spread)}], other_side=[{"produce.throughput": 1e6}])
         for sign in (1, -1, 1, -1)
     ]
-    checks = judge(thresholds=case.thresholds, sessions=sessions, baseline=BaselineRounds(), confirm=True).checks
+    checks = judge(thresholds=case.thresholds, trials=trials, baseline=BaselineRounds(), confirm=True).checks
     (note,) = quieter_notes(case, checks) or [""]
-    assert note.startswith("the noise between sessions was up to 12 %") == advised
+    assert note.startswith("the noise between trials was up to 12 %") == advised

@@ -19,7 +19,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
 FACTS = {"provider": "local", "kafka": "4.1.0", "brokers": "3", "heap": "1g", "config.num.io.threads": "4"}
 FLEET: Any = SimpleNamespace(servers={}, events=[])
-"""Stands for brokers that the session has started."""
+"""Stands for brokers that the plugin has started."""
 OURS = Cluster(bootstrap_servers="127.0.0.1:1", brokers=3, provider="local", version="4.1.0", fleet=FLEET)
 
 
@@ -33,7 +33,7 @@ def baseline(facts: Mapping[str, str] = FACTS, **fields: Any) -> BaselineRounds:
     return BaselineRounds(fingerprint=facts, **fields)
 
 
-def test_what_the_session_started_can_be_compared() -> None:
+def test_what_the_trial_started_can_be_compared() -> None:
     assert obstacle(case(), OURS, baseline(), has_actions=False) is None
 
 
@@ -106,10 +106,10 @@ def test_what_differs_on_both_sides_is_told(tmp_path: Path) -> None:
     assert common_changes(baseline(OURS.fingerprint), OURS, tmp_path, "b" * 40) == ()
 
 
-def test_what_differs_between_sessions_of_the_baseline_is_told(tmp_path: Path) -> None:
-    """The brokers are those of its newest session, and its level is that of all."""
+def test_what_differs_between_trials_of_the_baseline_is_told(tmp_path: Path) -> None:
+    """The brokers are those of its newest trial, and its level is that of all."""
     known = baseline(OURS.fingerprint, mixed=("kafka: 4.0.0 -> 4.1.0", "aiokafka: 0.12 -> 0.13"))
     assert common_changes(known, OURS, tmp_path, None) == (
-        "kafka: 4.0.0 -> 4.1.0 (between sessions of the baseline)",
-        "aiokafka: 0.12 -> 0.13 (between sessions of the baseline)",
+        "kafka: 4.0.0 -> 4.1.0 (between trials of the baseline)",
+        "aiokafka: 0.12 -> 0.13 (between trials of the baseline)",
     )

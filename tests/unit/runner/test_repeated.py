@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.runner.perf_run import repeated
 from pytest_kafkaperf.runner.result import Result
-from pytest_kafkaperf.runner.session import repeated
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
-from tests.support.results import bare_result, rounds, session_at
+from tests.support.results import bare_result, rounds, trial_at
 
 
 def result_of(verdict: Verdict, *, lost: float | None = None, metric: str = "lost") -> Result:
@@ -19,7 +19,7 @@ def result_of(verdict: Verdict, *, lost: float | None = None, metric: str = "los
         checks.append(
             Check(expression=f"{metric} == 0", metric=metric, observed=lost, limit_value=0, outcome=outcome, reason="")
         )
-    return bare_result(session_at(10, *rounds()), verdict=verdict, checks=tuple(checks))
+    return bare_result(trial_at(10, *rounds()), verdict=verdict, checks=tuple(checks))
 
 
 PASSED, VIOLATED, REGRESSED, INCONCLUSIVE, INVALID = (

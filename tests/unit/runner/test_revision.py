@@ -124,7 +124,7 @@ def test_a_setup_runs_once_in_an_environment_of_its_own(root: Path) -> None:
 
 
 def test_another_package_here_makes_another_environment_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pip installs only what this environment lacks, so an old one would lend the reference the new package."""
+    """Pip installs only what this environment lacks, so an old one would lend the live baseline the new package."""
     found = []
     for version in ("1", "2", "1"):
         monkeypatch.setattr(checkout, "packages", lambda version=version: {"orders-client": version})
@@ -246,7 +246,7 @@ def test_submodules_are_refused(root: Path) -> None:
     (root.parent / ".gitmodules").write_text("", encoding="utf-8")
     git(root.parent, "add", "--all")
     git(root, "commit", "--quiet", "--message=Add a submodule")
-    with pytest.raises(UsageError, match="has submodules.*use --kafka-reference=path:DIR"):
+    with pytest.raises(UsageError, match="has submodules.*use --kafka-compare=path:DIR"):
         open_and_close("git:HEAD", root)
 
 

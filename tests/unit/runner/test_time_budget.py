@@ -16,9 +16,9 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.case import Case, read_case
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.perf_run import PerfRun
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.time_budget import CaseBudget, RunBudget, as_run, estimate, estimated_s
 
 PREHEAT_S = 7.0
@@ -26,7 +26,7 @@ SETUP_S = 1.0 + PREHEAT_S
 """With a warm-up that takes as long as it may."""
 ROUND_SETUP_S = 0.3
 REFERENCE_S = 6 * (SETUP_S + PREHEAT_S + 4 * 2 * (ROUND_SETUP_S + 1.3)) + 5 * 3
-"""Six sessions of four short rounds on each side, and five restarts."""
+"""Six trials of four short rounds on each side, and five restarts."""
 
 
 class Clock:
@@ -42,19 +42,19 @@ class Clock:
 LIMIT = "produce.throughput >= baseline - 10%"
 
 
-def case_of(*limits: str, reference: str | None = None, options: dict[str, str] | None = None, **fields: Any) -> Case:
+def case_of(*limits: str, compare: str | None = None, options: dict[str, str] | None = None, **fields: Any) -> Case:
     marks = [pytest.mark.kafka_scenario(**{"duration": "5 s", "warmup": "2 s", **fields}).mark]
     if limits:
         marks.append(pytest.mark.kafka_threshold(*limits).mark)
     given = {"cluster": "local", "preheat": f"{PREHEAT_S} s", **(options or {})}
-    if reference is not None:
-        given["reference"] = reference
+    if compare is not None:
+        given["compare"] = compare
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=Path())
 
 
-def session_of(rounds: int, *problems: Problem) -> MeasuredSession:
-    return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={}),) * rounds, problems=problems)
+def trial_of(rounds: int, *problems: Problem) -> Trial:
+    return Trial(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={}),) * rounds, problems=problems)
 
 
 def budget_of(case: Case, *later: Case, left_s: float, clock: Clock | None = None) -> CaseBudget:
@@ -75,12 +75,12 @@ def run(
             ran.append(0)
             continue
         clock.now_s += setup_s
-        ran.append(first_session(budget, clock, case, round_s=round_s[number]))
+        ran.append(first_trial(budget, clock, case, round_s=round_s[number]))
     return ran, clock.now_s - 1000.0
 
 
-def first_session(budget: CaseBudget, clock: Clock, case: Case, *, round_s: float) -> int:
-    """Rounds of the first session if each takes so long."""
+def first_trial(budget: CaseBudget, clock: Clock, case: Case, *, round_s: float) -> int:
+    """Rounds of the first trial if each takes so long."""
     done = []
     for number in budget.limited(range(case.scenario.rounds)):
         clock.now_s += round_s
@@ -182,9 +182,9 @@ def test_a_round_takes_what_its_scenario_declares(fields: dict[str, Any], round_
     assert budget_of(case, left_s=SETUP_S + 3 * round_s - 0.001).obstacle is not None
 
 
-def test_beside_a_reference_every_round_and_the_warm_up_are_two() -> None:
+def test_beside_a_live_baseline_every_round_and_the_warm_up_are_two() -> None:
     """One for each side."""
-    case, needed_s = case_of(rounds=3, reference="local:4.0.0"), SETUP_S + PREHEAT_S + 3 * 14.6
+    case, needed_s = case_of(rounds=3, compare="local:4.0.0"), SETUP_S + PREHEAT_S + 3 * 14.6
     assert budget_of(case, left_s=needed_s + 0.001).obstacle is None
     assert budget_of(case, left_s=needed_s - 0.001).obstacle is not None
 
@@ -203,16 +203,16 @@ def test_a_search_takes_its_steps() -> None:
     assert budget_of(case, left_s=needed_s - 0.001).obstacle is not None
 
 
-def test_fresh_sessions_take_what_later_tests_do_not_need() -> None:
+def test_fresh_trials_take_what_later_tests_do_not_need() -> None:
     """A suspect comes first: as long as each later test keeps the time of its first three rounds."""
     clock = Clock()
     case = case_of(rounds=3)
     budget = budget_of(case, case_of(rounds=9), left_s=100, clock=clock)
-    assert first_session(budget, clock, case, round_s=8) == 3
-    assert budget.refuses_session(3) is None
+    assert first_trial(budget, clock, case, round_s=8) == 3
+    assert budget.refuses_trial(3) is None
     clock.now_s += 30
-    assert budget.refuses_session(3) == (
-        "another fresh session needs 35 s, and 16.1 s of the time budget are left for it; raise --kafka-time-budget"
+    assert budget.refuses_trial(3) == (
+        "another fresh trial needs 35 s, and 16.1 s of the time budget are left for it; raise --kafka-time-budget"
     )
     assert list(budget.limited(range(3))) == [0, 1, 2]
     clock.now_s += 40
@@ -222,51 +222,51 @@ def test_fresh_sessions_take_what_later_tests_do_not_need() -> None:
 def test_what_was_left_out_is_told() -> None:
     """Figures of fewer rounds than declared make no baseline."""
     budget = budget_of(case_of(rounds=5), left_s=60)
-    assert [budget.cut(session_of(rounds)) for rounds in (5, 4)] == [None, "the time budget allowed 4 of 5 rounds"]
-    assert budget.cut(session_of(2, Problem(ProblemKind.WORKER_FAILED, "round 2: no connection"))) is None
-    assert [budget.undecided(session_of(rounds)) for rounds in (3, 1)] == [
+    assert [budget.cut(trial_of(rounds)) for rounds in (5, 4)] == [None, "the time budget allowed 4 of 5 rounds"]
+    assert budget.cut(trial_of(2, Problem(ProblemKind.WORKER_FAILED, "round 2: no connection"))) is None
+    assert [budget.undecided(trial_of(rounds)) for rounds in (3, 1)] == [
         None,
         "the time budget allowed 1 round, and a decision needs 3; raise --kafka-time-budget",
     ]
 
 
-# Beside a reference
+# Beside a compare
 
 
-def test_a_later_test_beside_a_reference_keeps_the_time_of_its_usual_sessions() -> None:
+def test_a_later_test_beside_a_live_baseline_keeps_the_time_of_its_usual_trials() -> None:
     """Six, of four short rounds on each side, whatever the rounds are declared as: here half of the time for both."""
-    case, beside = case_of(rounds=9), case_of(reference="local:4.0.0")
+    case, beside = case_of(rounds=9), case_of(compare="local:4.0.0")
     least_s = SETUP_S + 3 * 7.3 + SETUP_S + PREHEAT_S + 3 * 2 * (ROUND_SETUP_S + 1.3)
     usual_s = SETUP_S + 9 * 7.3 + REFERENCE_S
     clock = Clock()
     budget = budget_of(case, beside, left_s=(least_s + usual_s) / 2 + 0.001, clock=clock)
-    assert first_session(budget, clock, case, round_s=7.3) == 6
+    assert first_trial(budget, clock, case, round_s=7.3) == 6
 
 
-def test_rounds_beside_a_reference_are_not_cut() -> None:
-    """Fewer of them would only take more sessions."""
-    case = as_run(case_of(reference="local:4.0.0"))
+def test_rounds_beside_a_live_baseline_are_not_cut() -> None:
+    """Fewer of them would only take more trials."""
+    case = as_run(case_of(compare="local:4.0.0"))
     clock = Clock()
-    assert first_session(budget_of(case, case, left_s=100, clock=clock), clock, case, round_s=3.2) == 4
+    assert first_trial(budget_of(case, case, left_s=100, clock=clock), clock, case, round_s=3.2) == 4
 
 
-def test_a_further_session_needs_at_least_as_long_as_the_one_before() -> None:
+def test_a_further_trial_needs_at_least_as_long_as_the_one_before() -> None:
     """Restarts and warm-ups take more than the rounds do, and only the clock tells how much."""
-    clock, case = Clock(), as_run(case_of(reference="local:4.0.0"))
+    clock, case = Clock(), as_run(case_of(compare="local:4.0.0"))
     budget = budget_of(case, left_s=112, clock=clock)
-    first_session(budget, clock, case, round_s=3)
-    assert budget.refuses_session(4) is None  # 100 s are left for 31 s
+    first_trial(budget, clock, case, round_s=3)
+    assert budget.refuses_trial(4) is None  # 100 s are left for 31 s
     clock.now_s += 25
-    assert budget.refuses_session(4) is None
+    assert budget.refuses_trial(4) is None
     clock.now_s += 40
-    assert budget.refuses_session(4) == (
-        "another fresh session needs 40 s, and 35 s of the time budget are left for it; raise --kafka-time-budget"
+    assert budget.refuses_trial(4) == (
+        "another fresh trial needs 40 s, and 35 s of the time budget are left for it; raise --kafka-time-budget"
     )
 
 
-def test_rounds_beside_a_reference_are_those_that_run() -> None:
+def test_rounds_beside_a_live_baseline_are_those_that_run() -> None:
     """Long declared rounds would refuse a test, and leave out others, for which there is time."""
-    case = case_of(reference="local:4.0.0", duration="60 s")
+    case = case_of(compare="local:4.0.0", duration="60 s")
     assert budget_of(case, left_s=60).obstacle is not None
     assert budget_of(as_run(case), left_s=60).obstacle is None
     assert as_run(case_of(duration="60 s")).scenario.duration == 60
@@ -283,10 +283,10 @@ def test_rounds_beside_a_reference_are_those_that_run() -> None:
         ([case_of(options={"cluster": "10.0.0.1:9092"})], "1 perf test, about 40 s"),
         ([case_of(options={"calibrate": "5"})], f"1 perf test, about {math.ceil((5 * 44.5 + 4 * 3 + 5) / 60)} min"),
         (
-            [case_of(options={"calibrate": "5", "session-gap": "2m"})],
+            [case_of(options={"calibrate": "5", "trial-gap": "2m"})],
             f"1 perf test, about {math.ceil((5 * 44.5 + 4 * (3 + 120) + 5) / 60)} min",
         ),
-        ([case_of(reference="local:4.0.0")], f"1 perf test, about {math.ceil((REFERENCE_S + 5) / 60)} min"),
+        ([case_of(compare="local:4.0.0")], f"1 perf test, about {math.ceil((REFERENCE_S + 5) / 60)} min"),
     ],
 )
 def test_the_estimate_of_a_run_says_how_many_tests_take_how_long(cases: list[Case], text: str) -> None:
@@ -300,40 +300,40 @@ def test_a_watched_group_needs_time_for_its_last_commit() -> None:
     assert estimated_s(watched) - estimated_s(plain) == pytest.approx(5 * 2.5)
 
 
-def test_short_sessions_beside_other_brokers_are_not_refused_for_the_length_of_the_first_one() -> None:
-    """They have four rounds of a second on each side, whatever the first session's rounds were."""
+def test_short_trials_beside_other_brokers_are_not_refused_for_the_length_of_the_first_one() -> None:
+    """They have four rounds of a second on each side, whatever the first trial's rounds were."""
     clock = Clock()
     case = case_of(rounds=5, duration="60 s")
     budget = budget_of(case, left_s=600, clock=clock)
-    assert first_session(budget, clock, case, round_s=62) == 5
-    refused = budget.refuses_session(4)
+    assert first_trial(budget, clock, case, round_s=62) == 5
+    refused = budget.refuses_trial(4)
     assert refused is None  # 290 s are left, and 4 rounds of 62 s fit
     clock.now_s += 100
-    assert budget.refuses_session(4) is not None
+    assert budget.refuses_trial(4) is not None
     budget.confirm(beside=True)
-    assert budget.refuses_session(4) is None
+    assert budget.refuses_trial(4) is None
     budget.confirm(beside=False)  # the other brokers failed, so long rounds follow again
-    assert budget.refuses_session(4) is not None
+    assert budget.refuses_trial(4) is not None
 
 
-def test_a_further_session_needs_time_for_the_planned_rounds_only() -> None:
+def test_a_further_trial_needs_time_for_the_planned_rounds_only() -> None:
     """Otherwise a cut test could never be measured again on warm brokers."""
     clock, case = Clock(), case_of(rounds=30)
     budget = budget_of(case, left_s=100, clock=clock)
-    assert first_session(budget, clock, case, round_s=1) == 12
+    assert first_trial(budget, clock, case, round_s=1) == 12
     clock.now_s -= 12
-    assert budget.refuses_session(30) is None
+    assert budget.refuses_trial(30) is None
     assert len(list(budget.limited(range(30)))) == 12
 
 
-def test_fresh_sessions_have_rounds_as_long_as_those_of_the_first_one() -> None:
-    """A closed loop of so many records takes longer than assumed, and a session that is broken off is for nothing."""
+def test_fresh_trials_have_rounds_as_long_as_those_of_the_first_one() -> None:
+    """A closed loop of so many records takes longer than assumed, and a trial that is broken off is for nothing."""
     clock, case = Clock(), case_of(rounds=3, records=1000, duration=None)
     budget = budget_of(case, left_s=200, clock=clock)
-    assert first_session(budget, clock, case, round_s=40) == 3
+    assert first_trial(budget, clock, case, round_s=40) == 3
     for beside in (False, True, False):
         budget.confirm(beside=beside)
-        assert (budget.refuses_session(3) is None) == beside
+        assert (budget.refuses_trial(3) is None) == beside
 
 
 def test_a_test_without_time_measured_less_than_declared(tmp_path: Path) -> None:
@@ -341,6 +341,6 @@ def test_a_test_without_time_measured_less_than_declared(tmp_path: Path) -> None
     options = {"time-budget": "1s", "cluster": "local"}
     settings = read_settings(options, {}, invocation_folder=tmp_path, root=tmp_path)
     case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
-    result = Session(settings, began_s=time.monotonic() - 100).refuse_for_time(case, [])
+    result = PerfRun(settings, began_s=time.monotonic() - 100).refuse_for_time(case, [])
     assert result is not None
     assert (result.rounds, result.partial) == ((), True)

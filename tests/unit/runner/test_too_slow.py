@@ -19,7 +19,7 @@ from pytest_kafkaperf.load.producers.accounting import LATE_NS
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.judging import CaseJudge
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import least_latencies
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -31,7 +31,7 @@ P99, RATE = "produce.latency.p99", "produce.throughput"
 SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 115 of 1500 records were sent late")
 ENDED = Problem(ProblemKind.CLUSTER_ERROR, "broker 1 was ended by SIGKILL")
 SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
-BASELINE = BaselineRounds(sessions=(tuple({P99: 0.005 * one} for one in SPREAD),) * 5)
+BASELINE = BaselineRounds(trials=(tuple({P99: 0.005 * one} for one in SPREAD),) * 5)
 
 
 def recorded(values_ns: np.ndarray[Any, np.dtype[np.int64]]) -> Histogram:
@@ -79,16 +79,16 @@ def test_of_a_load_that_is_slow_throughout_most_remains() -> None:
     }
 
 
-def session(
-    *problems: Problem, p99: float = 0.395, least: float | None = 0.147, reference: bool = False, **metrics: float
-) -> MeasuredSession:
+def trial(
+    *problems: Problem, p99: float = 0.395, least: float | None = 0.147, live_baseline: bool = False, **metrics: float
+) -> Trial:
     bounds: Mapping[str, float] = {} if least is None else {P99: least}
     rounds = tuple(
         Round(metrics={**NO_FAULTS, RATE: 100.0, P99: p99 * one, **metrics}, problems=problems, least=bounds)
         for one in SPREAD
     )
-    beside = tuple(Round(metrics={P99: 0.005 * one}) for one in SPREAD) if reference else None
-    return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=rounds, reference=beside, problems=problems)
+    beside = tuple(Round(metrics={P99: 0.005 * one}) for one in SPREAD) if live_baseline else None
+    return Trial(created="2026-01-01T00:00:00+00:00", rounds=rounds, other_side=beside, problems=problems)
 
 
 def judge_of(*thresholds: str, baseline: BaselineRounds = BASELINE, confirm: bool = True) -> CaseJudge:
@@ -99,13 +99,13 @@ def judge_of(*thresholds: str, baseline: BaselineRounds = BASELINE, confirm: boo
     return CaseJudge(read_case("a.py::test", marks, {}, settings, folder=Path()), baseline, settings)
 
 
-def judged(*thresholds: str, of: MeasuredSession) -> Judgement:
+def judged(*thresholds: str, of: Trial) -> Judgement:
     return judge_of(*thresholds).judge([of])
 
 
 def test_an_excess_that_lateness_cannot_explain_is_violated_and_the_doubt_is_a_warning() -> None:
     """A service that takes 79 times as long must not pass for a busy machine."""
-    judgement = judged(f"{P99} <= 25 ms", f"{RATE} >= 200 records/s", of=session(SLOW))
+    judgement = judged(f"{P99} <= 25 ms", f"{RATE} >= 200 records/s", of=trial(SLOW))
     assert (judgement.verdict, judgement.problems, judgement.doubts) == (Verdict.VIOLATED, (), (SLOW.text,))
     assert judgement.warnings == ()  # they are about a machine that is slower for both sides
     sure, unsure = judgement.checks
@@ -126,45 +126,45 @@ def test_an_excess_that_lateness_cannot_explain_is_violated_and_the_doubt_is_a_w
 )
 def test_what_lateness_may_explain_stays_invalid(limit: str, least: float | None) -> None:
     """A busy machine is no statement about Kafka."""
-    judgement = judged(limit, of=session(SLOW, least=least))
+    judgement = judged(limit, of=trial(SLOW, least=least))
     assert (judgement.verdict, judgement.problems, judgement.unsettled) == (Verdict.INVALID, (SLOW,), False)
 
 
 def test_another_problem_is_no_lateness() -> None:
     """Of a cluster that is going down, the latencies say nothing; lost records are lost."""
-    assert judged(f"{P99} <= 25 ms", of=session(SLOW, ENDED)).verdict is Verdict.INVALID
+    assert judged(f"{P99} <= 25 ms", of=trial(SLOW, ENDED)).verdict is Verdict.INVALID
     for problem in (SLOW, ENDED):
-        judgement = judged(f"{P99} <= 1 s", of=session(problem, lost=3.0))
+        judgement = judged(f"{P99} <= 1 s", of=trial(problem, lost=3.0))
         assert (judgement.verdict, judgement.doubts) == (Verdict.VIOLATED, (problem.text,))
         assert [check.metric for check in judgement.checks if check.outcome is Verdict.VIOLATED] == ["lost"]
 
 
 def test_a_suspect_by_far_more_than_lateness_explains_is_confirmed() -> None:
-    """The first session alone never fails a test against the baseline; undecided, it stays INVALID."""
+    """The first trial alone never fails a test against the baseline; undecided, it stays INVALID."""
     judge = judge_of(f"{P99} <= baseline + 20%")
-    first = session(SLOW)
+    first = trial(SLOW)
     judgement = judge.judge([first])
     assert (judgement.verdict, judgement.problems, judgement.unsettled) == (Verdict.INVALID, (SLOW,), True)
-    slow, usual = session(p99=0.3), session(p99=0.005)
+    slow, usual = trial(p99=0.3), trial(p99=0.005)
     confirmed = judge.judge([first, slow, slow, slow])
     assert (confirmed.verdict, confirmed.problems) == (Verdict.REGRESSED, ())
     assert SLOW.text in confirmed.doubts
     cleared = judge.judge([first, usual, usual, usual])
     assert (cleared.verdict, cleared.unsettled) == (Verdict.INVALID, False)
-    assert judge.judge([first, session(SLOW), session(SLOW), session(SLOW)]).unsettled is False
+    assert judge.judge([first, trial(SLOW), trial(SLOW), trial(SLOW)]).unsettled is False
     assert judge.judge_clear([first]).verdict is Verdict.INVALID  # there is no time for more
 
 
-def test_without_confirmation_the_first_session_decides() -> None:
+def test_without_confirmation_the_first_trial_decides() -> None:
     """By the lower bound alone."""
     judge = judge_of(f"{P99} <= baseline + 20%", confirm=False)
-    assert judge.judge([session(SLOW)]).verdict is Verdict.REGRESSED
-    assert judge.judge([session(SLOW, least=0.005)]).verdict is Verdict.INVALID
+    assert judge.judge([trial(SLOW)]).verdict is Verdict.REGRESSED
+    assert judge.judge([trial(SLOW, least=0.005)]).verdict is Verdict.INVALID
 
 
 def test_a_suspect_that_is_worse_beside_the_baselines_brokers_regresses() -> None:
     """They run at the same time, so what makes the machine busy affects both."""
     judge = judge_of(f"{P99} <= baseline + 20%")
     judge.alone, judge.rebuilt = None, Rebuilt()
-    sessions = [session(SLOW), *(session(p99=0.3, reference=True) for _ in range(6))]
-    assert judge.judge(sessions).verdict is Verdict.REGRESSED
+    trials = [trial(SLOW), *(trial(p99=0.3, other_side=True) for _ in range(6))]
+    assert judge.judge(trials).verdict is Verdict.REGRESSED

@@ -1,4 +1,4 @@
-"""The sessions of one test: which of them count, and what they tell."""
+"""The trials of one test: which of them count, and what they tell."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import dataclasses
 import pytest
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.runner.result import MOST_SPOILT, MeasuredSession, judged, problems_of, warnings_of
+from pytest_kafkaperf.runner.result import MOST_SPOILT, Trial, judged, problems_of, warnings_of
 from pytest_kafkaperf.runner.round import Round
 
 
-def session(*problems: Problem) -> MeasuredSession:
-    return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(), problems=problems)
+def trial(*problems: Problem) -> Trial:
+    return Trial(created="2026-01-01T00:00:00+00:00", rounds=(), problems=problems)
 
 
-SOUND = session()
+SOUND = trial()
 SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "round 2: generator too slow: 296 of 6000 records were sent late")
-SPOILT = session(SLOW)
-LOST = session(Problem(ProblemKind.RECORDS_LOST, "round 1: 5 records were lost"), SLOW)
+SPOILT = trial(SLOW)
+LOST = trial(Problem(ProblemKind.RECORDS_LOST, "round 1: 5 records were lost"), SLOW)
 
 
-def test_a_further_session_that_the_machine_has_spoilt_does_not_count_and_is_told() -> None:
+def test_a_further_trial_that_the_machine_has_spoilt_does_not_count_and_is_told() -> None:
     """It says nothing of the cluster, and another one is measured in its place."""
-    sessions = [SOUND, SPOILT, SOUND]
-    assert judged(sessions) == [SOUND, SOUND]
-    assert problems_of(sessions) == ()
-    assert warnings_of(sessions) == (
-        "session 2 was measured again: round 2: generator too slow: 296 of 6000 records were sent late",
+    trials = [SOUND, SPOILT, SOUND]
+    assert judged(trials) == [SOUND, SOUND]
+    assert problems_of(trials) == ()
+    assert warnings_of(trials) == (
+        "trial 2 was measured again: round 2: generator too slow: 296 of 6000 records were sent late",
     )
 
 
 def test_a_generator_at_its_limit_is_one_warning_of_a_test() -> None:
     """One for each round, with other figures, hid the other warnings."""
     limited, free = Round(metrics={}, limited_by_generator=True), Round(metrics={})
-    sessions = [dataclasses.replace(SOUND, rounds=(limited, free)), dataclasses.replace(SOUND, rounds=(limited,))]
-    assert warnings_of(sessions) == (
+    trials = [dataclasses.replace(SOUND, rounds=(limited, free)), dataclasses.replace(SOUND, rounds=(limited,))]
+    assert warnings_of(trials) == (
         "the generator may be the limit: a worker had no idle time in 2 of 3 rounds, so Kafka may take more than this "
         "throughput; declare a rate, or use more producers, larger records or another machine for the load",
     )
@@ -44,15 +44,15 @@ def test_a_generator_at_its_limit_is_one_warning_of_a_test() -> None:
 def test_what_the_cluster_has_done_always_counts() -> None:
     """A record that is lost is lost, whatever else was wrong."""
     assert problems_of([SOUND, LOST]) == (
-        Problem(ProblemKind.RECORDS_LOST, "session 2: round 1: 5 records were lost"),
-        Problem(ProblemKind.GENERATOR_TOO_SLOW, f"session 2: {SLOW}"),
+        Problem(ProblemKind.RECORDS_LOST, "trial 2: round 1: 5 records were lost"),
+        Problem(ProblemKind.GENERATOR_TOO_SLOW, f"trial 2: {SLOW}"),
     )
 
 
-def test_a_session_that_lost_records_counts_although_the_machine_has_spoilt_it() -> None:
+def test_a_trial_that_lost_records_counts_although_the_machine_has_spoilt_it() -> None:
     """Left out, its loss would be nowhere, and the test would pass."""
     lossy = Round(metrics={"lost": 5.0}, problems=(SLOW,))
-    spoilt = MeasuredSession(created="", rounds=(lossy,), problems=(SLOW,))
+    spoilt = Trial(created="", rounds=(lossy,), problems=(SLOW,))
     assert judged([SOUND, spoilt, SOUND]) == [SOUND, spoilt, SOUND]
     assert dataclasses.replace(spoilt, rounds=(Round(metrics={"lost": 0.0}, problems=(SLOW,)),)).is_spoilt
 
@@ -66,39 +66,39 @@ UNREAD = Problem(ProblemKind.RECORDS_UNREAD, "records unread: 17")
     [
         (Round(metrics={}), Round(metrics={}, problems=(SLOW, FAILED)), FAILED),
         (Round(metrics={}, problems=(FAILED,)), Round(metrics={}, problems=(UNREAD,)), UNREAD),
-        (Round(metrics={}), Round(metrics={}, problems=(SLOW,)), None),  # such a session is measured again
+        (Round(metrics={}), Round(metrics={}, problems=(SLOW,)), None),  # such a trial is measured again
         (Round(metrics={}, problems=(FAILED,)), Round(metrics={}), None),
         (Round(metrics={"lost": 2.0}), Round(metrics={}, problems=(FAILED,)), None),  # that is about the own brokers
         (Round(metrics={}), Round(metrics={}), None),
     ],
 )
-def test_only_a_failure_of_the_other_side_leaves_a_suspect_to_fresh_sessions(
+def test_only_a_failure_of_the_other_side_leaves_a_suspect_to_fresh_trials(
     ours: Round, theirs: Round, found: Problem | None
 ) -> None:
     """Brokers under test that fail are what the test is there to find."""
     problems = (*ours.problems, *theirs.problems)
-    assert dataclasses.replace(SOUND, rounds=(ours,), reference=(theirs,), problems=problems).other_failed == found
+    assert dataclasses.replace(SOUND, rounds=(ours,), other_side=(theirs,), problems=problems).other_failed == found
 
 
-def test_a_session_that_did_not_start_is_tried_again_without_the_other_side() -> None:
+def test_a_trial_that_did_not_start_is_tried_again_without_the_other_side() -> None:
     """If the own brokers are the reason, it fails again, and the test with it; a failed restart of theirs is known."""
-    assert session(SLOW, FAILED).other_failed == FAILED
-    assert dataclasses.replace(session(SLOW, FAILED), own_failed=True).other_failed is None
+    assert trial(SLOW, FAILED).other_failed == FAILED
+    assert dataclasses.replace(trial(SLOW, FAILED), own_failed=True).other_failed is None
 
 
-def test_the_first_session_always_counts() -> None:
+def test_the_first_trial_always_counts() -> None:
     """A generator that is too slow makes the run INVALID, never Kafka slow."""
     assert problems_of([SPOILT]) == SPOILT.problems
 
 
-def test_a_machine_that_spoils_session_after_session_is_not_tried_for_ever() -> None:
+def test_a_machine_that_spoils_trial_after_trial_is_not_tried_for_ever() -> None:
     """Nothing hangs."""
-    sessions = [SOUND, *[SPOILT] * (MOST_SPOILT + 1)]
-    assert judged(sessions) == sessions
-    assert len(problems_of(sessions)) == MOST_SPOILT + 1
+    trials = [SOUND, *[SPOILT] * (MOST_SPOILT + 1)]
+    assert judged(trials) == trials
+    assert len(problems_of(trials)) == MOST_SPOILT + 1
 
 
-def test_a_long_comparison_may_repeat_more_sessions() -> None:
+def test_a_long_comparison_may_repeat_more_trials() -> None:
     """If one in ten is spoilt, a third one among twenty is no news."""
     spoilt = [SPOILT] * (MOST_SPOILT + 1)
     assert judged([SOUND, *[SOUND] * 9, *spoilt]) == [SOUND] * 10

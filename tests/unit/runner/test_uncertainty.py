@@ -15,7 +15,7 @@ from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.judging import CaseJudge
 from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import resolution_problems, resolution_warnings, skew_problems
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -152,7 +152,7 @@ def test_a_test_with_a_latency_from_the_future_is_invalid() -> None:
     marks = [pytest.mark.kafka_scenario(producers=0, topic="orders", consumers=1).mark]
     marks.append(pytest.mark.kafka_threshold("e2e.latency.p99 <= 1 s").mark)
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
-    session = MeasuredSession(created="", rounds=(Round(metrics={}, clock_skew_s=5.0),))
-    judgement = CaseJudge(case, BaselineRounds(), settings).judge([session])
+    trial = Trial(created="", rounds=(Round(metrics={}, clock_skew_s=5.0),))
+    judgement = CaseJudge(case, BaselineRounds(), settings).judge([trial])
     assert judgement.verdict is Verdict.INVALID
     assert [problem.kind for problem in judgement.problems] == [ProblemKind.CLOCK_UNCERTAIN]

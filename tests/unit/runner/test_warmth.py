@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from pytest_kafkaperf.core.problems import ProblemKind
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.warmth import cold_judgement, cold_warnings, describe_warm_ups
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
@@ -21,16 +21,16 @@ def round_of(compiler: Mapping[str, float | None], *, starts_program: bool = Fal
     return Round(metrics={}, compiler=compiler, starts_program=starts_program)
 
 
-def session_of(
+def trial_of(
     *own: Mapping[str, float | None],
-    reference: list[Mapping[str, float | None]] | None = None,
+    other_side: list[Mapping[str, float | None]] | None = None,
     end: WarmUpEnd = WarmUpEnd.IDLE,
     starts_program: bool = False,
-) -> MeasuredSession:
-    return MeasuredSession(
+) -> Trial:
+    return Trial(
         created="",
         rounds=tuple(round_of(each, starts_program=starts_program) for each in own),
-        reference=None if reference is None else tuple(map(round_of, reference)),
+        other_side=None if other_side is None else tuple(map(round_of, other_side)),
         warm_ups=(WarmUp(end=end, took_s=2.1, shares=({"1": 0.9}, {"1": 0.4})),),
     )
 
@@ -41,91 +41,91 @@ def judgement_of(outcome: Verdict, expression: str = SLA, *, unsettled: bool = F
     return Judgement(verdict=outcome, checks=(check,), problems=(), unsettled=unsettled)
 
 
-def judged(session: MeasuredSession, judgement: Judgement, *, kept: bool = False) -> Judgement:
-    return cold_judgement(judgement, [session], kept=kept)
+def judged(trial: Trial, judgement: Judgement, *, kept: bool = False) -> Judgement:
+    return cold_judgement(judgement, [trial], kept=kept)
 
 
 def test_a_limit_that_is_not_met_on_cold_brokers_is_invalid() -> None:
     """They are faster when warm."""
-    found = judged(session_of(WARM, COLD), judgement_of(Verdict.VIOLATED))
+    found = judged(trial_of(WARM, COLD), judgement_of(Verdict.VIOLATED))
     assert found.verdict is Verdict.INVALID
     assert [problem.kind for problem in found.problems] == [ProblemKind.COLD_BROKER]
     assert [check.outcome for check in found.checks] == [Verdict.INVALID]
 
 
 @pytest.mark.parametrize(
-    ("session", "judgement"),
+    ("trial", "judgement"),
     [
-        (session_of(COLD, COLD), judgement_of(Verdict.PASSED)),
-        (session_of(COLD), judgement_of(Verdict.VIOLATED, "lost == 0")),
-        (session_of(COLD), judgement_of(Verdict.PASSED, GATE)),  # the baseline was warm
-        (session_of(COLD), judgement_of(Verdict.INCONCLUSIVE, GATE, unsettled=True)),  # the re-test decides
-        (session_of(WARM, UNKNOWN, {}), judgement_of(Verdict.VIOLATED)),
-        (session_of(COLD, starts_program=True), judgement_of(Verdict.VIOLATED)),  # a failover test
-        (session_of(COLD, end=WarmUpEnd.OFF), judgement_of(Verdict.VIOLATED)),
-        (session_of(COLD, COLD, reference=[COLD, {"1": 0.7}]), judgement_of(Verdict.REGRESSED, GATE)),
+        (trial_of(COLD, COLD), judgement_of(Verdict.PASSED)),
+        (trial_of(COLD), judgement_of(Verdict.VIOLATED, "lost == 0")),
+        (trial_of(COLD), judgement_of(Verdict.PASSED, GATE)),  # the baseline was warm
+        (trial_of(COLD), judgement_of(Verdict.INCONCLUSIVE, GATE, unsettled=True)),  # the re-test decides
+        (trial_of(WARM, UNKNOWN, {}), judgement_of(Verdict.VIOLATED)),
+        (trial_of(COLD, starts_program=True), judgement_of(Verdict.VIOLATED)),  # a failover test
+        (trial_of(COLD, end=WarmUpEnd.OFF), judgement_of(Verdict.VIOLATED)),
+        (trial_of(COLD, COLD, other_side=[COLD, {"1": 0.7}]), judgement_of(Verdict.REGRESSED, GATE)),
     ],
 )
-def test_what_cold_brokers_cannot_have_caused_stays(session: MeasuredSession, judgement: Judgement) -> None:
+def test_what_cold_brokers_cannot_have_caused_stays(trial: Trial, judgement: Judgement) -> None:
     """Cold is only slower, and the same on both sides is the same."""
-    assert judged(session, judgement) == judgement
+    assert judged(trial, judgement) == judgement
 
 
 def test_a_regression_against_a_stored_baseline_is_inconclusive() -> None:
     """The baseline is of warm brokers."""
-    found = judged(session_of(COLD), judgement_of(Verdict.REGRESSED, GATE))
+    found = judged(trial_of(COLD), judgement_of(Verdict.REGRESSED, GATE))
     assert (found.verdict, found.problems) == (Verdict.INCONCLUSIVE, ())
 
 
 @pytest.mark.parametrize("outcome", [Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED])
 @pytest.mark.parametrize("own", [WARM, COLD])
 def test_sides_that_are_not_equally_warm_cannot_be_compared(own: Mapping[str, float], outcome: Verdict) -> None:
-    """A cold reference would let a slower version pass."""
+    """A cold live baseline would let a slower version pass."""
     other = COLD if own is WARM else WARM
-    found = judged(session_of(WARM, own, reference=[WARM, other]), judgement_of(outcome, GATE))
+    found = judged(trial_of(WARM, own, other_side=[WARM, other]), judgement_of(outcome, GATE))
     assert found.verdict is Verdict.INVALID
 
 
 def test_a_comparison_that_confirmed_a_regression_on_warm_brokers_counts() -> None:
     """The first trial only made it a suspect."""
-    sessions = [session_of(COLD), session_of(WARM, reference=[WARM]), session_of(WARM, reference=[WARM])]
+    trials = [trial_of(COLD), trial_of(WARM, other_side=[WARM]), trial_of(WARM, other_side=[WARM])]
     judgement = judgement_of(Verdict.REGRESSED, GATE)
-    assert cold_judgement(judgement, sessions, kept=False) == judgement
+    assert cold_judgement(judgement, trials, kept=False) == judgement
 
 
 def test_a_trial_with_one_cold_side_is_measured_again() -> None:
     """The next one may be even, and such trials are few."""
-    uneven, even = session_of(WARM, reference=[COLD]), session_of(COLD, reference=[COLD])
-    unwanted = session_of(WARM, reference=[COLD], end=WarmUpEnd.OFF)
+    uneven, even = trial_of(WARM, other_side=[COLD]), trial_of(COLD, other_side=[COLD])
+    unwanted = trial_of(WARM, other_side=[COLD], end=WarmUpEnd.OFF)
     assert [one.is_spoilt for one in (uneven, even, unwanted)] == [True, False, False]
 
 
 def test_a_failure_after_a_short_warm_up_says_why_it_is_invalid() -> None:
     """A time budget may leave no time for the complete one."""
-    session = session_of(COLD, end=WarmUpEnd.SHORT)
-    found = judged(session, judgement_of(Verdict.VIOLATED))
+    trial = trial_of(COLD, end=WarmUpEnd.SHORT)
+    found = judged(trial, judgement_of(Verdict.VIOLATED))
     assert (found.verdict, len(found.problems)) == (Verdict.INVALID, 1)
-    assert cold_warnings([session]) == []
+    assert cold_warnings([trial]) == []
 
 
 @pytest.mark.parametrize("outcome", [Verdict.ACCEPTED, Verdict.NOT_JUDGED, Verdict.PASSED])
 def test_values_of_cold_brokers_are_not_kept(outcome: Verdict) -> None:
     """A half-warm baseline lets regressions pass for months."""
-    assert judged(session_of(COLD), judgement_of(outcome, GATE), kept=True).verdict is Verdict.INVALID
-    assert judged(session_of(WARM), judgement_of(outcome, GATE), kept=True).verdict is outcome
+    assert judged(trial_of(COLD), judgement_of(outcome, GATE), kept=True).verdict is Verdict.INVALID
+    assert judged(trial_of(WARM), judgement_of(outcome, GATE), kept=True).verdict is outcome
 
 
 def test_warnings_name_what_was_cold_and_where_the_time_went() -> None:
     """An application is not a broker, and a limit of time can be raised."""
-    session = session_of({"1": 0.4, "application orders": 0.9}, WARM, reference=[COLD], end=WarmUpEnd.LIMIT)
-    own, other = cold_warnings([session])
+    trial = trial_of({"1": 0.4, "application orders": 0.9}, WARM, other_side=[COLD], end=WarmUpEnd.LIMIT)
+    own, other = cold_warnings([trial])
     assert own.startswith("broker 1, application orders still compiled code in 1 of 2 rounds, with up to 90% of a core")
-    assert other.startswith("the reference: broker 1 ")
+    assert other.startswith("the baseline: broker 1 ")
     assert "kafka_preheat" in own
-    assert cold_warnings([session_of(WARM)]) == []
+    assert cold_warnings([trial_of(WARM)]) == []
 
 
 def test_the_warm_up_is_one_line() -> None:
     """It shows at a glance whether the rounds were warm."""
-    (line,) = describe_warm_ups(session_of(WARM, UNKNOWN))
+    (line,) = describe_warm_ups(trial_of(WARM, UNKNOWN))
     assert line == ("warm-up: idle, 2.1 s, cores used by the JVM's compiler: 2 slices from 0.90 to 0.40, rounds 0.03 -")

@@ -17,10 +17,10 @@ P50, P99 = "produce.latency.p50", "produce.latency.p99"
 THROUGHPUT, BANDWIDTH = "produce.throughput", "produce.bandwidth"
 NEAR_ONE = (0.98, 0.99, 1.0, 1.01, 1.02)
 
-Session = list[dict[str, float]]
+Trial = list[dict[str, float]]
 
 
-def _session(factor: float = 1.0, *, factors: Mapping[str, float] | None = None) -> Session:
+def _trial(factor: float = 1.0, *, factors: Mapping[str, float] | None = None) -> Trial:
     """Rounds of some metrics; `factors` by the last part of the name."""
     typical = {P50: 0.002, P99: 0.010, THROUGHPUT: 50_000.0, BANDWIDTH: 5_000_000.0, "client.cost": 0.5}
     return [
@@ -32,17 +32,17 @@ def _session(factor: float = 1.0, *, factors: Mapping[str, float] | None = None)
     ]
 
 
-def _baseline(*sessions: Session) -> BaselineRounds:
-    """One session a date."""
-    dates = tuple(f"2026-01-0{day}" for day in range(1, len(sessions) + 1))
-    return BaselineRounds(sessions=tuple(map(tuple, sessions)), dates=dates)
+def _baseline(*trials: Trial) -> BaselineRounds:
+    """One trial a date."""
+    dates = tuple(f"2026-01-0{day}" for day in range(1, len(trials) + 1))
+    return BaselineRounds(trials=tuple(map(tuple, trials)), dates=dates)
 
 
-BASELINE = _baseline(*(_session(factor) for factor in (0.97, 0.99, 1.0, 1.01, 1.03)))
+BASELINE = _baseline(*(_trial(factor) for factor in (0.97, 0.99, 1.0, 1.01, 1.03)))
 
 
 def _told(*, gated: Sequence[str] = (), **factors: float) -> list[str]:
-    found = advice([Measured(rounds=_session(factors=factors))], BASELINE, gated=gated)
+    found = advice([Measured(rounds=_trial(factors=factors))], BASELINE, gated=gated)
     return [f"{one.metric} {'better' if one.better else 'worse'}" for one in found]
 
 
@@ -53,7 +53,7 @@ def test_an_unchanged_run_gives_no_advice() -> None:
 
 def test_advice_names_the_metric_and_by_how_much_it_moved() -> None:
     """All that a report shows of it."""
-    (found,) = advice([Measured(rounds=_session(factors={"cost": 1.5}))], BASELINE, gated=())
+    (found,) = advice([Measured(rounds=_trial(factors={"cost": 1.5}))], BASELINE, gated=())
     assert dataclasses.replace(found, change=0.0, baseline=0.0) == Advice(
         metric="client.cost", observed=0.75, baseline=0.0, change=0.0, better=False
     )
@@ -96,10 +96,10 @@ def test_of_a_family_only_the_metric_that_moved_most_is_told() -> None:
     assert _told(p50=1.5, p99=2) == ["produce.latency.p99 worse"]
 
 
-def test_a_move_within_what_sessions_lie_apart_is_noise() -> None:
-    """Sessions of this baseline differ by as much."""
-    wild = _baseline(*(_session(factor) for factor in (0.7, 0.9, 1.0, 1.1, 1.4)))
-    assert advice([Measured(rounds=_session(1.5))], wild, gated=()) == ()
+def test_a_move_within_what_trials_lie_apart_is_noise() -> None:
+    """Trials of this baseline differ by as much."""
+    wild = _baseline(*(_trial(factor) for factor in (0.7, 0.9, 1.0, 1.1, 1.4)))
+    assert advice([Measured(rounds=_trial(1.5))], wild, gated=()) == ()
 
 
 def test_a_small_move_is_not_worth_a_line() -> None:
@@ -110,20 +110,20 @@ def test_a_small_move_is_not_worth_a_line() -> None:
 
 def test_a_baseline_of_few_dates_gives_advice_only_on_large_moves() -> None:
     """One date does not tell how far the next would lie from it."""
-    one_date = _baseline(_session())
-    assert advice([Measured(rounds=_session(1.4))], BASELINE, gated=()) != ()
-    assert advice([Measured(rounds=_session(1.4))], one_date, gated=()) == ()
-    assert advice([Measured(rounds=_session(9.0))], one_date, gated=()) != ()
-    assert advice([Measured(rounds=_session(9.0))], BaselineRounds(), gated=()) == ()
+    one_date = _baseline(_trial())
+    assert advice([Measured(rounds=_trial(1.4))], BASELINE, gated=()) != ()
+    assert advice([Measured(rounds=_trial(1.4))], one_date, gated=()) == ()
+    assert advice([Measured(rounds=_trial(9.0))], one_date, gated=()) != ()
+    assert advice([Measured(rounds=_trial(9.0))], BaselineRounds(), gated=()) == ()
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, None])
 @pytest.mark.parametrize(("side", "changes"), [("current", 0), ("baseline", 1)])
-def test_a_session_in_which_a_metric_has_no_ratio_in_one_round_is_not_compared(
+def test_a_trial_in_which_a_metric_has_no_ratio_in_one_round_is_not_compared(
     value: float | None, side: str, changes: int
 ) -> None:
-    """A median without that round would be another one. A baseline has other sessions."""
-    current, known = _session(factors={"cost": 2.0}), [_session() for _ in range(5)]
+    """A median without that round would be another one. A baseline has other trials."""
+    current, known = _trial(factors={"cost": 2.0}), [_trial() for _ in range(5)]
     damaged = (current if side == "current" else known[4])[2]
     if value is None:
         del damaged["client.cost"]
@@ -140,29 +140,29 @@ def test_metrics_that_can_be_zero_are_not_compared_and_unknown_ones_are_passed_o
     assert advice([Measured(rounds=[])], _baseline(*known), gated=()) == ()
 
 
-def test_with_a_reference_its_rounds_are_taken_pair_by_pair() -> None:
+def test_with_a_live_baseline_its_rounds_are_taken_pair_by_pair() -> None:
     """What the machine did to both does not count; nor does a stored baseline."""
     drifting = [1.0 + 0.2 * number for number in range(12)]
-    reference = [{THROUGHPUT: 1000.0 * drift} for drift in drifting]
+    live_baseline = [{THROUGHPUT: 1000.0 * drift} for drift in drifting]
     slower = [{THROUGHPUT: 500.0 * drift} for drift in drifting]
-    (found,) = advice([Measured(rounds=slower, reference=reference)] * 4, BASELINE, gated=())
+    (found,) = advice([Measured(rounds=slower, other_side=live_baseline)] * 4, BASELINE, gated=())
     assert (found.metric, found.better) == (THROUGHPUT, False)
     assert found.change == pytest.approx(-0.5)
     assert found.observed / found.baseline - 1 == pytest.approx(found.change)
-    assert advice([Measured(rounds=slower, reference=reference)] * 3, BASELINE, gated=()) == ()
-    assert advice([Measured(rounds=reference, reference=reference)] * 4, BaselineRounds(), gated=()) == ()
+    assert advice([Measured(rounds=slower, other_side=live_baseline)] * 3, BASELINE, gated=()) == ()
+    assert advice([Measured(rounds=live_baseline, other_side=live_baseline)] * 4, BaselineRounds(), gated=()) == ()
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, None])
-def test_a_metric_that_many_sessions_beside_a_reference_lack_gives_no_advice(value: float | None) -> None:
-    """Then the other sessions must not speak for it."""
+def test_a_metric_that_many_trials_beside_a_live_baseline_lack_gives_no_advice(value: float | None) -> None:
+    """Then the other trials must not speak for it."""
     sound, broken = {THROUGHPUT: 500.0}, {} if value is None else {THROUGHPUT: value}
-    sessions = [Measured(rounds=[sound], reference=[{THROUGHPUT: 1000.0}])] * 4
+    trials = [Measured(rounds=[sound], other_side=[{THROUGHPUT: 1000.0}])] * 4
     for last in (
-        Measured(rounds=[broken], reference=[{THROUGHPUT: 1000.0}]),
-        Measured(rounds=[sound], reference=[broken]),
+        Measured(rounds=[broken], other_side=[{THROUGHPUT: 1000.0}]),
+        Measured(rounds=[sound], other_side=[broken]),
     ):
-        assert advice([*sessions, last, last], BaselineRounds(), gated=()) == ()
+        assert advice([*trials, last, last], BaselineRounds(), gated=()) == ()
 
 
 def test_noise_alone_rarely_gives_advice() -> None:

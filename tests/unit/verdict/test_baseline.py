@@ -43,7 +43,7 @@ def _record(**changes: Any) -> BaselineRecord:
         "created": "2025-01-31T12:00:00+00:00",
         "rounds": _ROUNDS,
     }
-    return BaselineRecord.of_session(**{**fields, **changes})
+    return BaselineRecord.of_trial(**{**fields, **changes})
 
 
 def _files(folder: Path) -> list[str]:
@@ -64,7 +64,7 @@ def test_a_file_reads_as_a_review_needs_it(tmp_path: Path) -> None:
   "scenario": {
     "rate": 5000.0
   },
-  "sessions": [
+  "trials": [
     {
       "created": "2025-01-31T12:00:00+00:00",
       "commit": "abc123",
@@ -201,9 +201,9 @@ def _written(**changes: Any) -> str:
     return json.dumps({**content, **changes})
 
 
-def _session(**changes: Any) -> dict[str, Any]:
-    session: dict[str, Any] = json.loads(_written())["sessions"][0]
-    return {**session, **changes}
+def _trial(**changes: Any) -> dict[str, Any]:
+    trial: dict[str, Any] = json.loads(_written())["trials"][0]
+    return {**trial, **changes}
 
 
 @pytest.mark.parametrize(
@@ -215,57 +215,57 @@ def _session(**changes: Any) -> dict[str, Any]:
         ("[]", "must be a JSON object, not list"),
         (
             "{}",
-            "schema is needed; nodeid is needed; environment is needed; scenario is needed; sessions is needed",
+            "schema is needed; nodeid is needed; environment is needed; scenario is needed; trials is needed",
         ),
         (_written(schema=0), "schema=0: must be 1"),
         (_written(schema="1"), "schema='1': must be 1"),
-        (_written(sessions=[]), "sessions=[]: must not be empty"),
+        (_written(trials=[]), "trials=[]: must not be empty"),
         (_written(extra=1), "extra=1: extra inputs are not permitted"),
         (_written(nodeid=5), "nodeid=5: must be a valid string"),
         (
-            _written(sessions=[_session(rounds=[])]),
-            "sessions.0.rounds=[]: must not be empty",
+            _written(trials=[_trial(rounds=[])]),
+            "trials.0.rounds=[]: must not be empty",
         ),
         (
-            _written(sessions=[_session(rounds=[{"errors": float("nan")}])]),
-            "sessions.0.rounds.0.errors=nan: must be a finite number",
+            _written(trials=[_trial(rounds=[{"errors": float("nan")}])]),
+            "trials.0.rounds.0.errors=nan: must be a finite number",
         ),
         (
-            _written(sessions=[_session(rounds=[{"errors": float("inf")}])]),
-            "sessions.0.rounds.0.errors=inf: must be a finite number",
+            _written(trials=[_trial(rounds=[{"errors": float("inf")}])]),
+            "trials.0.rounds.0.errors=inf: must be a finite number",
         ),
         (
-            _written(sessions=[_session(rounds=[{"errors": -1}])]),
-            "sessions.0.rounds.0.errors=-1: must be greater than or equal to 0",
+            _written(trials=[_trial(rounds=[{"errors": -1}])]),
+            "trials.0.rounds.0.errors=-1: must be greater than or equal to 0",
         ),
         (
-            _written(sessions=[_session(rounds=[{"errors": "1"}])]),
-            "sessions.0.rounds.0.errors='1': must be a valid number",
+            _written(trials=[_trial(rounds=[{"errors": "1"}])]),
+            "trials.0.rounds.0.errors='1': must be a valid number",
         ),
         (
-            _written(sessions=[_session(rounds=[{"errors": True}])]),
-            "sessions.0.rounds.0.errors=True: must be a valid number",
+            _written(trials=[_trial(rounds=[{"errors": True}])]),
+            "trials.0.rounds.0.errors=True: must be a valid number",
         ),
         (
-            _written(sessions=[_session(rounds=[{"errors": 1e31}])]),
-            f"sessions.0.rounds.0.errors=1e+31: must be less than or equal to {10**30}",
+            _written(trials=[_trial(rounds=[{"errors": 1e31}])]),
+            f"trials.0.rounds.0.errors=1e+31: must be less than or equal to {10**30}",
         ),
-        (_written(sessions=[_session(extra=1)]), "sessions.0.extra=1: extra inputs are not permitted"),
+        (_written(trials=[_trial(extra=1)]), "trials.0.extra=1: extra inputs are not permitted"),
         (
-            _written(sessions=[_session(imported={"tool": "a tool", "files": [], "extra": 1})]),
-            "sessions.0.imported.extra=1: extra inputs are not permitted",
-        ),
-        (
-            _written(sessions=[_session(created="yesterday")]),
-            "sessions.0.created: Invalid isoformat string: 'yesterday'",
+            _written(trials=[_trial(imported={"tool": "a tool", "files": [], "extra": 1})]),
+            "trials.0.imported.extra=1: extra inputs are not permitted",
         ),
         (
-            _written(sessions=[_session(created="2025-01-31T12:00:00")]),
-            "sessions.0.created='2025-01-31T12:00:00': must have a UTC offset, such as +00:00",
+            _written(trials=[_trial(created="yesterday")]),
+            "trials.0.created: Invalid isoformat string: 'yesterday'",
         ),
         (
-            _written(sessions=[_session(created="0001-01-01T00:00:00+14:00")]),
-            "sessions.0.created='0001-01-01T00:00:00+14:00': must be a date that is valid in every time zone",
+            _written(trials=[_trial(created="2025-01-31T12:00:00")]),
+            "trials.0.created='2025-01-31T12:00:00': must have a UTC offset, such as +00:00",
+        ),
+        (
+            _written(trials=[_trial(created="0001-01-01T00:00:00+14:00")]),
+            "trials.0.created='0001-01-01T00:00:00+14:00': must be a date that is valid in every time zone",
         ),
     ],
 )
@@ -301,7 +301,7 @@ def test_what_is_wrong_is_cut_when_it_is_long(tmp_path: Path) -> None:
     """A file may be wrong in every figure."""
     store = BaselineStore(tmp_path)
     path = store.save(_record())
-    path.write_text(_written(sessions=[_session(rounds=[{"errors": -1}] * 100)]))
+    path.write_text(_written(trials=[_trial(rounds=[{"errors": -1}] * 100)]))
     with pytest.raises(BaselineError) as caught:
         store.load("ci", _NODEID)
     text = str(caught.value).removeprefix(f"baseline {path} is damaged: ").removesuffix(f"; {_REPAIR}")
@@ -385,9 +385,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
 @pytest.mark.parametrize(
     ("rounds", "problem"),
     [
-        ([], "sessions.0.rounds=[]: must not be empty"),
-        ([{"errors": float("nan")}], "sessions.0.rounds.0.errors=nan: must be a finite number"),
-        ([{"errors": -1}], "sessions.0.rounds.0.errors=-1.0: must be greater than or equal to 0"),
+        ([], "trials.0.rounds=[]: must not be empty"),
+        ([{"errors": float("nan")}], "trials.0.rounds.0.errors=nan: must be a finite number"),
+        ([{"errors": -1}], "trials.0.rounds.0.errors=-1.0: must be greater than or equal to 0"),
     ],
 )
 def test_figures_that_cannot_be_are_never_written(rounds: Any, problem: str) -> None:
@@ -409,7 +409,7 @@ def test_a_run_is_compared_with_its_own_environments_baseline(tmp_path: Path) ->
     store.save(_record(environment="laptop", rounds=[{"errors": 1}]))
     store.save(_record())
     assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
-        sessions=(_ROUNDS,), dates=("2025-01-31",), fingerprint={"kafka": "4.1.0"}
+        trials=(_ROUNDS,), dates=("2025-01-31",), fingerprint={"kafka": "4.1.0"}
     )
 
 
@@ -429,7 +429,7 @@ def test_another_environments_baseline_is_shown_and_never_counts(tmp_path: Path)
     assert store.environments(_NODEID) == ("ci", "laptop")
     assert store.environments("other.py::test") == ()
     assert store.comparable("new", _NODEID, _SCENARIO) == BaselineRounds(
-        sessions=(_ROUNDS,),
+        trials=(_ROUNDS,),
         dates=("2025-01-31",),
         obstacle=f"no baseline for environment 'new' (there is one for 'ci', 'laptop'); {_MAKE}",
         stored=False,
@@ -501,11 +501,11 @@ def test_imported_results_are_compared_on_any_cluster(tmp_path: Path) -> None:
     assert store.comparable("ci", _NODEID, _SCENARIO, _STAGING).obstacle is None
 
 
-def test_sessions_of_another_external_cluster_go() -> None:
-    """Two clusters are not two sessions of one."""
+def test_trials_of_another_external_cluster_go() -> None:
+    """Two clusters are not two trials of one."""
     there, here = (_record(fingerprint={**_STAGING, "cluster id": name}) for name in ("staging", "prod"))
     assert grown(there, here) == here
-    assert len(grown(there, there).sessions) == 2
+    assert len(grown(there, there).trials) == 2
 
 
 def test_the_number_of_rounds_does_not_change_a_scenario() -> None:
@@ -535,54 +535,54 @@ def test_a_change_beyond_the_shown_digits_is_still_told() -> None:
     assert changes == ("linger: 0.010000001 -> 0.010000002",)
 
 
-def test_a_session_is_added_beside_those_before_it() -> None:
-    """Noise between sessions can only be known from several."""
+def test_a_trial_is_added_beside_those_before_it() -> None:
+    """Noise between trials can only be known from several."""
     first, second = _record(), _record(created="2025-02-01T12:00:00+00:00")
     both = grown(first, second)
-    assert [session.created for session in both.sessions] == ["2025-01-31T12:00:00+00:00", "2025-02-01T12:00:00+00:00"]
+    assert [trial.created for trial in both.trials] == ["2025-01-31T12:00:00+00:00", "2025-02-01T12:00:00+00:00"]
     assert grown(None, second) == second
 
 
-def test_sessions_lie_in_the_order_of_their_instants() -> None:
+def test_trials_lie_in_the_order_of_their_instants() -> None:
     """Machines write their own offsets, and runs may end in another order than they began."""
     times = ["2025-02-01T01:00:00+00:00", "2025-01-31T23:00:00-05:00", "2025-02-01T01:00:00+02:00"]
     first, second, third = (_record(created=time) for time in times)
-    assert [session.created for session in grown(grown(first, second), third).sessions] == [
+    assert [trial.created for trial in grown(grown(first, second), third).trials] == [
         times[2],
         times[0],
         times[1],
     ]
 
 
-def test_the_newest_session_tells_where_figures_come_from(tmp_path: Path) -> None:
-    """A machine's fingerprint moves on with each session that is added."""
+def test_the_newest_trial_tells_where_figures_come_from(tmp_path: Path) -> None:
+    """A machine's fingerprint moves on with each trial that is added."""
     store = BaselineStore(tmp_path)
     later = _record(created="2025-02-01T12:00:00+00:00", fingerprint={"kafka": "4.2.0"})
     store.save(grown(_record(), later))
     assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
-        sessions=(_ROUNDS, _ROUNDS),
+        trials=(_ROUNDS, _ROUNDS),
         dates=("2025-01-31", "2025-02-01"),
         fingerprint={"kafka": "4.2.0"},
         mixed=("kafka: 4.1.0 -> 4.2.0",),
     )
 
 
-def test_the_newest_sessions_are_kept() -> None:
+def test_the_newest_trials_are_kept() -> None:
     """What a team's machine did a year ago says little of it now."""
     record = _record(created="2025-01-01T00:00:00+00:00")
     for day in range(2, 20):
         record = grown(record, _record(created=f"2025-01-{day:02}T00:00:00+00:00"))
-    assert [session.created[8:10] for session in record.sessions] == [f"{day:02}" for day in range(10, 20)]
+    assert [trial.created[8:10] for trial in record.trials] == [f"{day:02}" for day in range(10, 20)]
 
 
-def test_more_sessions_of_one_date_push_out_no_other_date() -> None:
-    """Each date says more than a further session of the same."""
+def test_more_trials_of_one_date_push_out_no_other_date() -> None:
+    """Each date says more than a further trial of the same."""
     record = _record(created="2025-01-01T00:00:00+00:00")
     for day in range(2, 9):
         record = grown(record, _record(created=f"2025-01-{day:02}T00:00:00+00:00"))
     for hour in range(8, 14):
         record = grown(record, _record(created=f"2025-01-09T{hour:02}:00:00+00:00"))
-    assert [session.created[8:13] for session in record.sessions] == [
+    assert [trial.created[8:13] for trial in record.trials] == [
         *(f"{day:02}T00" for day in range(1, 9)),
         "09T12",
         "09T13",
@@ -592,20 +592,20 @@ def test_more_sessions_of_one_date_push_out_no_other_date() -> None:
 def test_a_date_is_that_of_utc() -> None:
     """Machines write their own offsets."""
     dates = [
-        _record(created=created).sessions[0].date
+        _record(created=created).trials[0].date
         for created in ("2025-02-01T01:00:00+02:00", "2025-01-31T23:59:59+00:00", "2025-01-31T23:00:00-05:00")
     ]
     assert dates == ["2025-01-31", "2025-01-31", "2025-02-01"]
 
 
-def test_sessions_of_one_date_are_compared_as_one_date() -> None:
+def test_trials_of_one_date_are_compared_as_one_date() -> None:
     """They share its level."""
-    rounds = BaselineRounds(sessions=((), ({"errors": 1.0},), ({"errors": 2.0},)), dates=("b", "a", "b"))
+    rounds = BaselineRounds(trials=((), ({"errors": 1.0},), ({"errors": 2.0},)), dates=("b", "a", "b"))
     assert rounds.by_date == [[(), ({"errors": 2.0},)], [({"errors": 1.0},)]]
-    assert BaselineRounds(sessions=rounds.sessions).by_date == [[*rounds.sessions]]
+    assert BaselineRounds(trials=rounds.trials).by_date == [[*rounds.trials]]
 
 
-def test_sessions_of_another_workload_go() -> None:
+def test_trials_of_another_workload_go() -> None:
     """They would be compared with what they are not."""
     changed = _record(scenario={**_SCENARIO, "partitions": 12})
     assert grown(_record(), changed) == changed
@@ -745,7 +745,7 @@ def test_an_imported_baseline_says_so_and_a_measured_one_stays_as_it_was(tmp_pat
     assert "imported" not in store.save(_record()).read_text()
     record = _imported(rounds=[{"produce.throughput": 5.0}])
     content = json.loads(store.save(record).read_bytes())
-    assert content["sessions"] == [
+    assert content["trials"] == [
         {
             "created": "2025-01-31T12:00:00+00:00",
             "fingerprint": {},
@@ -761,10 +761,10 @@ def test_imported_rounds_are_compared_with_any_scenario(tmp_path: Path) -> None:
     store = BaselineStore(tmp_path)
     store.save(_imported())
     assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
-        sessions=(_ROUNDS,), dates=("2025-01-31",), imported="kafka-producer-perf-test"
+        trials=(_ROUNDS,), dates=("2025-01-31",), imported="kafka-producer-perf-test"
     )
     elsewhere = store.comparable("new", _NODEID, _SCENARIO)
-    assert (elsewhere.imported, elsewhere.sessions) == ("kafka-producer-perf-test", (_ROUNDS,))
+    assert (elsewhere.imported, elsewhere.trials) == ("kafka-producer-perf-test", (_ROUNDS,))
     assert str(elsewhere.obstacle).startswith("no baseline for environment 'new'")
 
 
@@ -774,15 +774,15 @@ def test_a_scenario_that_is_not_known_has_no_changes() -> None:
     assert (scenario_changes({}, twelve), scenario_changes(twelve, {})) == ((), ())
 
 
-def test_measured_and_imported_sessions_are_never_mixed(tmp_path: Path) -> None:
+def test_measured_and_imported_trials_are_never_mixed(tmp_path: Path) -> None:
     """One has noise that is known, the other not: no rule would fit both."""
     measured = _record(created="2025-02-01T12:00:00+00:00")
     assert grown(_imported(), measured) == measured
     assert grown(measured, _imported()) == _imported()
     content = json.loads(_imported().model_dump_json(by_alias=True))
-    content["sessions"].append(json.loads(_written())["sessions"][0])
+    content["trials"].append(json.loads(_written())["trials"][0])
     path = BaselineStore(tmp_path).path("ci", _NODEID)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(content))
-    with pytest.raises(BaselineError, match=": must not mix measured and imported sessions; restore"):
+    with pytest.raises(BaselineError, match=": must not mix measured and imported trials; restore"):
         BaselineStore(tmp_path).load("ci", _NODEID)

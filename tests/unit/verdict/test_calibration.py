@@ -1,4 +1,4 @@
-"""What unchanged sessions say of the rule: noise as it was made, and suspects as the rule would find them."""
+"""What unchanged trials say of the rule: noise as it was made, and suspects as the rule would find them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def drawn(count: int, *, within: float, between: float, rounds: int = 5, seed: i
     ]
 
 
-def known(sessions: list[list[float]]) -> Calibrated:
-    found = calibrated(sessions, tolerance=TOLERANCE, alpha=ALPHA, confirmation="fresh")
+def known(trials: list[list[float]]) -> Calibrated:
+    found = calibrated(trials, tolerance=TOLERANCE, alpha=ALPHA, confirmation="fresh")
     assert found is not None
     return found
 
@@ -37,13 +37,13 @@ def worse(by: float) -> list[float]:
     return [value + by for value in ROUNDS]
 
 
-def test_sessions_that_are_alike_raise_no_suspicion() -> None:
+def test_trials_that_are_alike_raise_no_suspicion() -> None:
     """Whole values: what a calm metric looks like."""
     calm = Noise(within=math.sqrt(0.00025), between=0.0, assumed=False)
     assert known([ROUNDS] * 6) == Calibrated(
         noise=calm,
         tolerance=TOLERANCE,
-        sessions=6,
+        trials=6,
         suspects=0,
         detectable=detected([[ROUNDS] * 6]),
         detectable_of_dates=detected([[ROUNDS]] * 6),
@@ -51,12 +51,12 @@ def test_sessions_that_are_alike_raise_no_suspicion() -> None:
     assert detected([[ROUNDS]] * 6) < detected([[ROUNDS] * 6])
 
 
-def test_one_session_that_stands_out_is_one_suspect() -> None:
-    """Fresh sessions would clear it."""
+def test_one_trial_that_stands_out_is_one_suspect() -> None:
+    """Fresh trials would clear it."""
     assert known([*[ROUNDS] * 7, worse(0.5)]).suspects == 1
 
 
-def test_of_sessions_of_two_kinds_half_are_suspect() -> None:
+def test_of_trials_of_two_kinds_half_are_suspect() -> None:
     """Such a metric is judged by a coin's toss, and a calibration must say so."""
     assert known([ROUNDS, worse(0.5)] * 4).suspects == 4
 
@@ -71,7 +71,7 @@ def test_the_noise_that_was_made_is_found_and_decides_what_can_be_detected() -> 
     assert known(few).detectable == detectable_shift(level, tolerance=TOLERANCE, confirmation="fresh", alpha=ALPHA)
 
 
-def test_one_round_a_session_and_one_session_say_nothing() -> None:
+def test_one_round_a_trial_and_one_trial_say_nothing() -> None:
     """Unknown is not calm."""
     assert calibrated([[0.1]] * 6, tolerance=TOLERANCE, alpha=ALPHA, confirmation="fresh") is None
     assert calibrated([ROUNDS], tolerance=TOLERANCE, alpha=ALPHA, confirmation="fresh") is None

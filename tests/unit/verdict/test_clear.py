@@ -1,4 +1,4 @@
-"""A regression that nobody has to confirm: it fails although the time for fresh sessions is over."""
+"""A regression that nobody has to confirm: it fails although the time for fresh trials is over."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RATE = "produce.throughput"
 SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 
 
-def clear(*sessions: Sequence[float], limit: str = "baseline - 10%", levels: Sequence[float] = (1.0, 1.0, 1.0)) -> bool:
-    """Judge sessions of these rates against a baseline whose sessions have these levels."""
+def clear(*trials: Sequence[float], limit: str = "baseline - 10%", levels: Sequence[float] = (1.0, 1.0, 1.0)) -> bool:
+    """Judge trials of these rates against a baseline whose trials have these levels."""
     stored = tuple(tuple({RATE: level * factor} for factor in SPREAD) for level in levels)
-    baseline = BaselineRounds(sessions=stored, dates=tuple(f"2026-01-{day}" for day in range(10, 10 + len(stored))))
-    measured = [Measured(rounds=[{RATE: rate} for rate in rates]) for rates in sessions]
+    baseline = BaselineRounds(trials=stored, dates=tuple(f"2026-01-{day}" for day in range(10, 10 + len(stored))))
+    measured = [Measured(rounds=[{RATE: rate} for rate in rates]) for rates in trials]
     return is_clear(parse_threshold(f"{RATE} >= {limit}"), measured, baseline, alpha=ALPHA)
 
 
@@ -32,7 +32,7 @@ def around(level: float) -> list[float]:
     [
         (around(0.5), True),
         (around(0.75), True),
-        (around(0.85), False),  # a suspect that fresh sessions may clear
+        (around(0.85), False),  # a suspect that fresh trials may clear
         ([*around(0.5)[:4], 0.9], False),  # one round says otherwise
         ([0.75, 0.6, 0.5, 0.4, 0.75], False),  # its own noise may be the reason
         ([0.5, 0.5], False),
@@ -43,24 +43,24 @@ def around(level: float) -> list[float]:
     ],
 )
 def test_every_round_is_worse_than_twice_the_tolerance_and_the_noise(rates: list[float], *, expected: bool) -> None:
-    """A session of unchanged software is never that far off."""
+    """A trial of unchanged software is never that far off."""
     assert clear(rates) == expected
 
 
-def test_noise_between_the_sessions_of_the_baseline_counts() -> None:
+def test_noise_between_the_trials_of_the_baseline_counts() -> None:
     """Such a baseline has been as far off itself."""
     assert clear(around(0.7))
     assert not clear(around(0.7), levels=(0.7, 1.0, 1.3))
 
 
-def test_every_session_has_to_be_clear() -> None:
-    """A fresh session that is better shows that the first one was unlucky."""
+def test_every_trial_has_to_be_clear() -> None:
+    """A fresh trial that is better shows that the first one was unlucky."""
     assert clear(around(0.5), around(0.6))
     assert not clear(around(0.5), around(0.9))
 
 
 def test_what_noise_may_explain_is_not_clear() -> None:
-    """One date does not show how far another may be off; and limits with another part are left to more sessions."""
+    """One date does not show how far another may be off; and limits with another part are left to more trials."""
     assert not clear(around(0.73), levels=(1.0,))
     assert clear(around(0.5), levels=(1.0,))
     assert not clear(around(0.5), limit="max(baseline - 10%, 3 records/s)")

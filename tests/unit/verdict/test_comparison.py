@@ -1,4 +1,4 @@
-"""The scale of all comparisons, and rounds beside a reference."""
+"""The scale of all comparisons, and rounds beside a live baseline."""
 
 from __future__ import annotations
 
@@ -52,57 +52,57 @@ def test_the_pseudomedian_is_the_median_of_all_means_of_two() -> None:
 
 @given(_DIFFERENCES.filter(bool), st.integers(min_value=-9, max_value=9))
 def test_the_pseudomedian_follows_a_shift_and_turns_with_the_direction(differences: list[int], step: int) -> None:
-    """The reported change of an injected change is that change, beside a reference, too."""
+    """The reported change of an injected change is that change, beside a live baseline, too."""
     shift = pseudomedian(differences)
     assert pseudomedian([value + step for value in differences]) == shift + step
     assert pseudomedian([-value for value in differences]) == -shift
 
 
-# Beside a reference
+# Beside a live baseline
 
 
-def test_the_difference_from_a_reference_is_that_of_the_pairs_of_rounds() -> None:
+def test_the_difference_from_a_live_baseline_is_that_of_the_pairs_of_rounds() -> None:
     """What the machine does to both rounds of a pair cancels out; one wild pair moves it little."""
     ours, theirs = rounds(P99.name, 4.0, 60.0, 6.6), rounds(P99.name, 2.0, 30.0, 3.0)
-    assert difference(P99, Measured(rounds=ours[:2], reference=theirs[:2])) == pytest.approx(math.log(2))
-    assert difference(P99, Measured(rounds=theirs[:2], reference=ours[:2])) == pytest.approx(-math.log(2))
+    assert difference(P99, Measured(rounds=ours[:2], other_side=theirs[:2])) == pytest.approx(math.log(2))
+    assert difference(P99, Measured(rounds=theirs[:2], other_side=ours[:2])) == pytest.approx(-math.log(2))
     steps = sorted([math.log(2), math.log(2), math.log(2.2)])
     walsh = sorted((steps[one] + steps[other]) / 2 for one in range(3) for other in range(one, 3))
-    found = difference(P99, Measured(rounds=ours, reference=theirs))
+    found = difference(P99, Measured(rounds=ours, other_side=theirs))
     assert found == pytest.approx((walsh[2] + walsh[3]) / 2)
 
 
 def test_a_positive_difference_is_worse_whatever_the_metric() -> None:
     """One scale for every metric, here as well."""
     half, whole = rounds(THROUGHPUT.name, 500.0), rounds(THROUGHPUT.name, 1000.0)
-    assert difference(THROUGHPUT, Measured(rounds=half, reference=whole)) == pytest.approx(math.log(2))
+    assert difference(THROUGHPUT, Measured(rounds=half, other_side=whole)) == pytest.approx(math.log(2))
 
 
 @pytest.mark.parametrize(
-    ("session", "reason"),
+    ("trial", "reason"),
     [
-        (Measured(rounds=[], reference=rounds(P99.name, 1.0)), "no round was measured"),
-        (Measured(rounds=rounds(P99.name, 1.0), reference=[]), "no round of the reference was measured"),
+        (Measured(rounds=[], other_side=rounds(P99.name, 1.0)), "no round was measured"),
+        (Measured(rounds=rounds(P99.name, 1.0), other_side=[]), "no round of the live baseline was measured"),
         (
-            Measured(rounds=rounds(P99.name, 1.0), reference=[{}]),
-            "produce.latency.p99 is missing in round 1 of 1 of the reference",
+            Measured(rounds=rounds(P99.name, 1.0), other_side=[{}]),
+            "produce.latency.p99 is missing in round 1 of 1 of the live baseline",
         ),
         (
-            Measured(rounds=rounds(P99.name, 1.0), reference=rounds(P99.name, 0.0)),
-            "produce.latency.p99 is 0 s in round 1 of 1 of the reference, so it has no ratio",
+            Measured(rounds=rounds(P99.name, 1.0), other_side=rounds(P99.name, 0.0)),
+            "produce.latency.p99 is 0 s in round 1 of 1 of the live baseline, so it has no ratio",
         ),
         (
-            Measured(rounds=rounds(P99.name, 1.0), reference=rounds(P99.name, 1.0, 2.0)),
-            "1 round and 2 of the reference do not form pairs",
+            Measured(rounds=rounds(P99.name, 1.0), other_side=rounds(P99.name, 1.0, 2.0)),
+            "1 round and 2 of the live baseline do not form pairs",
         ),
     ],
 )
-def test_a_session_without_a_difference_says_why(session: Measured, reason: str) -> None:
+def test_a_trial_without_a_difference_says_why(trial: Measured, reason: str) -> None:
     """Could not compare is neither passed nor failed."""
-    assert difference(P99, session) == reason
+    assert difference(P99, trial) == reason
 
 
 def test_a_metric_that_can_be_zero_has_no_difference() -> None:
     """Whatever its values are this time."""
-    session = Measured(rounds=rounds("lag.max", 2.0), reference=rounds("lag.max", 1.0))
-    assert difference(metric("lag.max"), session) == "lag.max can be zero, so it has no ratio to a baseline"
+    trial = Measured(rounds=rounds("lag.max", 2.0), other_side=rounds("lag.max", 1.0))
+    assert difference(metric("lag.max"), trial) == "lag.max can be zero, so it has no ratio to a baseline"

@@ -15,7 +15,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, exceeds
 from pytest_kafkaperf.verdict.dates import BaselineLevel, Comparison, Variance, compare
 from pytest_kafkaperf.verdict.power import POWER
-from pytest_kafkaperf.verdict.regression import ALPHA, SESSIONS, is_cleared
+from pytest_kafkaperf.verdict.regression import ALPHA, TRIALS, is_cleared
 from pytest_kafkaperf.verdict.sequential import student_quantile
 from tests.support.simulated_rounds import Draw, Setting, achieved_power, drawn, judged_by_rule, of_one_noise
 
@@ -25,7 +25,7 @@ P99 = metric("produce.latency.p99")
 TOLERANCE = math.log1p(0.1)
 PRIOR, FREEDOM = 0.08, 3
 NOISES = [(0.03, 0.05), (0.06, 0.065), (0.10, 0.10)]
-"""Of rounds and of sessions."""
+"""Of rounds and of trials."""
 DATE_NOISES = (0.0, 0.05, 0.08)
 
 
@@ -35,41 +35,41 @@ def measured(*values: float) -> list[float]:
 
 
 def test_a_small_example_comes_out_as_by_hand() -> None:
-    """Two dates: one of two sessions, one of a single session."""
+    """Two dates: one of two trials, one of a single trial."""
     level = BaselineLevel.of([[measured(1.0), measured(3.0)], [measured(5.0)]])
-    assert (level.level, level.dates, level.sessions_share) == approx((3.5, 2, 0.75))
+    assert (level.level, level.dates, level.trials_share) == approx((3.5, 2, 0.75))
     prior = 0.09 * (1 + math.pi / 2 / 3.5)
-    of_sessions = (FREEDOM * prior + 2.0) / (FREEDOM + 1)
-    assert level.of_sessions == Variance(value=approx(of_sessions), freedom=4)
-    between = statistics.variance([2.0, 5.0]) - 0.75 * of_sessions
-    of_dates = (FREEDOM * of_sessions + between) / (FREEDOM + 1)
+    of_trials = (FREEDOM * prior + 2.0) / (FREEDOM + 1)
+    assert level.of_trials == Variance(value=approx(of_trials), freedom=4)
+    between = statistics.variance([2.0, 5.0]) - 0.75 * of_trials
+    of_dates = (FREEDOM * of_trials + between) / (FREEDOM + 1)
     assert level.of_dates == Variance(value=approx(of_dates), freedom=4)
-    by_dates, by_sessions = of_dates * 1.5, of_sessions * (math.pi / 2 / 3.5 + 0.375)
+    by_dates, by_trials = of_dates * 1.5, of_trials * (math.pi / 2 / 3.5 + 0.375)
     error, freedom = level.error(3)
-    assert error == pytest.approx(math.sqrt(by_dates + by_sessions))
-    assert freedom == int((by_dates + by_sessions) ** 2 / (by_dates**2 / 4 + by_sessions**2 / 4))
+    assert error == pytest.approx(math.sqrt(by_dates + by_trials))
+    assert freedom == int((by_dates + by_trials) ** 2 / (by_dates**2 / 4 + by_trials**2 / 4))
     assert level.most_by_noise(3, ALPHA) == pytest.approx(error * student_quantile(ALPHA, freedom))
 
 
-def test_sessions_of_one_date_say_nothing_of_other_dates() -> None:
-    """A hundred sessions of an afternoon are one date: its level may be wrong by as much as that of one session."""
+def test_trials_of_one_date_say_nothing_of_other_dates() -> None:
+    """A hundred trials of an afternoon are one date: its level may be wrong by as much as that of one trial."""
     source = np.random.default_rng(1)
     rounds = (0.02 * source.standard_normal((100, 5))).tolist()
     once, often = BaselineLevel.of([rounds[:1]]), BaselineLevel.of([rounds])
     assert (once.dates, often.dates) == (1, 1)
     assert often.of_dates.freedom == once.of_dates.freedom
     assert often.most_by_noise(3, ALPHA) > 0.15
-    apart = BaselineLevel.of([[session] for session in rounds])
+    apart = BaselineLevel.of([[trial] for trial in rounds])
     assert apart.most_by_noise(3, ALPHA) < 0.5 * often.most_by_noise(3, ALPHA)
 
 
-def test_sessions_are_taken_to_differ_at_least_by_what_is_known_of_the_metric() -> None:
-    """Resident memory hardly moves within a session, and differs much between two starts of a broker."""
+def test_trials_are_taken_to_differ_at_least_by_what_is_known_of_the_metric() -> None:
+    """Resident memory hardly moves within a trial, and differs much between two starts of a broker."""
     steady = [[[1.0, 1.01, 1.0, 0.99, 1.0]]]
-    assert BaselineLevel.of(steady, least=0.1).of_sessions.value == pytest.approx(0.01)
+    assert BaselineLevel.of(steady, least=0.1).of_trials.value == pytest.approx(0.01)
     assert BaselineLevel.of(steady, least=0.1).of_dates.value == pytest.approx(0.01)
-    assert BaselineLevel.of(steady).of_sessions.value < 0.001
-    assert {one.name: one.session_noise for one in CATALOGUE.values() if one.session_noise} == {"broker.memory": 0.1}
+    assert BaselineLevel.of(steady).of_trials.value < 0.001
+    assert {one.name: one.trial_noise for one in CATALOGUE.values() if one.trial_noise} == {"broker.memory": 0.1}
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def test_sessions_are_taken_to_differ_at_least_by_what_is_known_of_the_metric() 
     ids=["none", "paced throughput", "closed loop", "tail"],
 )
 def test_the_noise_between_dates_is_assumed_if_there_is_one(noise: float, expected: float) -> None:
-    """8 %, but at least the noise of sessions, and at most three times that."""
+    """8 %, but at least the noise of trials, and at most three times that."""
     ratio = math.sqrt(1 + math.pi / 2 / 3.5)
     rounds = [-noise / ratio, 0.0, noise / ratio]
     assert math.sqrt(BaselineLevel.of([[rounds]]).of_dates.value) == pytest.approx(expected)
 
 
-def test_without_a_second_round_or_session_all_noise_is_assumed() -> None:
+def test_without_a_second_round_or_trial_all_noise_is_assumed() -> None:
     """It works from one round on, and knows how little that is."""
     level = BaselineLevel.of([[[1.0]]])
-    assert (level.of_dates, level.of_sessions) == (
+    assert (level.of_dates, level.of_trials) == (
         Variance(value=PRIOR**2, freedom=3),
         Variance(value=PRIOR**2, freedom=3),
     )
@@ -99,9 +99,9 @@ def test_without_any_noise_nothing_is_explained_by_it() -> None:
 
 
 def test_a_comparison_shows_the_change_that_is_judged() -> None:
-    """Medians of rounds, the mean of a date's sessions, the mean of the dates; and today's median session."""
+    """Medians of rounds, the mean of a date's trials, the mean of the dates; and today's median trial."""
     baseline = BaselineRounds(
-        sessions=tuple(tuple({P99.name: value} for value in values) for values in ((1.0, 9.0, 2.0), (4.0,), (16.0,))),
+        trials=tuple(tuple({P99.name: value} for value in values) for values in ((1.0, 9.0, 2.0), (4.0,), (16.0,))),
         dates=("2026-01-01", "2026-01-01", "2026-01-02"),
     )
     today = [Measured(rounds=[{P99.name: value}]) for value in (8.0, 64.0, 16.0)]
@@ -114,24 +114,24 @@ def test_a_comparison_shows_the_change_that_is_judged() -> None:
     assert (low + high) / 2 == pytest.approx(found.shift)
 
 
-def test_a_session_without_the_metric_is_left_out_of_the_baseline() -> None:
-    """A threshold may be newer than a session of the baseline; one without any says why."""
+def test_a_trial_without_the_metric_is_left_out_of_the_baseline() -> None:
+    """A threshold may be newer than a trial of the baseline; one without any says why."""
     old, new = ({P99.name: 4.0},), ({"errors": 0.0},)
-    found = compare(P99, [Measured(rounds=[{P99.name: 8.0}])], BaselineRounds(sessions=(old, new)))
+    found = compare(P99, [Measured(rounds=[{P99.name: 8.0}])], BaselineRounds(trials=(old, new)))
     assert isinstance(found, Comparison)
     assert found.known.level == pytest.approx(math.log(4))
-    without = compare(P99, [Measured(rounds=[{P99.name: 8.0}])], BaselineRounds(sessions=(new,)))
-    assert without == f"{P99.name} is missing in round 1 of 1 of the baseline's session 1"
+    without = compare(P99, [Measured(rounds=[{P99.name: 8.0}])], BaselineRounds(trials=(new,)))
+    assert without == f"{P99.name} is missing in round 1 of 1 of the baseline's trial 1"
 
 
 @pytest.mark.parametrize("of_dates", DATE_NOISES)
 @pytest.mark.parametrize("dates", [1, 3, 10])
-@pytest.mark.parametrize(("of_rounds", "of_sessions"), NOISES)
+@pytest.mark.parametrize(("of_rounds", "of_trials"), NOISES)
 def test_unchanged_tests_rarely_fail_and_intervals_hold_the_change(
-    of_rounds: float, of_sessions: float, dates: int, of_dates: float
+    of_rounds: float, of_trials: float, dates: int, of_dates: float
 ) -> None:
     """The promise of a gate, with dates that differ. The bounds leave room for the error of 10,000 tests."""
-    setting = Setting(of_dates=of_dates, of_sessions=of_sessions, of_rounds=of_rounds, tolerance=TOLERANCE, dates=dates)
+    setting = Setting(of_dates=of_dates, of_trials=of_trials, of_rounds=of_rounds, tolerance=TOLERANCE, dates=dates)
     for each in (setting, dataclasses.replace(setting, confirmed=False)):
         outcomes = judged_by_rule(drawn(each, runs=10_000), each)
         assert outcomes.failed.mean() <= 0.013
@@ -141,8 +141,8 @@ def test_unchanged_tests_rarely_fail_and_intervals_hold_the_change(
 @pytest.mark.parametrize("dates", [1, 3, 5, 10])
 def test_intervals_hold_the_change_where_dates_differ_more_than_assumed(dates: int) -> None:
     """13 %, half as much again: the interval of 97 % keeps 93 %."""
-    for of_rounds, of_sessions in NOISES:
-        setting = Setting(of_dates=0.13, of_sessions=of_sessions, of_rounds=of_rounds, tolerance=TOLERANCE, dates=dates)
+    for of_rounds, of_trials in NOISES:
+        setting = Setting(of_dates=0.13, of_trials=of_trials, of_rounds=of_rounds, tolerance=TOLERANCE, dates=dates)
         assert judged_by_rule(drawn(setting, runs=10_000), setting).covered.mean() >= 0.92
 
 
@@ -154,16 +154,16 @@ def test_half_as_much_again_is_found_the_better_the_more_dates(dates: int, least
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
-@pytest.mark.parametrize(("dates", "sessions"), [(1, 1), (1, 4), (3, 1), (4, 2)])
-def test_the_simulation_is_the_rule(*, dates: int, sessions: int, confirmed: bool) -> None:
+@pytest.mark.parametrize(("dates", "trials"), [(1, 1), (1, 4), (3, 1), (4, 2)])
+def test_the_simulation_is_the_rule(*, dates: int, trials: int, confirmed: bool) -> None:
     """Tests at once, as arrays, fare as each does by the rule itself."""
     setting = Setting(
         of_dates=0.1,
-        of_sessions=0.05,
+        of_trials=0.05,
         of_rounds=0.05,
         tolerance=TOLERANCE,
         dates=dates,
-        sessions=sessions,
+        trials=trials,
         confirmed=confirmed,
     )
     draw = drawn(setting, runs=100, worse=0.4)
@@ -174,19 +174,19 @@ def test_the_simulation_is_the_rule(*, dates: int, sessions: int, confirmed: boo
 
 
 def _judged(draw: Draw, number: int, *, confirmed: bool) -> tuple[bool, bool, float]:
-    """One test by the rule itself: whether it fails, whether it was suspect, and its fresh sessions."""
+    """One test by the rule itself: whether it fails, whether it was suspect, and its fresh trials."""
     known = BaselineLevel.of(draw.baseline[number].tolist())
-    first, *more = (statistics.median(session) - known.level for session in draw.today[number].tolist())
+    first, *more = (statistics.median(trial) - known.level for trial in draw.today[number].tolist())
     if not exceeds(first, TOLERANCE):
         return False, False, 0
     decisive = Comparison(shifts=(first,), known=known)
     if not confirmed:
         return decisive.shift > decisive.most_by_noise(ALPHA), True, 0
-    for count in range(1, SESSIONS + 1):
+    for count in range(1, TRIALS + 1):
         decisive = Comparison(shifts=tuple(more[:count]), known=known)
         if is_cleared(decisive, TOLERANCE):
             return False, True, count
-    return decisive.shift > decisive.most_by_noise(ALPHA), True, SESSIONS
+    return decisive.shift > decisive.most_by_noise(ALPHA), True, TRIALS
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
@@ -196,7 +196,7 @@ def test_what_is_detectable_is_found_with_the_promised_mean_probability(*, dates
     drawn_noises = PRIOR * np.sqrt(FREEDOM / np.random.default_rng(3).chisquare(FREEDOM, 400))
     setting = Setting(
         of_dates=drawn_noises,
-        of_sessions=0.065,
+        of_trials=0.065,
         of_rounds=0.06,
         tolerance=TOLERANCE,
         dates=dates,

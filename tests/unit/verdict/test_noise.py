@@ -11,13 +11,13 @@ import pytest
 from pytest_kafkaperf.verdict.dates import BaselineLevel
 from pytest_kafkaperf.verdict.power import Confirmation, Noise, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA
-from tests.support.simulated_sessions import differences, judged
+from tests.support.simulated_trials import differences, judged
 
 NOISES = [(0.03, 0.05), (0.06, 0.065), (0.10, 0.10)]
 TOLERANCE = math.log1p(0.1)
 
 
-def sessions(*, within: float, between: float, sizes: list[int]) -> list[list[float]]:
+def trials(*, within: float, between: float, sizes: list[int]) -> list[list[float]]:
     source = np.random.default_rng(1)
     return [(between * source.standard_normal() + within * source.standard_normal(size)).tolist() for size in sizes]
 
@@ -25,8 +25,8 @@ def sessions(*, within: float, between: float, sizes: list[int]) -> list[list[fl
 @pytest.mark.parametrize("sizes", [[5] * 2000, [2, 5, 9, 1] * 500])
 @pytest.mark.parametrize(("within", "between"), [*NOISES, (0.1, 0.0), (0.0, 0.1)])
 def test_the_noise_that_was_made_is_found(within: float, between: float, sizes: list[int]) -> None:
-    """Sessions of unequal size must not lean on the larger ones."""
-    seen = Noise.of(sessions(within=within, between=between, sizes=sizes))
+    """Trials of unequal size must not lean on the larger ones."""
+    seen = Noise.of(trials(within=within, between=between, sizes=sizes))
     assert seen is not None
     assert seen.within == pytest.approx(within, rel=0.05)
     assert seen.between == pytest.approx(between, rel=0.05, abs=0.02)
@@ -38,25 +38,25 @@ def test_a_small_example_comes_out_as_by_hand() -> None:
     assert Noise.of([[1.0, 3.0], [5.0, 7.0], [8.0, 12.0]]) == Noise(within=2.0, between=math.sqrt(14), assumed=False)
 
 
-def test_sessions_closer_than_their_rounds_explain_have_no_noise_between_them() -> None:
+def test_trials_closer_than_their_rounds_explain_have_no_noise_between_them() -> None:
     """A variance below zero is chance, not a measurement."""
     assert Noise.of([[-1.0, 1.0]] * 3) == Noise(within=math.sqrt(2), between=0.0, assumed=False)
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_noise_between_fewer_than_three_sessions_is_assumed(count: int) -> None:
-    """Zero would promise to find what is one session's noise."""
+def test_noise_between_fewer_than_three_trials_is_assumed(count: int) -> None:
+    """Zero would promise to find what is one trial's noise."""
     assert Noise.of([[-1.0, 1.0]] * count) == Noise(within=math.sqrt(2), between=math.sqrt(2), assumed=True)
 
 
 @pytest.mark.parametrize("rounds", [[], [[]], [[1.0]], [[1.0], [2.0], [3.0]]])
-def test_without_two_rounds_in_a_session_no_noise_can_be_told(rounds: list[list[float]]) -> None:
+def test_without_two_rounds_in_a_trial_no_noise_can_be_told(rounds: list[list[float]]) -> None:
     """Unknown is not zero."""
     assert Noise.of(rounds) is None
 
 
 def level(noise: float, *, dates: int = 5, rounds: int = 5) -> BaselineLevel:
-    """Each date has one session, and the noise of dates, sessions and rounds are alike."""
+    """Each date has one trial, and the noise of dates, trials and rounds are alike."""
     source = np.random.default_rng(1)
     drawn = noise * (source.standard_normal((dates, 1, 1)) + source.standard_normal((dates, 1, rounds)))
     return BaselineLevel.of(drawn.tolist())
@@ -82,13 +82,13 @@ def test_beside_the_baselines_brokers_noise_of_dates_explains_nothing() -> None:
 
 
 def test_a_change_that_can_be_detected_side_by_side_is_found_in_four_of_five_cases() -> None:
-    """Draws of the whole rule: a first session of another date, then sessions in pairs."""
+    """Draws of the whole rule: a first trial of another date, then trials in pairs."""
     known, runs = level(0.05, dates=3), 2000
-    change, of_session = found(known, way="beside"), math.sqrt(known.of_sessions.value)
+    change, of_trial = found(known, way="beside"), math.sqrt(known.of_trials.value)
     source = np.random.default_rng(7)
-    dates = math.sqrt(known.of_dates.value * (1 + 1 / known.dates) + known.of_sessions.value * (1 + 1 / known.dates))
+    dates = math.sqrt(known.of_dates.value * (1 + 1 / known.dates) + known.of_trials.value * (1 + 1 / known.dates))
     suspect = change + dates * source.standard_normal(runs) > TOLERANCE
-    drawn = differences(runs=runs, deviation=math.sqrt(2) * of_session, seed=8) + change
+    drawn = differences(runs=runs, deviation=math.sqrt(2) * of_trial, seed=8) + change
     confirmed = judged(drawn, tolerance=TOLERANCE, alpha=ALPHA).decisions == "regressed"
     assert 0.78 < (suspect & confirmed).mean() < 0.97
 

@@ -18,16 +18,16 @@ P99, RATE = "produce.latency.p99", "produce.throughput"
 SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 
 
-def session(level: float, name: str = P99) -> list[Mapping[str, float]]:
+def trial(level: float, name: str = P99) -> list[Mapping[str, float]]:
     return [{name: level * factor} for factor in SPREAD]
 
 
-def found(limit: str, *, level: float = 0.01, sessions: int = 5) -> float | None:
+def found(limit: str, *, level: float = 0.01, trials: int = 5) -> float | None:
     threshold = parse_threshold(limit)
-    rounds = session(level, threshold.metric.name)
-    dates = tuple(f"2026-01-0{day}" for day in range(1, sessions + 1))
-    baseline = BaselineRounds(sessions=(tuple(rounds),) * sessions, dates=dates)
-    judgement = judge(thresholds=[threshold], sessions=[Measured(rounds=rounds)], baseline=baseline, confirm=True)
+    rounds = trial(level, threshold.metric.name)
+    dates = tuple(f"2026-01-0{day}" for day in range(1, trials + 1))
+    baseline = BaselineRounds(trials=(tuple(rounds),) * trials, dates=dates)
+    judgement = judge(thresholds=[threshold], trials=[Measured(rounds=rounds)], baseline=baseline, confirm=True)
     return judgement.checks[0].detectable
 
 
@@ -54,11 +54,11 @@ def test_of_two_limits_the_one_that_decides_counts() -> None:
 
 def test_without_noise_to_go_by_there_is_no_figure() -> None:
     """A baseline of another machine says nothing of this one."""
-    assert found(f"{P99} <= baseline + 10%", sessions=0) is None
-    elsewhere = BaselineRounds(sessions=(tuple(session(0.01)),), obstacle="no baseline for environment 'ci'")
+    assert found(f"{P99} <= baseline + 10%", trials=0) is None
+    elsewhere = BaselineRounds(trials=(tuple(trial(0.01)),), obstacle="no baseline for environment 'ci'")
     (check,) = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        sessions=[Measured(rounds=session(0.01))],
+        trials=[Measured(rounds=trial(0.01))],
         baseline=elsewhere,
         confirm=True,
     ).checks
@@ -73,8 +73,8 @@ def test_limits_that_share_an_error_find_less() -> None:
     alone, beside = (
         judge(
             thresholds=limits[:number],
-            sessions=[Measured(rounds=rounds)],
-            baseline=BaselineRounds(sessions=(tuple(rounds),) * 5),
+            trials=[Measured(rounds=rounds)],
+            baseline=BaselineRounds(trials=(tuple(rounds),) * 5),
             confirm=True,
         )
         .checks[0]

@@ -1,4 +1,4 @@
-"""The comparison with a reference, session by session: its bounds, its errors and its power."""
+"""The comparison with a live baseline, trial by trial: its bounds, its errors and its power."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.power import POWER
 from pytest_kafkaperf.verdict.sequential import (
     BETA,
-    FEWEST_SESSIONS,
+    FEWEST_TRIALS,
     MARGIN,
-    MOST_SESSIONS,
+    MOST_TRIALS,
     detectable,
     differences_of,
     look,
     student_quantile,
     student_tail,
 )
-from tests.support.simulated_sessions import (
+from tests.support.simulated_trials import (
     LOOKS,
     Noise,
     critical,
@@ -71,7 +71,7 @@ def test_students_distribution_is_that_of_scipy_far_out() -> None:
     """First looks need probabilities of one in ten million."""
     from scipy import stats  # noqa: PLC0415 - takes half a second
 
-    for freedom in range(1, MOST_SESSIONS):
+    for freedom in range(1, MOST_TRIALS):
         for tail in (0.4, 0.1, 1e-3, 1e-6, 1e-9):
             assert student_quantile(tail, freedom) == approx(min(stats.t.isf(tail, freedom), 1e6), rel=1e-4)
             assert student_tail(-1.5, freedom) == approx(1 - student_tail(1.5, freedom))
@@ -82,9 +82,9 @@ def test_students_distribution_is_that_of_scipy_far_out() -> None:
 
 @pytest.mark.parametrize("alpha", [0.01, 0.05])
 def test_looks_together_cross_their_bounds_as_seldom_as_the_level_says(alpha: float) -> None:
-    """40,000 unchanged tests, whose sessions are drawn one by one: at most the level, and not far below it."""
+    """40,000 unchanged tests, whose trials are drawn one by one: at most the level, and not far below it."""
     runs = 40_000
-    drawn = np.random.default_rng(1).standard_normal((runs, MOST_SESSIONS))
+    drawn = np.random.default_rng(1).standard_normal((runs, MOST_TRIALS))
     crossed = np.zeros(runs, dtype=bool)
     for number in LOOKS:
         mean, error = trimmed_mean(drawn[:, :number])
@@ -95,11 +95,11 @@ def test_looks_together_cross_their_bounds_as_seldom_as_the_level_says(alpha: fl
 
 @pytest.mark.parametrize("last", [2, 3, 4, 5, 8, 16])
 def test_a_last_look_for_want_of_time_uses_what_is_left_of_the_level(last: int) -> None:
-    """40,000 unchanged tests that end after so many sessions: at most the level, and most of it."""
+    """40,000 unchanged tests that end after so many trials: at most the level, and most of it."""
     runs = 40_000
     drawn = np.random.default_rng(2).standard_normal((runs, last))
     crossed = np.zeros(runs, dtype=bool)
-    for number in sorted({*range(FEWEST_SESSIONS, last), last}):
+    for number in sorted({*range(FEWEST_TRIALS, last), last}):
         mean, error = trimmed_mean(drawn[:, :number])
         needed = critical(number, "regressed", ALPHA, final=number == last)
         crossed |= mean >= needed * error
@@ -123,7 +123,7 @@ def test_later_looks_need_weaker_evidence() -> None:
     ]
     assert normal == sorted(normal, reverse=True)
     assert normal[-1] > statistics.NormalDist().inv_cdf(1 - ALPHA)
-    assert normal[0] / normal[-1] == approx((MOST_SESSIONS / FEWEST_SESSIONS) ** 0.25, rel=1e-4)
+    assert normal[0] / normal[-1] == approx((MOST_TRIALS / FEWEST_TRIALS) ** 0.25, rel=1e-4)
 
 
 def test_a_smaller_level_needs_more_at_every_look() -> None:
@@ -138,10 +138,10 @@ def test_a_smaller_level_needs_more_at_every_look() -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_before_the_first_look_nothing_is_known(number: int) -> None:
-    """Two sessions can agree by chance."""
+    """Two trials can agree by chance."""
     found = look([5.0] * number, tolerance=0.0, alpha=ALPHA)
     assert (found.decision, found.settled, found.interval, found.deviation) == ("open", False, None, None)
-    assert (found.sessions, found.mean) == (number, 5.0)
+    assert (found.trials, found.mean) == (number, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -155,17 +155,17 @@ def test_before_the_first_look_nothing_is_known(number: int) -> None:
         (-0.5, "improved"),
     ],
 )
-def test_the_mean_of_the_sessions_decides(mean: float, decision: str) -> None:
-    """Six sessions with a noise of 3 %."""
+def test_the_mean_of_the_trials_decides(mean: float, decision: str) -> None:
+    """Six trials with a noise of 3 %."""
     found = look([mean + 0.03 * each for each in with_mean(0.0, 6)], tolerance=TOLERANCE, alpha=ALPHA)
     assert (found.decision, found.settled) == (decision, decision != "open")
     assert found.deviation == approx(0.03)
 
 
-def test_after_the_most_sessions_every_test_is_settled() -> None:
+def test_after_the_most_trials_every_test_is_settled() -> None:
     """Also one that nothing was shown of."""
-    wild = with_mean(TOLERANCE + MARGIN / 2, MOST_SESSIONS)
-    for number, settled in ((MOST_SESSIONS - 1, False), (MOST_SESSIONS, True)):
+    wild = with_mean(TOLERANCE + MARGIN / 2, MOST_TRIALS)
+    for number, settled in ((MOST_TRIALS - 1, False), (MOST_TRIALS, True)):
         found = look(wild[:number], tolerance=TOLERANCE, alpha=ALPHA)
         assert (found.decision, found.settled) == ("open", settled)
     assert look([*wild, 0.0], tolerance=TOLERANCE, alpha=ALPHA).settled
@@ -175,13 +175,13 @@ def test_after_the_most_sessions_every_test_is_settled() -> None:
     ("mean", "decision"),
     [(0.2, "regressed"), (TOLERANCE, "equal"), (0.0, "equal"), (-TOLERANCE, "equal"), (-0.2, "improved")],
 )
-def test_sessions_without_noise_decide_at_the_first_look(mean: float, decision: str) -> None:
-    """Figures of a load at a rate can be the same in every session; exactly the tolerance is within it."""
-    found = look([mean] * FEWEST_SESSIONS, tolerance=TOLERANCE, alpha=ALPHA)
+def test_trials_without_noise_decide_at_the_first_look(mean: float, decision: str) -> None:
+    """Figures of a load at a rate can be the same in every trial; exactly the tolerance is within it."""
+    found = look([mean] * FEWEST_TRIALS, tolerance=TOLERANCE, alpha=ALPHA)
     assert (found.decision, found.interval) == (decision, approx((mean, mean)))
 
 
-@given(st.lists(st.floats(-1, 1), min_size=FEWEST_SESSIONS, max_size=MOST_SESSIONS), st.floats(0, 0.2))
+@given(st.lists(st.floats(-1, 1), min_size=FEWEST_TRIALS, max_size=MOST_TRIALS), st.floats(0, 0.2))
 def test_better_is_worse_the_other_way_round(drawn: list[float], tolerance: float) -> None:
     """IMPROVED is asked for as strictly as REGRESSED."""
     there = look(drawn, tolerance=tolerance, alpha=ALPHA)
@@ -192,8 +192,8 @@ def test_better_is_worse_the_other_way_round(drawn: list[float], tolerance: floa
     assert back.interval == approx((-high, -low))
 
 
-@given(st.lists(st.floats(-1, 1), min_size=FEWEST_SESSIONS, max_size=MOST_SESSIONS), st.floats(0, 0.5))
-def test_worse_sessions_are_never_judged_better(drawn: list[float], more: float) -> None:
+@given(st.lists(st.floats(-1, 1), min_size=FEWEST_TRIALS, max_size=MOST_TRIALS), st.floats(0, 0.5))
+def test_worse_trials_are_never_judged_better(drawn: list[float], more: float) -> None:
     """Otherwise a team could pass by slowing down."""
     order = ["improved", "equal", "open", "regressed"]
     before, after = (
@@ -203,10 +203,10 @@ def test_worse_sessions_are_never_judged_better(drawn: list[float], more: float)
 
 
 def test_the_mean_is_that_of_scipy() -> None:
-    """Without an eighth of the sessions at each end; the error is of the sessions with the ends drawn in."""
+    """Without an eighth of the trials at each end; the error is of the trials with the ends drawn in."""
     from scipy import stats  # noqa: PLC0415 - takes half a second
 
-    drawn = np.random.default_rng(3).standard_t(2, MOST_SESSIONS)
+    drawn = np.random.default_rng(3).standard_t(2, MOST_TRIALS)
     for number in LOOKS:
         cut, found = number // 8, look(drawn[:number].tolist(), tolerance=0.0, alpha=ALPHA)
         ends = (cut / number + 1e-9, cut / number + 1e-9)
@@ -225,7 +225,7 @@ def test_the_simulation_is_the_rule() -> None:
     together = judged(drawn, tolerance=TOLERANCE, alpha=ALPHA)
     for number, one in enumerate(drawn.tolist()):
         *_, last = looks(one, tolerance=TOLERANCE, alpha=ALPHA)
-        assert (together.decisions[number], together.sessions[number]) == (last.decision, last.sessions)
+        assert (together.decisions[number], together.trials[number]) == (last.decision, last.trials)
     assert {*together.decisions.tolist()} >= {"regressed", "equal"}
 
 
@@ -241,11 +241,11 @@ def test_the_rule_seldom_cries_wolf_and_finds_ten_per_cent(noise: Noise, deviati
     assert same.share("equal") >= 0.995
     assert tolerated.share("regressed") <= ALPHA
     assert slower.share("regressed") >= power
-    assert same.sessions.mean() < slower.sessions.mean() < 17.5
+    assert same.trials.mean() < slower.trials.mean() < 17.5
 
 
 @pytest.mark.parametrize(("deviation", "power"), [(0.03, 0.98), (0.06, 0.9)])
-def test_disturbed_sessions_hide_no_change(deviation: float, power: float) -> None:
+def test_disturbed_trials_hide_no_change(deviation: float, power: float) -> None:
     """One in eight is five times as noisy, as other programs of a shared machine make it."""
     drawn = differences(runs=2500, deviation=deviation, noise="disturbed")
     same, tolerated, slower = (
@@ -267,7 +267,7 @@ def test_a_change_of_the_target_seldom_counts_as_equal(deviation: float) -> None
 
 @pytest.mark.parametrize("noise", ["normal", "heavy-tailed"])
 def test_the_intervals_of_all_looks_hold_the_true_difference(noise: Noise) -> None:
-    """A repeated confidence interval may be read at any session: 40,000 tests."""
+    """A repeated confidence interval may be read at any trial: 40,000 tests."""
     runs = 40_000
     drawn = differences(runs=runs, deviation=1.0, noise=noise)
     held = np.ones(runs, dtype=bool)
@@ -283,7 +283,7 @@ def test_the_intervals_of_all_looks_hold_the_true_difference(noise: Noise) -> No
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
 def test_without_noise_the_tolerance_is_what_can_be_detected(tolerance: float) -> None:
-    """Figures of a load at a rate can be the same in every session."""
+    """Figures of a load at a rate can be the same in every trial."""
     assert detectable(0.0, tolerance=tolerance, alpha=ALPHA, power=POWER) == tolerance
 
 
@@ -302,45 +302,45 @@ def test_what_is_detectable_is_found_with_the_promised_probability(deviation: fl
 P99 = metric("produce.latency.p99")
 
 
-def _session(value: float | None, other: float | None = 1.0) -> Measured:
+def _trial(value: float | None, other: float | None = 1.0) -> Measured:
     ours, theirs = ([{} if each is None else {P99.name: each}] for each in (value, other))
-    return Measured(rounds=ours, reference=theirs)
+    return Measured(rounds=ours, other_side=theirs)
 
 
-def test_each_session_gives_one_difference() -> None:
-    """More rounds do not make more evidence: they share the noise of their session."""
-    found, flaw = differences_of(P99, [_session(2.0), _session(0.5)])
+def test_each_trial_gives_one_difference() -> None:
+    """More rounds do not make more evidence: they share the noise of their trial."""
+    found, flaw = differences_of(P99, [_trial(2.0), _trial(0.5)])
     assert (found, flaw) == (approx([math.log(2), -math.log(2)]), None)
 
 
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (_session(None), "produce.latency.p99 is missing in round 1 of 1 (session 2)"),
-        (_session(1.0, None), "produce.latency.p99 is missing in round 1 of 1 of the reference (session 2)"),
+        (_trial(None), "produce.latency.p99 is missing in round 1 of 1 (trial 2)"),
+        (_trial(1.0, None), "produce.latency.p99 is missing in round 1 of 1 of the live baseline (trial 2)"),
         (
-            _session(1.0, 0.0),
-            "produce.latency.p99 is 0 s in round 1 of 1 of the reference, so it has no ratio (session 2)",
+            _trial(1.0, 0.0),
+            "produce.latency.p99 is 0 s in round 1 of 1 of the live baseline, so it has no ratio (trial 2)",
         ),
-        (Measured(rounds=[], reference=[]), "no round was measured (session 2)"),
+        (Measured(rounds=[], other_side=[]), "no round was measured (trial 2)"),
     ],
 )
-def test_a_session_without_the_metric_is_named(broken: Measured, reason: str) -> None:
+def test_a_trial_without_the_metric_is_named(broken: Measured, reason: str) -> None:
     """The others decide, and the report tells that they are not all."""
-    assert differences_of(P99, [_session(1.0), broken, _session(1.0)]) == ([0.0, 0.0], reason)
+    assert differences_of(P99, [_trial(1.0), broken, _trial(1.0)]) == ([0.0, 0.0], reason)
 
 
 @pytest.mark.parametrize(("sound", "broken", "counts"), [(0, 1, False), (1, 1, True), (5, 2, False), (6, 2, True)])
-def test_a_quarter_of_the_sessions_may_lack_the_metric(sound: int, broken: int, *, counts: bool) -> None:
+def test_a_quarter_of_the_trials_may_lack_the_metric(sound: int, broken: int, *, counts: bool) -> None:
     """One lost reading ends no comparison; a metric that is often missing has no figure."""
-    found, flaw = differences_of(P99, [*[_session(1.0)] * sound, *[_session(None)] * broken])
+    found, flaw = differences_of(P99, [*[_trial(1.0)] * sound, *[_trial(None)] * broken])
     assert found == [0.0] * (sound if counts else 0)
-    assert flaw == f"produce.latency.p99 is missing in round 1 of 1 (session {sound + 1})"
+    assert flaw == f"produce.latency.p99 is missing in round 1 of 1 (trial {sound + 1})"
 
 
 def test_a_metric_that_can_be_zero_has_no_differences() -> None:
     """There is no ratio to zero."""
-    assert differences_of(metric("errors"), [Measured(rounds=[{"errors": 1.0}], reference=[{"errors": 1.0}])]) == (
+    assert differences_of(metric("errors"), [Measured(rounds=[{"errors": 1.0}], other_side=[{"errors": 1.0}])]) == (
         [],
-        "errors can be zero, so it has no ratio to a baseline (session 1)",
+        "errors can be zero, so it has no ratio to a baseline (trial 1)",
     )

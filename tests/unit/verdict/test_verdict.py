@@ -20,7 +20,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.verdict import judge, worst
-from tests.support.results import bare_result, session_at
+from tests.support.results import bare_result, trial_at
 
 approx: Any = pytest.approx
 
@@ -39,13 +39,13 @@ def _rounds(name: str, values: Sequence[float]) -> tuple[Mapping[str, float], ..
 
 def _told(checks: Sequence[Check], problems: Sequence[Problem] = (), *, strict: bool = False) -> str | None:
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
-    result = bare_result(session_at(12), verdict=verdict, checks=tuple(checks), problems=tuple(problems))
+    result = bare_result(trial_at(12), verdict=verdict, checks=tuple(checks), problems=tuple(problems))
     return failure_of(result, strict=strict)
 
 
-def _on_dates(session: tuple[Mapping[str, float], ...]) -> BaselineRounds:
-    """The same session on ten dates: their noise is known to be small."""
-    return BaselineRounds(sessions=(session,) * 10, dates=tuple(f"2026-01-{day}" for day in range(10, 20)))
+def _on_dates(trial: tuple[Mapping[str, float], ...]) -> BaselineRounds:
+    """The same trial on ten dates: their noise is known to be small."""
+    return BaselineRounds(trials=(trial,) * 10, dates=tuple(f"2026-01-{day}" for day in range(10, 20)))
 
 
 def _times(factor: float, values: Sequence[float] = _TEN_MS) -> list[float]:
@@ -64,7 +64,7 @@ def _judge(
         baseline = _on_dates(_rounds(threshold.metric.name, baseline)) if baseline else _NO_BASELINE
     judgement = judge(
         thresholds=[threshold],
-        sessions=[Measured(rounds=_rounds(threshold.metric.name, current))],
+        trials=[Measured(rounds=_rounds(threshold.metric.name, current))],
         confirm=False,
         baseline=baseline,
         ungated=None if gate_baseline else Verdict.ACCEPTED,
@@ -154,9 +154,9 @@ def test_a_missing_value_never_decides() -> None:
     """A median over the other rounds would be a better figure than the run gave."""
     judgement = judge(
         thresholds=[parse_threshold("lost == 0"), parse_threshold(f"{_P99} <= baseline")],
-        sessions=[Measured(rounds=[{"lost": 0.0, _P99: 0.01}, {"errors": 0.0}])],
+        trials=[Measured(rounds=[{"lost": 0.0, _P99: 0.01}, {"errors": 0.0}])],
         confirm=False,
-        baseline=BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),)),
+        baseline=BaselineRounds(trials=(_rounds(_P99, _TEN_MS),)),
     )
     assert [(check.outcome, check.observed, check.baseline, check.reason) for check in judgement.checks] == [
         (Verdict.INVALID, None, None, "lost is missing in round 2 of 2"),
@@ -189,7 +189,7 @@ def test_a_round_without_a_value_makes_a_limit_invalid_unless_the_others_break_i
     """An SLA that nobody could check would pass otherwise."""
     threshold = parse_threshold(limit)
     rounds = [{} if value is None else {threshold.metric.name: value} for value in values]
-    judgement = judge(thresholds=[threshold], sessions=[Measured(rounds=rounds)], confirm=False, baseline=_NO_BASELINE)
+    judgement = judge(thresholds=[threshold], trials=[Measured(rounds=rounds)], confirm=False, baseline=_NO_BASELINE)
     assert (judgement.verdict, judgement.checks[0].outcome) == (verdict, verdict)
     kinds = [problem.kind for problem in judgement.problems]
     assert kinds == ([ProblemKind.VALUE_MISSING] if verdict is Verdict.INVALID else [])
@@ -199,9 +199,7 @@ def test_a_round_without_a_value_makes_a_limit_invalid_unless_the_others_break_i
 def test_a_missing_value_hides_no_other_limit_that_is_not_met(p99: float, verdict: Verdict) -> None:
     """A slow cluster is slow, whatever an exporter has left out."""
     limits = [parse_threshold(f"{_P99} <= 25 ms"), parse_threshold("broker.isr_shrinks == 0")]
-    judgement = judge(
-        thresholds=limits, sessions=[Measured(rounds=[{_P99: p99}])], confirm=False, baseline=_NO_BASELINE
-    )
+    judgement = judge(thresholds=limits, trials=[Measured(rounds=[{_P99: p99}])], confirm=False, baseline=_NO_BASELINE)
     assert judgement.verdict is verdict
 
 
@@ -210,7 +208,7 @@ def test_a_problem_explains_the_values_that_are_missing() -> None:
     implied = dataclasses.replace(parse_threshold("lost == 0"), implied=True)
     judgement = judge(
         thresholds=[parse_threshold(f"{_P99} <= 25 ms"), implied],
-        sessions=[Measured(rounds=[{}])],
+        trials=[Measured(rounds=[{}])],
         confirm=False,
         baseline=_NO_BASELINE,
         problems=[BROKER_LOST],
@@ -271,12 +269,12 @@ def test_within_the_tolerance_passes() -> None:
 
 def test_worse_but_not_beyond_noise_is_inconclusive_and_says_what_to_do() -> None:
     """Neither a false alarm nor a pass: nobody knows."""
-    one_date = BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),))
+    one_date = BaselineRounds(trials=(_rounds(_P99, _TEN_MS),))
     check = _judge(f"{_P99} <= baseline + 20%", _times(1.3), one_date)
     assert check.outcome is Verdict.INCONCLUSIVE
     assert check.reason == (
         "+30.0 % against the baseline, the threshold is +20.0 %; noise explains up to +44.0 % (baseline of 1 date): "
-        "compare side by side with --kafka-reference, or measure the baseline on more dates with "
+        "compare side by side with --kafka-compare, or measure the baseline on more dates with "
         "--kafka-update-baselines=append"
     )
 
@@ -294,7 +292,7 @@ def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> Non
 def test_better_within_the_tolerance_or_within_noise_is_not_improved() -> None:
     """IMPROVED is the mirror image: it takes as much as REGRESSED does."""
     assert _judge(f"{_P99} <= baseline + 20%", _times(0.9), _TEN_MS).outcome is Verdict.PASSED
-    one_date = BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),))
+    one_date = BaselineRounds(trials=(_rounds(_P99, _TEN_MS),))
     noisy = _judge(f"{_P99} <= baseline + 20%", _times(0.75), one_date)
     assert (noisy.outcome, noisy.change) == (Verdict.PASSED, approx(-0.25))
 
@@ -318,17 +316,17 @@ def test_a_plain_baseline_has_no_tolerance() -> None:
     assert _judge(f"{_P99} < baseline", _TEN_MS, _TEN_MS).outcome is Verdict.PASSED
 
 
-def test_dates_count_alike_however_many_sessions_they_have() -> None:
-    """An afternoon of sessions is one date."""
-    sessions = (*(_rounds(_P99, [0.010, 0.011, 0.012]),) * 9, _rounds(_P99, [0.040, 0.044, 0.048]))
-    known = BaselineRounds(sessions=sessions, dates=("2026-01-01",) * 9 + ("2026-01-02",))
+def test_dates_count_alike_however_many_trials_they_have() -> None:
+    """An afternoon of trials is one date."""
+    trials = (*(_rounds(_P99, [0.010, 0.011, 0.012]),) * 9, _rounds(_P99, [0.040, 0.044, 0.048]))
+    known = BaselineRounds(trials=trials, dates=("2026-01-01",) * 9 + ("2026-01-02",))
     check = _judge(f"{_P99} <= baseline + 10%", [0.022] * 5, known)
     assert (check.outcome, check.baseline, check.change) == (Verdict.PASSED, approx(0.022), approx(0.0))
 
 
 def test_one_round_against_one_decides_about_large_changes() -> None:
     """All noise is assumed then. A limit that could never fail would be a gate that sleeps."""
-    one_round = BaselineRounds(sessions=(_rounds(_P99, [0.010]),))
+    one_round = BaselineRounds(trials=(_rounds(_P99, [0.010]),))
     outcomes = [_judge(f"{_P99} <= baseline + 20%", [value], one_round).outcome for value in (0.011, 0.014, 0.030)]
     assert outcomes == [Verdict.PASSED, Verdict.INCONCLUSIVE, Verdict.REGRESSED]
 
@@ -352,7 +350,7 @@ def test_without_a_baseline_the_limit_is_inconclusive() -> None:
 
 def test_another_environments_baseline_is_shown_and_never_gates() -> None:
     """A laptop must not fail on the figures of CI, and its user wants to see them."""
-    elsewhere = BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),), obstacle="of another environment")
+    elsewhere = BaselineRounds(trials=(_rounds(_P99, _TEN_MS),), obstacle="of another environment")
     check = _judge(f"{_P99} <= baseline + 20%", _times(3), elsewhere)
     assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "of another environment")
     assert (check.baseline, check.change) == approx((0.010, 2.0))
@@ -361,8 +359,8 @@ def test_another_environments_baseline_is_shown_and_never_gates() -> None:
 @pytest.mark.parametrize(
     ("values", "flaw"),
     [
-        ([0.01, 0.0], "is 0 s in round 2 of 2 of the baseline's session 1, so it has no ratio"),
-        ([0.01, math.nan], "is nan s in round 2 of 2 of the baseline's session 1"),
+        ([0.01, 0.0], "is 0 s in round 2 of 2 of the baseline's trial 1, so it has no ratio"),
+        ([0.01, math.nan], "is nan s in round 2 of 2 of the baseline's trial 1"),
     ],
 )
 def test_a_baseline_value_without_a_logarithm_never_decides(values: Sequence[float], flaw: str) -> None:
@@ -402,11 +400,11 @@ def test_a_latency_of_zero_is_a_failed_reading(expression: str) -> None:
 
 def test_a_baseline_from_before_the_metric_never_decides() -> None:
     """A limit on a new metric meets old files."""
-    baseline = BaselineRounds(sessions=(({"errors": 0.0},),))
+    baseline = BaselineRounds(trials=(({"errors": 0.0},),))
     check = _judge(f"{_P99} <= baseline", _TEN_MS, baseline)
     assert (check.outcome, check.reason) == (
         Verdict.INCONCLUSIVE,
-        "produce.latency.p99 is missing in round 1 of 1 of the baseline's session 1",
+        "produce.latency.p99 is missing in round 1 of 1 of the baseline's trial 1",
     )
 
 
@@ -497,9 +495,9 @@ def _judge_all(*outcomes: Verdict, problems: Sequence[Problem] = (), gate_baseli
     values = {threshold.metric.name: value for threshold, (_, value) in zip(thresholds, cases, strict=True)}
     return judge(
         thresholds=thresholds,
-        sessions=[Measured(rounds=[values] * 5)],
+        trials=[Measured(rounds=[values] * 5)],
         confirm=False,
-        baseline=BaselineRounds(sessions=(({_P99: 10.0, _RATE: 10.0},) * 5,)),
+        baseline=BaselineRounds(trials=(({_P99: 10.0, _RATE: 10.0},) * 5,)),
         problems=problems,
         ungated=None if gate_baseline else Verdict.ACCEPTED,
     )
@@ -531,7 +529,7 @@ def test_a_test_without_thresholds_is_measured_unless_it_is_invalid() -> None:
     """Nothing was compared, so nothing passed."""
     verdicts = [
         judge(
-            thresholds=[], sessions=[Measured(rounds=[{}])], confirm=False, baseline=_NO_BASELINE, problems=problems
+            thresholds=[], trials=[Measured(rounds=[{}])], confirm=False, baseline=_NO_BASELINE, problems=problems
         ).verdict
         for problems in ([], [BROKER_LOST])
     ]
@@ -568,7 +566,7 @@ def test_a_sum_that_is_beyond_its_limit_is_broken_whatever_a_gap_would_add(
     """Three duplicates in one round stay three."""
     judgement = judge(
         thresholds=[parse_threshold(f"duplicated {limit}")],
-        sessions=[Measured(rounds=[*_rounds("duplicated", values), {}])],
+        trials=[Measured(rounds=[*_rounds("duplicated", values), {}])],
         confirm=False,
         baseline=BaselineRounds(),
     )
@@ -646,7 +644,7 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
     ]
     rounds = [{_P99: value, _RATE: 4000.0, "errors": 0.0} for value in _times(1.5)]
     baseline = _on_dates(_rounds(_P99, _TEN_MS))
-    judgement = judge(thresholds=thresholds, sessions=[Measured(rounds=rounds)], baseline=baseline, confirm=False)
+    judgement = judge(thresholds=thresholds, trials=[Measured(rounds=rounds)], baseline=baseline, confirm=False)
     text = _told(judgement.checks)
     assert (
         text
@@ -740,7 +738,7 @@ def test_a_lower_bound_keeps_a_limit_and_breaks_none(figure: float, verdict: Ver
     """How much more there would have been, nobody knows: it is no regression of the cluster."""
     judgement = judge(
         thresholds=[parse_threshold("capacity >= 50k records/s"), parse_threshold("errors == 0")],
-        sessions=[Measured(rounds=[{"capacity": figure, "errors": 0.0}])],
+        trials=[Measured(rounds=[{"capacity": figure, "errors": 0.0}])],
         confirm=False,
         baseline=_NO_BASELINE,
         at_least=["capacity"],
@@ -758,7 +756,7 @@ def test_a_threshold_that_fails_for_sure_decides_beside_a_lower_bound() -> None:
     """An application that hangs has lost records, however late they would have come."""
     judgement = judge(
         thresholds=[parse_threshold("e2e.latency.p99 <= 1 s"), parse_threshold("lost == 0")],
-        sessions=[Measured(rounds=[{"e2e.latency.p99": 0.1, "lost": 500.0}])],
+        trials=[Measured(rounds=[{"e2e.latency.p99": 0.1, "lost": 500.0}])],
         confirm=False,
         baseline=_NO_BASELINE,
         at_least=["e2e.latency.p99"],
@@ -771,7 +769,7 @@ def test_a_lower_bound_breaks_an_upper_limit_and_keeps_none(figure: float, verdi
     """A group that has not committed its last record within a minute may need an hour for it."""
     judgement = judge(
         thresholds=[parse_threshold("app.drain <= 1 min")],
-        sessions=[Measured(rounds=[{"app.drain": figure}])],
+        trials=[Measured(rounds=[{"app.drain": figure}])],
         confirm=False,
         baseline=_NO_BASELINE,
         at_least=["app.drain"],
@@ -802,7 +800,7 @@ def test_an_outage_without_end_fails_if_it_is_too_long_already(
     problem = Problem(ProblemKind.NOT_CAUGHT_UP, f"{text}; use a longer duration", "app.recovery")
     judgement = judge(
         thresholds=[parse_threshold(limit) for limit in limits],
-        sessions=[Measured(rounds=[{"app.recovery": value, "errors": 0.0} for value in values])],
+        trials=[Measured(rounds=[{"app.recovery": value, "errors": 0.0} for value in values])],
         confirm=False,
         baseline=_NO_BASELINE,
         problems=[problem],
@@ -818,7 +816,7 @@ def test_an_outage_without_end_hides_no_other_problem() -> None:
     slow = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow")
     judgement = judge(
         thresholds=[parse_threshold("app.recovery <= 10 s")],
-        sessions=[Measured(rounds=[{"app.recovery": 25.9}])],
+        trials=[Measured(rounds=[{"app.recovery": 25.9}])],
         confirm=False,
         baseline=_NO_BASELINE,
         problems=[slow, Problem(ProblemKind.NOT_CAUGHT_UP, "the group had not caught up", "app.recovery")],
@@ -835,7 +833,7 @@ def test_a_metric_may_be_named_after_the_baseline(limit: str, *, relative: bool)
     declare("app.baseline_rows", unit="rows", better="lower")
     (check,) = judge(
         thresholds=[parse_threshold(f"app.baseline_rows {limit}")],
-        sessions=[Measured(rounds=[{"app.baseline_rows": 1.0}])],
+        trials=[Measured(rounds=[{"app.baseline_rows": 1.0}])],
         baseline=BaselineRounds(),
         confirm=True,
     ).checks

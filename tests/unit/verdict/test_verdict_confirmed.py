@@ -1,4 +1,4 @@
-"""Limits that the first session makes suspect are judged by fresh sessions alone."""
+"""Limits that the first trial makes suspect are judged by fresh trials alone."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pytest_kafkaperf.verdict.verdict import judge
 P99 = "produce.latency.p99"
 TEN_MS = (0.0098, 0.0099, 0.010, 0.0101, 0.0102)
 
-Session = Sequence[Mapping[str, float]]
+Trial = Sequence[Mapping[str, float]]
 
 
-def session(factor: float = 1.0, *, name: str = P99) -> Session:
+def trial(factor: float = 1.0, *, name: str = P99) -> Trial:
     return [{name: value * factor} for value in TEN_MS]
 
 
 def baseline(*factors: float) -> BaselineRounds:
-    """One session a date."""
+    """One trial a date."""
     dates = tuple(f"2026-01-{day}" for day in range(10, 10 + len(factors)))
-    return BaselineRounds(sessions=tuple(tuple(session(factor)) for factor in factors), dates=dates)
+    return BaselineRounds(trials=tuple(tuple(trial(factor)) for factor in factors), dates=dates)
 
 
 BASELINE = baseline(*[0.98, 1.0, 1 / 0.98] * 3)
@@ -36,25 +36,25 @@ BASELINE = baseline(*[0.98, 1.0, 1 / 0.98] * 3)
 def judged(*fresh: float, first: float = 1.3, limit: str = f"{P99} <= baseline + 10%") -> Judgement:
     return judge(
         thresholds=[parse_threshold(limit)],
-        sessions=[Measured(rounds=session(factor)) for factor in (first, *fresh)],
+        trials=[Measured(rounds=trial(factor)) for factor in (first, *fresh)],
         baseline=BASELINE,
         confirm=True,
     )
 
 
-def test_what_is_within_the_tolerance_needs_no_further_session() -> None:
+def test_what_is_within_the_tolerance_needs_no_further_trial() -> None:
     """Most tests, most of the time."""
     judgement = judged(first=1.05)
     assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
 
 
 def test_a_suspect_is_not_yet_a_regression() -> None:
-    """It decides nothing until fresh sessions have run."""
+    """It decides nothing until fresh trials have run."""
     judgement = judged()
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
     assert judgement.checks[0].reason == (
         "+30.0 % against the baseline, the threshold is +10.0 %; suspected regression, not yet confirmed by "
-        "fresh sessions"
+        "fresh trials"
     )
 
 
@@ -72,17 +72,17 @@ def test_a_suspect_is_not_yet_a_regression() -> None:
         ((0.5, 0.5), Verdict.PASSED, False),
     ],
 )
-def test_fresh_sessions_alone_decide(fresh: tuple[float, ...], verdict: Verdict, *, unsettled: bool) -> None:
-    """Whatever the first session was like."""
+def test_fresh_trials_alone_decide(fresh: tuple[float, ...], verdict: Verdict, *, unsettled: bool) -> None:
+    """Whatever the first trial was like."""
     judgement = judged(*fresh)
     assert (judgement.verdict, judgement.unsettled) == (verdict, unsettled)
 
 
-def test_a_confirmed_regression_shows_each_session() -> None:
+def test_a_confirmed_regression_shows_each_trial() -> None:
     """The reader sees what it rests on, and by how much."""
     (check,) = judged(1.3, 1.25, 1.35).checks
     assert check.reason == (
-        "confirmed by 3 fresh sessions: +30.0 %, +25.0 %, +35.0 %; the threshold is +10.0 %; noise explains up to "
+        "confirmed by 3 fresh trials: +30.0 %, +25.0 %, +35.0 %; the threshold is +10.0 %; noise explains up to "
         "+9.0 % (baseline of 9 dates)"
     )
     assert check.change == pytest.approx(0.3, abs=0.01)
@@ -93,7 +93,7 @@ def test_a_suspect_that_is_cleared_says_so() -> None:
     """Somebody has seen the reruns and wonders."""
     (check,) = judged(1.02, 0.99).checks
     assert check.reason == (
-        "suspected regression, not confirmed by 2 fresh sessions: +2.0 %, -1.0 %; the threshold is +10.0 %"
+        "suspected regression, not confirmed by 2 fresh trials: +2.0 %, -1.0 %; the threshold is +10.0 %"
     )
 
 
@@ -106,7 +106,7 @@ def test_an_absolute_part_that_holds_needs_no_confirmation() -> None:
     assert judged(1.3, 1.3, 1.3, first=1.6, limit=limit).verdict is Verdict.PASSED
 
 
-def test_one_fresh_session_does_not_clear_the_absolute_part_either() -> None:
+def test_one_fresh_trial_does_not_clear_the_absolute_part_either() -> None:
     """What is settled stays so, whatever other limits of the test make run besides."""
     limit = f"{P99} <= max(baseline + 10%, 15 ms)"
     one = judged(1.49, first=1.6, limit=limit)
@@ -117,11 +117,11 @@ def test_one_fresh_session_does_not_clear_the_absolute_part_either() -> None:
     assert [check.rerun for check in (*one.checks, *cleared.checks, *judged(first=1.0).checks)] == [True, True, False]
 
 
-def test_what_fails_already_runs_no_fresh_session() -> None:
+def test_what_fails_already_runs_no_fresh_trial() -> None:
     """It would change nothing, and take minutes."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= 12 ms"), parse_threshold(f"{P99} <= baseline + 10%")],
-        sessions=[Measured(rounds=session(1.3))],
+        trials=[Measured(rounds=trial(1.3))],
         baseline=BASELINE,
         confirm=True,
     )
@@ -129,24 +129,24 @@ def test_what_fails_already_runs_no_fresh_session() -> None:
 
 
 def test_a_shift_of_just_the_tolerance_is_within_it() -> None:
-    """log() rounds, and a tie stays a tie in fresh sessions, too."""
+    """log() rounds, and a tie stays a tie in fresh trials, too."""
     limit = f"{P99} <= baseline + 10%"
     for value in (0.1, 0.3, 1.7):
-        known = BaselineRounds(sessions=(({P99: value},) * 5,))
+        known = BaselineRounds(trials=(({P99: value},) * 5,))
         found = judge(
             thresholds=[parse_threshold(limit)],
-            sessions=[Measured(rounds=[{P99: value * factor}] * 5) for factor in (2, 1.1, 1.1)],
+            trials=[Measured(rounds=[{P99: value * factor}] * 5) for factor in (2, 1.1, 1.1)],
             baseline=known,
             confirm=True,
         )
         assert (found.verdict, found.unsettled) == (Verdict.PASSED, False), value
 
 
-def test_a_fresh_session_that_cannot_be_compared_makes_the_test_invalid() -> None:
+def test_a_fresh_trial_that_cannot_be_compared_makes_the_test_invalid() -> None:
     """The others must not be judged as if they were all, and a suspect that nobody could confirm has not passed."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        sessions=[Measured(rounds=rounds) for rounds in (session(1.3), session(1.3), [{}], session(1.3))],
+        trials=[Measured(rounds=rounds) for rounds in (trial(1.3), trial(1.3), [{}], trial(1.3))],
         baseline=BASELINE,
         confirm=True,
     )
@@ -164,26 +164,26 @@ def test_a_fresh_session_that_cannot_be_compared_makes_the_test_invalid() -> Non
         ((0.7, 1.0, 1.0, 0.0), Verdict.REGRESSED, False),  # another threshold may go on
     ],
 )
-def test_a_fresh_session_without_anything_confirms_a_suspect(
+def test_a_fresh_trial_without_anything_confirms_a_suspect(
     factors: tuple[float, ...], verdict: Verdict, *, unsettled: bool
 ) -> None:
-    """A sink that writes nothing in one of three sessions is broken, and no median hides that."""
+    """A sink that writes nothing in one of three trials is broken, and no median hides that."""
     rows = "produce.throughput"
-    known = BaselineRounds(sessions=tuple(tuple(session(factor, name=rows)) for factor in (0.99, 1.0, 1.01)))
+    known = BaselineRounds(trials=tuple(tuple(trial(factor, name=rows)) for factor in (0.99, 1.0, 1.01)))
     judgement = judge(
         thresholds=[parse_threshold(f"{rows} >= baseline - 10%")],
-        sessions=[Measured(rounds=session(factor, name=rows)) for factor in factors],
+        trials=[Measured(rounds=trial(factor, name=rows)) for factor in factors],
         baseline=known,
         confirm=True,
     )
     assert (judgement.verdict, judgement.unsettled) == (verdict, unsettled)
 
 
-def test_of_a_run_that_cannot_be_trusted_fresh_sessions_are_not_judged() -> None:
+def test_of_a_run_that_cannot_be_trusted_fresh_trials_are_not_judged() -> None:
     """What the first one gave is shown, and decides nothing either."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        sessions=[Measured(rounds=session(factor)) for factor in (1.3, 1.0, 1.0, 1.0)],
+        trials=[Measured(rounds=trial(factor)) for factor in (1.3, 1.0, 1.0, 1.0)],
         baseline=BASELINE,
         confirm=True,
         problems=[Problem(ProblemKind.CLUSTER_ERROR, "broker lost")],
@@ -193,17 +193,17 @@ def test_of_a_run_that_cannot_be_trusted_fresh_sessions_are_not_judged() -> None
 
 
 def test_what_dates_explain_is_no_regression_and_says_both_numbers() -> None:
-    """Fresh sessions share today's date, so all of them may be slow with it."""
+    """Fresh trials share today's date, so all of them may be slow with it."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        sessions=[Measured(rounds=session(factor)) for factor in (1.3, 1.3, 1.25, 1.35)],
+        trials=[Measured(rounds=trial(factor)) for factor in (1.3, 1.3, 1.25, 1.35)],
         baseline=baseline(0.85, 1 / 0.85, 1.0),
         confirm=True,
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
     assert judgement.checks[0].reason == (
-        "worse in 3 fresh sessions: +30.0 %, +25.0 %, +35.0 %; the threshold is +10.0 %; noise explains up to +54.0 % "
-        "(baseline of 3 dates): compare side by side with --kafka-reference, or measure the baseline on more dates "
+        "worse in 3 fresh trials: +30.0 %, +25.0 %, +35.0 %; the threshold is +10.0 %; noise explains up to +54.0 % "
+        "(baseline of 3 dates): compare side by side with --kafka-compare, or measure the baseline on more dates "
         "with --kafka-update-baselines=append"
     )
 
@@ -216,14 +216,14 @@ def test_more_gated_limits_ask_for_more() -> None:
         return Measured(rounds=[{P99: value * factor, other: value} for value in TEN_MS])
 
     known = BaselineRounds(
-        sessions=tuple(tuple(measured(factor).rounds) for factor in (0.85, 1 / 0.85, 1.0, 1.0)),
+        trials=tuple(tuple(measured(factor).rounds) for factor in (0.85, 1 / 0.85, 1.0, 1.0)),
         dates=("2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"),
     )
     most = []
     for gated in (1, 2):
         judgement = judge(
             thresholds=[parse_threshold(f"{name} <= baseline + 10%") for name in (P99, other)[:gated]],
-            sessions=[measured(factor) for factor in (1.3, 2.0, 2.0, 2.0)],
+            trials=[measured(factor) for factor in (1.3, 2.0, 2.0, 2.0)],
             baseline=known,
             confirm=True,
         )
@@ -231,11 +231,11 @@ def test_more_gated_limits_ask_for_more() -> None:
     assert most == ["+42.8 % (baseline of 4 dates)", "+52.2 % (baseline of 4 dates)"]
 
 
-def test_without_reruns_the_one_session_decides() -> None:
+def test_without_reruns_the_one_trial_decides() -> None:
     """`--kafka-no-confirm`."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        sessions=[Measured(rounds=session(1.3))],
+        trials=[Measured(rounds=trial(1.3))],
         baseline=BASELINE,
         confirm=False,
     )
@@ -248,9 +248,7 @@ def _of(**values: float) -> Measured:
     return Measured(rounds=[{names.get(name, name): value for name, value in values.items()}] * 5)
 
 
-RATES = BaselineRounds(
-    sessions=tuple(tuple(session(factor, name="produce.throughput")) for factor in (0.99, 1.0, 1.01))
-)
+RATES = BaselineRounds(trials=tuple(tuple(trial(factor, name="produce.throughput")) for factor in (0.99, 1.0, 1.01)))
 SLOWER, EQUAL = 0.007, 0.010
 """A suspect, and what clears it."""
 
@@ -270,14 +268,14 @@ SLOWER, EQUAL = 0.007, 0.010
         ("error_ratio <= 0.1%", [{"p99": 0.02, "error_ratio": 0.0}] * 2, Verdict.PASSED),
     ],
 )
-def test_fresh_sessions_meet_the_absolute_thresholds_as_well(
+def test_fresh_trials_meet_the_absolute_thresholds_as_well(
     limit: str, fresh: Sequence[Mapping[str, float]], verdict: Verdict
 ) -> None:
     """They are as good as the first one, so a failure in them is one of the test."""
     first = _of(rate=SLOWER, p99=0.02, error_ratio=0.0)
     judgement = judge(
         thresholds=[parse_threshold(limit), parse_threshold("produce.throughput >= baseline - 10%")],
-        sessions=[first, *(_of(rate=EQUAL, **values) for values in fresh)],
+        trials=[first, *(_of(rate=EQUAL, **values) for values in fresh)],
         baseline=RATES,
         confirm=True,
     )
@@ -290,11 +288,11 @@ def test_fresh_sessions_meet_the_absolute_thresholds_as_well(
 )
 def test_short_rounds_beside_the_rebuilt_brokers_meet_no_latency_but_lose_nothing(limit: str, verdict: Verdict) -> None:
     """Two clusters share the cores there, which costs time and no records."""
-    reference = _of(rate=EQUAL).rounds
-    beside = Measured(rounds=_of(rate=EQUAL, p99=0.05, error_ratio=0.01).rounds, reference=reference)
+    other_side = _of(rate=EQUAL).rounds
+    beside = Measured(rounds=_of(rate=EQUAL, p99=0.05, error_ratio=0.01).rounds, other_side=other_side)
     judgement = judge(
         thresholds=[parse_threshold(limit), parse_threshold("produce.throughput >= baseline - 10%")],
-        sessions=[_of(rate=SLOWER, p99=0.02, error_ratio=0.0), *[beside] * 4],
+        trials=[_of(rate=SLOWER, p99=0.02, error_ratio=0.0), *[beside] * 4],
         baseline=RATES,
         confirm=True,
         rebuilt=Rebuilt(),

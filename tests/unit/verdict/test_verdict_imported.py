@@ -14,7 +14,7 @@ from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.verdict import judge
 
 P99 = "produce.latency.p99"
-ONE_ROUND = BaselineRounds(sessions=(({P99: 0.010},),), imported="kafka-producer-perf-test")
+ONE_ROUND = BaselineRounds(trials=(({P99: 0.010},),), imported="kafka-producer-perf-test")
 ALONE = (
     "against a baseline imported from kafka-producer-perf-test (by ratio alone, because the noise of imported results "
     "is unknown)"
@@ -29,14 +29,14 @@ def judged(
     baseline: BaselineRounds = ONE_ROUND,
     limit: str = f"{P99} <= baseline + 10%",
 ) -> Judgement:
-    """Each session has two rounds around so many times 10 ms."""
+    """Each trial has two rounds around so many times 10 ms."""
 
-    def session(factor: float) -> Measured:
+    def trial(factor: float) -> Measured:
         return Measured(rounds=[{P99: 0.0099 * factor}, {P99: 0.010 * factor}, {P99: 0.0101 * factor}])
 
     return judge(
         thresholds=[parse_threshold(limit)],
-        sessions=[session(factor) for factor in (first, *(fresh or ()))],
+        trials=[trial(factor) for factor in (first, *(fresh or ()))],
         baseline=baseline,
         confirm=fresh is not None,
     )
@@ -51,7 +51,7 @@ def judged(
         (0.5, Verdict.IMPROVED, f"-50.0 % {ALONE}, {THRESHOLD}"),
     ],
 )
-def test_one_session_against_a_single_round_is_judged_by_its_ratio(first: float, verdict: Verdict, reason: str) -> None:
+def test_one_trial_against_a_single_round_is_judged_by_its_ratio(first: float, verdict: Verdict, reason: str) -> None:
     """A rank test of three against one could never decide, and a gate that sleeps is none."""
     judgement = judged(first)
     assert (judgement.verdict, judgement.checks[0].reason, judgement.unsettled) == (verdict, reason, False)
@@ -64,38 +64,38 @@ def test_one_session_against_a_single_round_is_judged_by_its_ratio(first: float,
             (),
             Verdict.INCONCLUSIVE,
             True,
-            f"+50.0 % {ALONE}, {THRESHOLD}; suspected regression, not yet confirmed by fresh sessions",
+            f"+50.0 % {ALONE}, {THRESHOLD}; suspected regression, not yet confirmed by fresh trials",
         ),
         (
             (1.5,),
             Verdict.INCONCLUSIVE,
             True,
-            f"suspected regression, after 1 fresh session: +50.0 % {ALONE}; {THRESHOLD}",
+            f"suspected regression, after 1 fresh trial: +50.0 % {ALONE}; {THRESHOLD}",
         ),
         (
             (1.0, 1.05),
             Verdict.PASSED,
             False,
-            f"suspected regression, not confirmed by 2 fresh sessions: 0.0 %, +5.0 % {ALONE}; {THRESHOLD}",
+            f"suspected regression, not confirmed by 2 fresh trials: 0.0 %, +5.0 % {ALONE}; {THRESHOLD}",
         ),
         (
             (1.5, 1.5),
             Verdict.INCONCLUSIVE,
             True,
-            f"suspected regression, after 2 fresh sessions: +50.0 %, +50.0 % {ALONE}; {THRESHOLD}",
+            f"suspected regression, after 2 fresh trials: +50.0 %, +50.0 % {ALONE}; {THRESHOLD}",
         ),
         (
             (1.5, 1.0, 1.2),
             Verdict.REGRESSED,
             False,
-            f"confirmed by 3 fresh sessions: +50.0 %, 0.0 %, +20.0 % {ALONE}; {THRESHOLD}",
+            f"confirmed by 3 fresh trials: +50.0 %, 0.0 %, +20.0 % {ALONE}; {THRESHOLD}",
         ),
     ],
 )
-def test_a_suspect_is_confirmed_by_the_median_of_three_sessions(
+def test_a_suspect_is_confirmed_by_the_median_of_three_trials(
     fresh: Sequence[float], verdict: Verdict, *, unsettled: bool, reason: str
 ) -> None:
-    """Our own noise between sessions is there all the same."""
+    """Our own noise between trials is there all the same."""
     judgement = judged(1.5, fresh)
     found = (judgement.verdict, judgement.unsettled, judgement.checks[0].reason)
     assert found == (verdict, unsettled, reason)
@@ -118,21 +118,21 @@ def test_an_obstacle_stays_one() -> None:
 
 def test_a_figure_that_was_left_out_decides_nothing() -> None:
     """A p99 that was printed as 0 ms is no baseline."""
-    without = dataclasses.replace(ONE_ROUND, sessions=(({"produce.throughput": 5.0},),))
+    without = dataclasses.replace(ONE_ROUND, trials=(({"produce.throughput": 5.0},),))
     check = judged(3, baseline=without).checks[0]
     assert (check.outcome, check.reason) == (
         Verdict.INCONCLUSIVE,
-        "produce.latency.p99 is missing in round 1 of 1 of the baseline's session 1",
+        "produce.latency.p99 is missing in round 1 of 1 of the baseline's trial 1",
     )
 
 
-def test_a_reference_counts_and_what_was_imported_does_not() -> None:
-    """Beside a reference no stored baseline is asked."""
+def test_a_live_baseline_counts_and_what_was_imported_does_not() -> None:
+    """Beside a live baseline no stored baseline is asked."""
     pairs = [{P99: 0.01 + number / 10**6} for number in range(7)]
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        sessions=[Measured(rounds=pairs, reference=pairs)] * 4,
+        trials=[Measured(rounds=pairs, other_side=pairs)] * 4,
         baseline=ONE_ROUND,
         confirm=True,
     )
-    assert judgement.checks[0].reason.startswith("4 sessions side by side exclude ")
+    assert judgement.checks[0].reason.startswith("4 trials side by side exclude ")

@@ -26,7 +26,7 @@ def rounds(factor: float) -> tuple[Mapping[str, float], ...]:
     return tuple({RATE: 1e6 * factor * own} for own in NOISE)
 
 
-BASELINE = BaselineRounds(sessions=(rounds(0.99), rounds(1.0), rounds(1.01)))
+BASELINE = BaselineRounds(trials=(rounds(0.99), rounds(1.0), rounds(1.01)))
 
 
 def judged(
@@ -36,11 +36,11 @@ def judged(
     slower_machine: str | None = None,
     threshold: str = LIMIT,
 ) -> Judgement:
-    """Judge a first session and sessions beside the rebuilt brokers, each of (own, reference) times the baseline."""
-    beside = [Measured(rounds=rounds(own), reference=rounds(other)) for own, other in pairs]
+    """Judge a first trial and trials beside the rebuilt brokers, each of (own, live_baseline) times the baseline."""
+    beside = [Measured(rounds=rounds(own), other_side=rounds(other)) for own, other in pairs]
     return judge(
         thresholds=[parse_threshold(threshold)],
-        sessions=[Measured(rounds=rounds(first)), *beside],
+        trials=[Measured(rounds=rounds(first)), *beside],
         baseline=BASELINE,
         confirm=True,
         rebuilt=Rebuilt(common_changes=tuple(changes), slower_machine=slower_machine),
@@ -56,8 +56,8 @@ def test_worse_than_the_rebuilt_brokers_is_a_regression() -> None:
     (check,) = judgement.checks
     assert (judgement.verdict, judgement.unsettled, judgement.warnings) == (Verdict.REGRESSED, False, ())
     assert check.change == approx(-0.3, abs=0.01)
-    assert check.reason == "first session: -30.0 % against the stored baseline; confirmed by 4 sessions side by side"
-    assert (check.rerun, len(check.sessions)) == (True, 4)
+    assert check.reason == "first trial: -30.0 % against the stored baseline; confirmed by 4 trials side by side"
+    assert (check.rerun, len(check.trials)) == (True, 4)
 
 
 def test_a_machine_that_is_slower_for_both_passes_with_a_warning() -> None:
@@ -68,18 +68,18 @@ def test_a_machine_that_is_slower_for_both_passes_with_a_warning() -> None:
         "unchanged",
     )
     assert judgement.checks[0].reason == (
-        "first session: -30.0 % against the stored baseline; not confirmed: 4 sessions side by side exclude a change "
+        "first trial: -30.0 % against the stored baseline; not confirmed: 4 trials side by side exclude a change "
         "of -16.5 %"
     )
 
 
 def test_a_reading_that_is_missing_does_not_hide_that_both_sides_are_slower() -> None:
-    """One session without it is left out of the comparison, too."""
-    *pairs, last = [Measured(rounds=rounds(0.7 * own), reference=rounds(0.7)) for own in (*LEVELS, 1.0)]
-    holed = Measured(rounds=last.rounds, reference=[{}, *(last.reference or ())[1:]])
+    """One trial without it is left out of the comparison, too."""
+    *pairs, last = [Measured(rounds=rounds(0.7 * own), other_side=rounds(0.7)) for own in (*LEVELS, 1.0)]
+    holed = Measured(rounds=last.rounds, other_side=[{}, *(last.other_side or ())[1:]])
     judgement = judge(
         thresholds=[parse_threshold(LIMIT)],
-        sessions=[Measured(rounds=rounds(0.7)), *pairs, holed],
+        trials=[Measured(rounds=rounds(0.7)), *pairs, holed],
         baseline=BASELINE,
         confirm=True,
         rebuilt=Rebuilt(common_changes=("aiokafka: 0.13.0 -> 0.14.0",)),
@@ -90,7 +90,7 @@ def test_a_reading_that_is_missing_does_not_hide_that_both_sides_are_slower() ->
 
 def test_a_machine_that_was_changed_passes_with_a_warning_that_says_so() -> None:
     """A pool of machines has several kernels; whatever they cost, Kafka is not the reason."""
-    changes = ["kernel: 6.1.0 -> 6.8.0", "cpu: Xeon -> EPYC (between sessions of the baseline)"]
+    changes = ["kernel: 6.1.0 -> 6.8.0", "cpu: Xeon -> EPYC (between trials of the baseline)"]
     judgement = judged(0.7, *equal(0.7), changes=changes)
     assert judgement.verdict is Verdict.PASSED
     (warning,) = judgement.warnings
@@ -113,7 +113,7 @@ def test_a_disturbance_that_is_over_leaves_no_warning() -> None:
 
 
 def test_short_rounds_on_shared_cores_do_not_show_how_slow_the_machine_is() -> None:
-    """Both sides are slower there than alone, so the figure is that of the first session."""
+    """Both sides are slower there than alone, so the figure is that of the first trial."""
     judgement = judged(0.7, *equal(0.4))
     assert judgement.warnings == (
         "the machine differs: produce.throughput is -30.0 % against the stored baseline on both sides today; Kafka is "
@@ -121,14 +121,14 @@ def test_short_rounds_on_shared_cores_do_not_show_how_slow_the_machine_is() -> N
     )
 
 
-def test_a_suspect_that_was_cleared_early_stays_cleared_when_no_session_is_left() -> None:
+def test_a_suspect_that_was_cleared_early_stays_cleared_when_no_trial_is_left() -> None:
     """The last look decides for the suspects that are still open."""
     pairs = [(0.69, 0.7), *((0.7 * level, 0.7) for level in (0.7, 1.1, 0.75, 1.2) * 7)]
     assert judged(0.7, *pairs[:28], slower_machine="test_b").verdict is Verdict.PASSED
 
 
 def test_a_limit_of_two_parts_is_confirmed_by_the_part_that_made_the_suspect() -> None:
-    """Shorter rounds may be below the other part, which the first session has met; that is no reason to pass."""
+    """Shorter rounds may be below the other part, which the first trial has met; that is no reason to pass."""
     both = f"{RATE} >= max(baseline - 10%, 650k records/s)"
     worse = judged(0.7, *((0.6 * own, 1.0) for own in LEVELS), threshold=both)
     assert (worse.verdict, worse.checks[0].change) == (Verdict.REGRESSED, approx(-0.4, abs=0.01))
@@ -137,23 +137,23 @@ def test_a_limit_of_two_parts_is_confirmed_by_the_part_that_made_the_suspect() -
 
 
 def test_a_suspect_that_is_cleared_early_stays_cleared() -> None:
-    """While other suspects of the test go on, a later session may be worse by chance."""
+    """While other suspects of the test go on, a later trial may be worse by chance."""
     pairs = [(0.69, 0.7), (0.5, 0.7)]
     assert judged(0.7, *pairs, slower_machine="test_b").verdict is Verdict.PASSED
 
 
-def test_one_lucky_session_does_not_clear_a_suspect_that_another_showed_to_be_slower() -> None:
-    """Each session would be a new chance; so the mean of the sessions clears, even where the machine is slower."""
+def test_one_lucky_trial_does_not_clear_a_suspect_that_another_showed_to_be_slower() -> None:
+    """Each trial would be a new chance; so the mean of the trials clears, even where the machine is slower."""
     assert judged(0.7, (0.55, 0.7), (0.69, 0.7), slower_machine="test_b").unsettled
     assert judged(0.7, (0.55, 0.7), (0.69, 0.7), (0.7, 0.7), slower_machine="test_b").verdict is Verdict.PASSED
 
 
-def test_too_few_sessions_leave_it_open() -> None:
+def test_too_few_trials_leave_it_open() -> None:
     judgement = judged(0.7, *equal(0.7, 3))
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 
-def test_one_equal_session_clears_where_the_machine_is_known_to_be_slower() -> None:
+def test_one_equal_trial_clears_where_the_machine_is_known_to_be_slower() -> None:
     judgement = judged(0.7, *equal(0.7, 1), slower_machine="test_a.py::test_x")
     (check,) = judgement.checks
     assert (judgement.verdict, judgement.unsettled, len(judgement.warnings)) == (Verdict.PASSED, False, 1)
@@ -163,19 +163,19 @@ def test_one_equal_session_clears_where_the_machine_is_known_to_be_slower() -> N
     )
 
 
-def test_one_session_never_convicts() -> None:
+def test_one_trial_never_convicts() -> None:
     """Also where the machine is known to be slower."""
     judgement = judged(0.5, (0.5, 1.0), slower_machine="test_a.py::test_x")
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 
 def test_what_was_no_suspect_stays_as_it_was() -> None:
-    """Sessions that one threshold needs do not judge the others."""
+    """Trials that one threshold needs do not judge the others."""
     judgement = judge(
         thresholds=[parse_threshold(LIMIT), parse_threshold(f"{RATE} >= baseline - 50%")],
-        sessions=[
+        trials=[
             Measured(rounds=rounds(0.7)),
-            *(Measured(rounds=rounds(0.3 * own), reference=rounds(1.0)) for own in LEVELS),
+            *(Measured(rounds=rounds(0.3 * own), other_side=rounds(1.0)) for own in LEVELS),
         ],
         baseline=BASELINE,
         confirm=True,

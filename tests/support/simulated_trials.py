@@ -1,4 +1,4 @@
-"""The comparison with a reference on sessions whose noise is known: many tests at once, as arrays over the runs.
+"""The comparison with a live baseline on trials whose noise is known: many tests at once, as arrays over the runs.
 
 A slow, obvious version stands in `tests/unit/verdict/test_sequential.py`; `benchmarks/verdict/simulate.py` makes
 tables of it.
@@ -15,12 +15,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.verdict.sequential import FEWEST_SESSIONS, MARGIN, MOST_SESSIONS, Decision, Look, look
+from pytest_kafkaperf.verdict.sequential import FEWEST_TRIALS, MARGIN, MOST_TRIALS, Decision, Look, look
 
 Floats = npt.NDArray[np.float64]
 Noise = Literal["normal", "heavy-tailed", "disturbed"]
 
-LOOKS = range(FEWEST_SESSIONS, MOST_SESSIONS + 1)
+LOOKS = range(FEWEST_TRIALS, MOST_TRIALS + 1)
 _MOST_T, _FAR = 1e4, 1e5
 
 
@@ -29,8 +29,8 @@ class Outcomes:
     """What became of the tests: one value for each."""
 
     decisions: npt.NDArray[np.str_]
-    sessions: npt.NDArray[np.int64]
-    """Number of sessions that each test took."""
+    trials: npt.NDArray[np.int64]
+    """Number of trials that each test took."""
 
     def share(self, decision: Decision) -> float:
         """Share of the tests with this decision."""
@@ -38,12 +38,12 @@ class Outcomes:
 
 
 def differences(*, runs: int, deviation: float, noise: Noise = "normal", seed: int = 20_261_123) -> Floats:
-    """Differences of unchanged sessions, shape (runs, sessions), with this standard deviation.
+    """Differences of unchanged trials, shape (runs, trials), with this standard deviation.
 
     Heavy-tailed ones have Student's distribution with 5 degrees of freedom: one in 80 is beyond 3 deviations. Of
     disturbed ones, one in eight has five times this deviation.
     """
-    source, shape = np.random.default_rng(seed), (runs, MOST_SESSIONS)
+    source, shape = np.random.default_rng(seed), (runs, MOST_TRIALS)
     if noise != "heavy-tailed":
         disturbed = np.where(source.random(shape) < 1 / 8, 5.0, 1.0) if noise == "disturbed" else 1.0
         return deviation * disturbed * source.standard_normal(shape)
@@ -53,7 +53,7 @@ def differences(*, runs: int, deviation: float, noise: Noise = "normal", seed: i
 def judged(drawn: Floats, *, tolerance: float, alpha: float) -> Outcomes:
     """Judge each test at every look, until the first decision."""
     found = np.full(len(drawn), "open", dtype="<U9")
-    sessions = np.full(len(drawn), MOST_SESSIONS)
+    trials = np.full(len(drawn), MOST_TRIALS)
     for number in LOOKS:
         mean, error = trimmed_mean(drawn[:, :number])
         needed, enough = critical(number, "regressed", alpha), critical(number, "equal", alpha)
@@ -67,13 +67,13 @@ def judged(drawn: Floats, *, tolerance: float, alpha: float) -> Outcomes:
             "open",
         )
         first = (found == "open") & (decided != "open")
-        found[first], sessions[first] = decided[first], number
-    return Outcomes(decisions=found, sessions=sessions)
+        found[first], trials[first] = decided[first], number
+    return Outcomes(decisions=found, trials=trials)
 
 
 def cleared_after(drawn: Floats, tolerance: float) -> npt.NDArray[np.int64]:
-    """Number of sessions after which the mean of each test is within the tolerance; very large if it never is."""
-    means = np.column_stack([trimmed_mean(drawn[:, :number])[0] for number in range(1, MOST_SESSIONS + 1)])
+    """Number of trials after which the mean of each test is within the tolerance; very large if it never is."""
+    means = np.column_stack([trimmed_mean(drawn[:, :number])[0] for number in range(1, MOST_TRIALS + 1)])
     within = means <= tolerance
     return np.where(within.any(axis=1), within.argmax(axis=1) + 1, np.iinfo(np.int64).max)
 
@@ -90,30 +90,30 @@ def trimmed_mean(drawn: Floats) -> tuple[Floats, Floats]:
 
 
 @functools.cache
-def critical(sessions: int, decision: Literal["regressed", "equal"], alpha: float, *, final: bool = False) -> float:
+def critical(trials: int, decision: Literal["regressed", "equal"], alpha: float, *, final: bool = False) -> float:
     """The least t that leads to this decision at a look, found by trying."""
     sign = 1 if decision == "regressed" else -1
     border = _FAR if decision == "regressed" else _FAR + MARGIN
 
     def decides(t: float) -> bool:
-        mean = border + sign * t / math.sqrt(sessions)
-        return look(with_mean(mean, sessions), tolerance=_FAR, alpha=alpha, final=final).decision == decision
+        mean = border + sign * t / math.sqrt(trials)
+        return look(with_mean(mean, trials), tolerance=_FAR, alpha=alpha, final=final).decision == decision
 
     return _least(decides)
 
 
 @functools.cache
-def half_width(sessions: int) -> float:
+def half_width(trials: int) -> float:
     """The half of the repeated confidence interval at a look, in standard errors."""
-    low, high = look(with_mean(0.0, sessions), tolerance=0.0, alpha=0.01).interval or (math.nan, math.nan)
-    return (high - low) / 2 * math.sqrt(sessions)
+    low, high = look(with_mean(0.0, trials), tolerance=0.0, alpha=0.01).interval or (math.nan, math.nan)
+    return (high - low) / 2 * math.sqrt(trials)
 
 
-def with_mean(mean: float, sessions: int) -> list[float]:
+def with_mean(mean: float, trials: int) -> list[float]:
     """As many differences with this mean and the estimated standard deviation 1."""
-    spread: Floats = np.arange(sessions, dtype=np.float64) - (sessions - 1) / 2
+    spread: Floats = np.arange(trials, dtype=np.float64) - (trials - 1) / 2
     _, (error,) = trimmed_mean(spread[np.newaxis])
-    found: list[float] = (mean + spread / error / math.sqrt(sessions)).tolist()
+    found: list[float] = (mean + spread / error / math.sqrt(trials)).tolist()
     return found
 
 

@@ -1,4 +1,4 @@
-"""A cache of the tests' own, with the user's Kafka in it, and sessions as child processes."""
+"""A cache of the tests' own, with the user's Kafka in it, and runs as child processes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ with provision(ClusterSpec.of(json.loads(sys.argv[1])), target="local") as clust
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """Another session, in a process of its own, that holds a cluster until it is ended."""
+class PluginRun:
+    """Another run, in a process of its own, that holds a cluster until it is ended."""
 
     process: subprocess.Popen[str]
 
@@ -48,7 +48,7 @@ class Session:
         """What it says once its cluster is up."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line, f"the session ended: {self.process.wait(PATIENCE_S)}"
+        assert line, f"the run ended: {self.process.wait(PATIENCE_S)}"
         told: dict[str, Any] = json.loads(line)
         return told
 
@@ -110,13 +110,13 @@ def no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def session() -> Callable[..., AbstractContextManager[Session]]:
-    """Start other sessions; what they leave is ended after the test."""
-    return _session
+def plugin_run() -> Callable[..., AbstractContextManager[PluginRun]]:
+    """Start other runs; what they leave is ended after the test."""
+    return _plugin_run
 
 
 @contextmanager
-def _session(**fields: object) -> Iterator[Session]:
+def _plugin_run(**fields: object) -> Iterator[PluginRun]:
     process = subprocess.Popen(
         [sys.executable, "-c", _PROVISION, json.dumps(fields)],
         stdin=subprocess.PIPE,
@@ -126,7 +126,7 @@ def _session(**fields: object) -> Iterator[Session]:
     )
     with process:
         try:
-            yield Session(process)
+            yield PluginRun(process)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -152,5 +152,5 @@ def _gone(pid: int) -> bool:
 
 @pytest.fixture
 def left(cache: Path) -> Callable[[], list[str]]:
-    """What is in the folder of the runs, besides the lock that sessions sweep under."""
+    """What is in the folder of the runs, besides the lock that runs sweep under."""
     return lambda: sorted(path.name for path in (cache / "runs").iterdir() if path.name != ".lock")

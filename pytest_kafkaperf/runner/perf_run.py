@@ -1,4 +1,4 @@
-"""The perf tests of one pytest session: their clusters, baselines and results."""
+"""The perf tests of one run: their clusters, baselines and results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_kafkaperf.runner.baseline_update import orphans_of, update_baseline
 from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.capacity import workload_of
 from pytest_kafkaperf.runner.case import Case
-from pytest_kafkaperf.runner.case_run import CaseRun, OnSession, SessionPolicy, SessionRunner, not_run, now, run_case
+from pytest_kafkaperf.runner.case_run import CaseRun, OnTrial, TrialPolicy, TrialRunner, not_run, now, run_case
 from pytest_kafkaperf.runner.common_shift import CommonShift
 from pytest_kafkaperf.runner.drift import drift_warnings
 from pytest_kafkaperf.runner.judging import CaseJudge, is_acceptable, quieter_notes, stale_notes
@@ -32,8 +32,8 @@ from pytest_kafkaperf.runner.result import Result, judged, warnings_of
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
 from pytest_kafkaperf.runner.samples import with_content
-from pytest_kafkaperf.runner.session_clusters import SessionClusters
 from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.shared_clusters import SharedClusters
 from pytest_kafkaperf.runner.time_budget import CaseBudget, RunBudget, as_run, time_left_s
 from pytest_kafkaperf.runner.warmth import cold_warnings, warm_up_notes
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -46,7 +46,7 @@ _LOSSES = ("lost", "app.output_ratio")
 _SMOKE_TEST = "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged"
 
 
-class Session:
+class PerfRun:
     """Runs perf tests one after the other, and owns the clusters and baselines that they share."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Session:
         """True if these baselines were deleted."""
         self.stopwatch = Stopwatch()
         """Measures where the time of the current test goes; restarted when a test begins."""
-        self.clusters = SessionClusters(settings, self.stopwatch)
+        self.clusters = SharedClusters(settings, self.stopwatch)
         self.created = now()
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
@@ -90,7 +90,7 @@ class Session:
         return time.monotonic() - self._began_s
 
     def close(self) -> None:
-        """Stop every cluster that this session started, and the other side."""
+        """Stop every cluster that the plugin started, and the other side."""
         with self._open:
             self.clusters.close()
 
@@ -102,7 +102,7 @@ class Session:
             UsageError: it could not be started.
 
         """
-        revision = self.settings.reference
+        revision = self.settings.compare
         if not isinstance(revision, Revision):
             return
         if self._unopened is not None:
@@ -125,17 +125,17 @@ class Session:
         actions: Sequence[Action] = (),
         *,
         later: Sequence[Case] = (),
-        on_session: OnSession = lambda _: None,
+        on_trial: OnTrial = lambda _: None,
     ) -> Result:
         """Measure and judge one test, and keep the result; `actions` run in every round.
 
-        `later` are the tests after this one, which share the time budget. `on_session` is called after each session.
+        `later` are the tests after this one, which share the time budget. `on_trial` is called after each trial.
 
         Raises:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
-            ClusterError: the reference did not start.
-            UsageError: the target of the reference cannot provide it, an action cannot be done to it, or the settings
-                do not allow the load.
+            ClusterError: the live baseline did not start.
+            UsageError: the target of the live baseline cannot provide it, an action cannot be done to it, or the
+                settings do not allow the load.
 
         """
         self.clusters.permission(case, cluster).check(case.scenario, case.plan)
@@ -148,32 +148,32 @@ class Session:
         notes: list[str] = []
         twin: PeerTest | None = None
         revision: str | None = None
-        if self.peer is not None and case.reference is not None:  # a smoke test has none
+        if self.peer is not None and case.live_baseline is not None:  # a smoke test has none
             try:
                 with self.stopwatch.measure(Span.SETUP):
                     twin = self.peer.test(case.nodeid, actions, cluster)
             except NewTestError as error:
-                case, notes = dataclasses.replace(case, reference=None), [str(error)]
-                revision = str(self.settings.reference)
+                case, notes = dataclasses.replace(case, live_baseline=None), [str(error)]
+                revision = str(self.settings.compare)
         alone = obstacle(
             case, cluster, baseline, has_actions=bool(actions), has_app=bool(self.clusters.applications_on(cluster))
         )
         judge = CaseJudge(case, baseline, self.settings, alone=alone, actions=actions, stopwatch=self.stopwatch)
-        reference = self.clusters.reference(case) if twin is None else twin.cluster
-        for each in (cluster, reference):
+        live_baseline = self.clusters.live_baseline(case) if twin is None else twin.cluster
+        for each in (cluster, live_baseline):
             self.clusters.sweep(each)
-        sides = self._sides(case, cluster, twin or reference, actions, on_progress)
+        sides = self._sides(case, cluster, twin or live_baseline, actions, on_progress)
         runner = self._runner(sides, self.settings.workers, on_progress)
         at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
         budget = self._budget(case, later)
         if unfit is None and budget.obstacle is None:
-            policy = SessionPolicy(
+            policy = TrialPolicy(
                 judge=judge.judge,
                 calibrate=None if case.is_smoke_test else self.settings.calibrate,
                 suffices=judge.suffices,
                 short_warm_up=not case.needs_warm_brokers,
                 judge_clear=judge.judge_clear,
-                on_session=on_session,
+                on_trial=on_trial,
             )
             confirming = functools.partial(self._confirming, judge, cluster, runner, on_progress)
             try:
@@ -181,11 +181,11 @@ class Session:
             finally:  # they would share the machine with the next test
                 self.clusters.stop_rebuilt()
         else:
-            sessions = (not_run(unfit),)
+            trials = (not_run(unfit),)
             reasons = () if budget.obstacle is None or unfit else (budget.obstacle,)
-            ran = CaseRun(sessions=sessions, judgement=judge.judge(sessions), notes=reasons, partial=True)
+            ran = CaseRun(trials=trials, judgement=judge.judge(trials), notes=reasons, partial=True)
         result = self._result(
-            case, cluster=at_start, reference=reference, ran=ran, judge=judge, allocation=runner.allocation
+            case, cluster=at_start, live_baseline=live_baseline, ran=ran, judge=judge, allocation=runner.allocation
         )
         deduced = bottleneck(result)
         remarks = filter(None, [deduced, *notes, None if twin is None else twin.note])
@@ -210,11 +210,11 @@ class Session:
         budget = self._budget(as_run(case), later)
         if budget.obstacle is None:
             return None
-        sessions = (not_run(),)
+        trials = (not_run(),)
         judge = CaseJudge(case, BaselineRounds(), self.settings)
-        ran = CaseRun(sessions=sessions, judgement=judge.judge(sessions), notes=(budget.obstacle,), partial=True)
+        ran = CaseRun(trials=trials, judgement=judge.judge(trials), notes=(budget.obstacle,), partial=True)
         cluster = provision.not_started(case.spec, self.settings.cluster)
-        return self._add(self._result(case, cluster=cluster, reference=None, ran=ran, judge=judge))
+        return self._add(self._result(case, cluster=cluster, live_baseline=None, ran=ran, judge=judge))
 
     def _budget(self, case: Case, later: Sequence[Case]) -> CaseBudget:
         """Return the time budget of a test; before the first one, fix that of the run."""
@@ -248,40 +248,40 @@ class Session:
         return self.settings.environment or default_environment_key(provider)
 
     def _confirming(
-        self, judge: CaseJudge, cluster: Cluster, runner: SessionRunner, on_progress: OnProgress, failed: str | None
-    ) -> SessionRunner | str | None:
-        """Return what runs a suspect's further sessions: both the test's own and the baseline's brokers, if possible.
+        self, judge: CaseJudge, cluster: Cluster, runner: TrialRunner, on_progress: OnProgress, failed: str | None
+    ) -> TrialRunner | str | None:
+        """Return what runs a suspect's further trials: both the test's own and the baseline's brokers, if possible.
 
-        Otherwise fresh sessions of the test's own brokers decide (None), unless the machine is known to be slower,
-        which such sessions cannot tell from a regression; then the reason is returned. `failed` is the reason why
-        sessions beside the baseline's brokers came to nothing.
+        Otherwise fresh trials of the test's own brokers decide (None), unless the machine is known to be slower,
+        which such trials cannot tell from a regression; then the reason is returned. `failed` is the reason why
+        trials beside the baseline's brokers came to nothing.
         """
         case, baseline, reason, judge.rebuilt = judge.case, judge.baseline, failed or judge.alone, None
         self.clusters.stop_rebuilt()
         if reason is None:
             try:
-                reference = self.clusters.rebuilt(rebuilt_spec(case.spec, baseline.fingerprint))
+                live_baseline = self.clusters.rebuilt(rebuilt_spec(case.spec, baseline.fingerprint))
             except (ClusterError, UsageError) as error:
                 reason = str(error)
         if reason is not None:
             if self._shift.slower_machine is not None:
                 return f"{self._shift}; this test cannot be compared side by side, because {reason}"
-            judge.way = f"this test ran again in fresh sessions, not beside the baseline's brokers: {reason}"
+            judge.way = f"this test ran again in fresh trials, not beside the baseline's brokers: {reason}"
             return None
-        changes = common_changes(baseline, reference, self.settings.root, self.commit)
+        changes = common_changes(baseline, live_baseline, self.settings.root, self.commit)
         judge.rebuilt = Rebuilt(common_changes=changes, slower_machine=self._shift.slower_machine)
         judge.way = (
-            f"this test ran again beside the baseline's brokers, started anew (Kafka {reference.version}): "
+            f"this test ran again beside the baseline's brokers, started anew (Kafka {live_baseline.version}): "
             "`baseline` is what they reached there, on shared cores"
         )
         if self._shift.is_common:
             judge.way += f" ({self._shift})"
-        sides = self._sides(case.in_short_rounds(), cluster, reference, (), on_progress)
+        sides = self._sides(case.in_short_rounds(), cluster, live_baseline, (), on_progress)
         return self._runner(sides, runner.allocation, on_progress)
 
-    def _runner(self, sides: Sequence[Side], allocation: WorkerAllocation, on_progress: OnProgress) -> SessionRunner:
-        warm_up_s, gap_s = self.settings.preheat_s, self.settings.session_gap_s
-        return SessionRunner(
+    def _runner(self, sides: Sequence[Side], allocation: WorkerAllocation, on_progress: OnProgress) -> TrialRunner:
+        warm_up_s, gap_s = self.settings.preheat_s, self.settings.trial_gap_s
+        return TrialRunner(
             sides,
             warm_up_s=warm_up_s,
             gap_s=gap_s,
@@ -294,15 +294,15 @@ class Session:
         self,
         case: Case,
         cluster: Cluster,
-        reference: Cluster | PeerTest | None,
+        live_baseline: Cluster | PeerTest | None,
         actions: Sequence[Action],
         on_progress: OnProgress,
     ) -> list[Side]:
-        """Return the test's side, and the reference's if there is one; both do the same.
+        """Return the test's side, and the live baseline's if there is one; both do the same.
 
         Raises:
-            ClusterError: an application did not start on the reference.
-            UsageError: an action cannot be done to the reference.
+            ClusterError: an application did not start on the live baseline.
+            UsageError: an action cannot be done to the live baseline.
 
         """
         side = functools.partial(
@@ -316,23 +316,23 @@ class Session:
         applications = self.clusters.applications_on(cluster)
         permission = self.clusters.permission(case, cluster)
         sides = [side(cluster, actions=actions, applications=applications, permission=permission)]
-        if isinstance(reference, PeerTest):
+        if isinstance(live_baseline, PeerTest):
             other = side(
-                reference.cluster,
-                actions=reference.actions,
-                applications=reference.applications,
+                live_baseline.cluster,
+                actions=live_baseline.actions,
+                applications=live_baseline.applications,
                 permission=permission,
             )
             sides.append(other)
-        elif reference is not None:
-            twins = [self.clusters.twin(each, reference) for each in applications]
-            pairs = [(cluster, reference), *zip(applications, twins, strict=True)]
-            permission = self.clusters.permission(case, cluster, reference)
-            sides.append(side(reference, actions=moved(actions, pairs), applications=twins, permission=permission))
+        elif live_baseline is not None:
+            twins = [self.clusters.twin(each, live_baseline) for each in applications]
+            pairs = [(cluster, live_baseline), *zip(applications, twins, strict=True)]
+            permission = self.clusters.permission(case, cluster, live_baseline)
+            sides.append(side(live_baseline, actions=moved(actions, pairs), applications=twins, permission=permission))
         return sides
 
     def _baseline(self, case: Case, key: str, cluster: Cluster) -> BaselineRounds:
-        if case.reference is not None or case.is_smoke_test:
+        if case.live_baseline is not None or case.is_smoke_test:
             return BaselineRounds()
         workload = workload_of(case.scenario, case.plan)
         return self._store.comparable(key, case.nodeid, workload, cluster.fingerprint)
@@ -342,20 +342,20 @@ class Session:
         case: Case,
         *,
         cluster: Cluster,
-        reference: Cluster | None,
+        live_baseline: Cluster | None,
         ran: CaseRun,
         judge: CaseJudge,
         allocation: WorkerAllocation | None = None,
     ) -> Result:
-        sessions, judgement = ran.sessions, ran.judgement
+        trials, judgement = ran.trials, ran.judgement
         baseline, compared = judge.baseline, judge.is_compared
-        there = baseline.fingerprint if reference is None else reference.fingerprint
+        there = baseline.fingerprint if live_baseline is None else live_baseline.fingerprint
         has_app = case.scenario.output_topic or case.scenario.group or self.clusters.applications_on(cluster)
-        commit = commit_change(baseline.commit, self.commit) if has_app and reference is None else ()
+        commit = commit_change(baseline.commit, self.commit) if has_app and live_baseline is None else ()
         with self.stopwatch.measure(Span.JUDGE):
-            calibration, uncalibrated = judge.calibrate(sessions)
-            advice = judge.advise(sessions) if compared and not judgement.problems else ()
-        verdict = judgement.verdict if sessions[0].rounds or judgement.problems else Verdict.INCONCLUSIVE
+            calibration, uncalibrated = judge.calibrate(trials)
+            advice = judge.advise(trials) if compared and not judgement.problems else ()
+        verdict = judgement.verdict if trials[0].rounds or judgement.problems else Verdict.INCONCLUSIVE
         return Result(
             nodeid=case.nodeid,
             scenario=case.scenario,
@@ -363,9 +363,9 @@ class Session:
             sources=case.sources,
             parameters=case.parameters,
             cluster=cluster,
-            sessions=sessions,
-            reference=reference,
-            baseline_sessions=len(baseline.sessions) if compared and baseline.sessions else None,
+            trials=trials,
+            live_baseline=live_baseline,
+            baseline_trials=len(baseline.trials) if compared and baseline.trials else None,
             baseline=baseline,
             changed=(*commit, *(differences(there, cluster.fingerprint) if there else ())),
             advice=advice,
@@ -373,12 +373,12 @@ class Session:
             verdict=verdict,
             accepted=self.settings.accepts_regressed and is_acceptable(verdict, judgement),
             checks=judgement.checks,
-            warnings=(*warnings_of(sessions), *cold_warnings(judged(sessions)), *judgement.warnings, *judgement.doubts),
+            warnings=(*warnings_of(trials), *cold_warnings(judged(trials)), *judgement.warnings, *judgement.doubts),
             problems=judgement.problems,
             notes=(
-                *([] if judge.way is None or len(sessions) == 1 else [judge.way]),
+                *([] if judge.way is None or len(trials) == 1 else [judge.way]),
                 *ran.notes,
-                *warm_up_notes(sessions),
+                *warm_up_notes(trials),
                 *quieter_notes(case, judgement.checks),
                 *uncalibrated,
             ),
@@ -410,7 +410,7 @@ class Session:
             notes = [_SMOKE_TEST]
         else:
             dates, notes = (None, []) if result.partial else self._update_baseline(case, key, result)
-            if case.reference is None and dates is None:
+            if case.live_baseline is None and dates is None:
                 notes += stale_notes(result)
         self.results[-1] = dataclasses.replace(result, notes=(*result.notes, *notes), dates_written=dates)
 
@@ -427,7 +427,7 @@ class Session:
             calibrated=self.settings.calibrate is not None,
             commit=self.commit,
         )
-        return None if record is None else len({session.date for session in record.sessions}), notes
+        return None if record is None else len({trial.date for trial in record.trials}), notes
 
 
 def repeated(result: Result, before: Result) -> Result:

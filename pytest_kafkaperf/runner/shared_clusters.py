@@ -1,4 +1,4 @@
-"""The clusters of one pytest session (of tests, the reference, rebuilt baselines), and the applications on them."""
+"""The clusters of one run (of tests, the live baseline, rebuilt baselines), and the applications on them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class _Wanted:
     client_properties: Path | None = None
     metrics_urls: tuple[str, ...] = ()
     role: str = ""
-    """Name of a cluster that runs beside the test's own, and never shares it: `the reference`; empty for the latter."""
+    """Name of a cluster that runs next to the test's own and is never shared with it; empty for the test's own."""
 
 
 _REBUILT = "the baseline's brokers"
 
 
-class SessionClusters:
+class SharedClusters:
     """Provides clusters as the settings ask for, and owns those that it starts."""
 
     def __init__(self, settings: Settings, stopwatch: Stopwatch) -> None:
@@ -42,14 +42,14 @@ class SessionClusters:
         self._stopwatch = stopwatch
         self._running: dict[_Wanted, tuple[Cluster, contextlib.ExitStack]] = {}
         self._lasting: set[_Wanted] = set()
-        """Clusters that are restored instead of replaced, because fixtures of the whole session use their addresses."""
+        """Clusters that are restored instead of replaced, because fixtures of the whole run use their addresses."""
         self._applications: list[Application] = []
         """The applications that run now, on any cluster."""
         self._swept: set[str] = set()
         """Servers of the external clusters on which the remains of crashed runs were removed."""
 
     def close(self) -> None:
-        """Stop every cluster that this session started."""
+        """Stop every cluster that the plugin started."""
         running, self._running = self._running, {}
         with contextlib.ExitStack() as all_clusters:  # stops each cluster even if stopping another fails
             for _, stack in running.values():
@@ -66,7 +66,7 @@ class SessionClusters:
             if wanted in self._lasting and cluster.fleet is not None and not _is_reusable(cluster):
                 with self._stopwatch.measure(Span.START):
                     cluster.fleet.restore()
-        for application in self._applications:  # before a test's fixtures, only those of the session run
+        for application in self._applications:  # before a test's fixtures, only those of the trial run
             if application.pid is None and _is_reusable(application.cluster):  # others are replaced
                 with self._stopwatch.measure(Span.SETUP):
                     application.launch()
@@ -85,17 +85,17 @@ class SessionClusters:
         wanted = _Wanted(spec=spec, target=self._settings.cluster, client_properties=properties, metrics_urls=urls)
         return self._get(wanted, lasting=lasting)
 
-    def reference(self, case: Case) -> Cluster | None:
+    def live_baseline(self, case: Case) -> Cluster | None:
         """Return the cluster that the options compare a test with, if they name one; raises as `own` does."""
-        reference, settings = self._settings.reference, self._settings
-        if reference is None or case.reference is None or isinstance(reference, Revision):
+        live_baseline, settings = self._settings.compare, self._settings
+        if live_baseline is None or case.live_baseline is None or isinstance(live_baseline, Revision):
             return None
-        properties = settings.reference_client_config or settings.client_config
+        properties = settings.compare_client_config or settings.client_config
         wanted = _Wanted(
-            spec=case.reference,
-            target=reference,
-            client_properties=properties if isinstance(reference, External) else None,
-            role=f"the reference, --kafka-reference={reference}",
+            spec=case.live_baseline,
+            target=live_baseline,
+            client_properties=properties if isinstance(live_baseline, External) else None,
+            role=f"the baseline, --kafka-compare={live_baseline}",
         )
         return self._get(wanted)
 
@@ -108,14 +108,14 @@ class SessionClusters:
         for wanted in [each for each in self._running if each.role == _REBUILT]:
             self._running.pop(wanted)[1].close()
 
-    def permission(self, case: Case, cluster: Cluster, reference: Cluster | None = None) -> Permission:
-        """Return the permission for the loads of a test on its own cluster, or on the reference if that is given.
+    def permission(self, case: Case, cluster: Cluster, live_baseline: Cluster | None = None) -> Permission:
+        """Return the permission for the loads of a test on its own cluster, or on the live baseline if that is given.
 
         Both sides have the same limits, and each may write to the topics that were created there for applications.
         """
         settings = self._settings
-        created = [topic for each in self.applications_on(reference or cluster) for topic in each.created]
-        targets = (settings.cluster, settings.reference if case.reference else None)
+        created = [topic for each in self.applications_on(live_baseline or cluster) for topic in each.created]
+        targets = (settings.cluster, settings.compare if case.live_baseline else None)
         return permission_on(
             cluster,
             named=[each for each in targets if isinstance(each, External)],
@@ -125,7 +125,7 @@ class SessionClusters:
         )
 
     def sweep(self, cluster: Cluster | None) -> None:
-        """Remove what crashed runs left on a cluster that others run; once in a session, before its first load."""
+        """Remove what crashed runs left on a cluster that others run; once in a run, before its first load."""
         if cluster is None or cluster.fleet is not None or cluster.bootstrap_servers in self._swept:
             return
         self._swept.add(cluster.bootstrap_servers)
@@ -148,11 +148,11 @@ class SessionClusters:
         application.closing.callback(self._applications.remove, application)
         return application
 
-    def twin(self, application: Application, reference: Cluster) -> Application:
-        """Return the same application on the reference, which runs as long as the test's own."""
-        running = [each for each in self.applications_on(reference) if str(each) == str(application)]
+    def twin(self, application: Application, live_baseline: Cluster) -> Application:
+        """Return the same application on the live baseline, which runs as long as the test's own."""
+        running = [each for each in self.applications_on(live_baseline) if str(each) == str(application)]
         if not running:
-            running = [self.opened(application.on(reference))]
+            running = [self.opened(application.on(live_baseline))]
             application.closing.callback(running[0].close)
         return running[0]
 

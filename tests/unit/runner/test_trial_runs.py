@@ -1,4 +1,4 @@
-"""Sessions of a test on one side or two: which side begins, when they are warm, and what restarts."""
+"""Trials of a test on one side or two: which side begins, when they are warm, and what restarts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner import case_run
-from pytest_kafkaperf.runner.case_run import SessionPolicy, SessionRunner, run_case
-from pytest_kafkaperf.runner.result import MeasuredSession, problems_of
+from pytest_kafkaperf.runner.case_run import TrialPolicy, TrialRunner, run_case
+from pytest_kafkaperf.runner.result import Trial, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, Workers
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT
@@ -43,7 +43,7 @@ class Scripted(Side):
         self.name, self.cold = name, cold
         self.loses = 0.0
         self.problems: list[Problem] = []
-        """Problems of the first round of each session, the last one first."""
+        """Problems of the first round of each trial, the last one first."""
         self.meets: threading.Barrier | None = None
         self._log = log
 
@@ -84,7 +84,7 @@ class Timed(Scripted):
 
     now_s = 0.0
     takes_s, takes_later_s = 1.0, 1.0
-    """Time that a round takes, in the first session and after a restart."""
+    """Time that a round takes, in the first trial and after a restart."""
 
     def measure(self, workers: Workers) -> Round:
         self.now_s += self.takes_s
@@ -94,12 +94,12 @@ class Timed(Scripted):
         self.takes_s = self.takes_later_s
 
 
-def runner_of(*sides: Scripted, warm_up_s: float = 60.0, gap_s: float = 0.0) -> SessionRunner:
+def runner_of(*sides: Scripted, warm_up_s: float = 60.0, gap_s: float = 0.0) -> TrialRunner:
     allocation = WorkerAllocation(producing=1, consuming=1)
-    return SessionRunner(sides, warm_up_s=warm_up_s, gap_s=gap_s, allocation=allocation, on_progress=lambda *_: None)
+    return TrialRunner(sides, warm_up_s=warm_up_s, gap_s=gap_s, allocation=allocation, on_progress=lambda *_: None)
 
 
-def test_each_side_is_the_first_in_every_other_session_and_rounds_go_forth_and_back() -> None:
+def test_each_side_is_the_first_in_every_other_trial_and_rounds_go_forth_and_back() -> None:
     """What is done second meets another machine: a cache that is warm, a disk that still writes."""
     log: list[str] = []
     ours, theirs = Scripted("A", log), Scripted("B", log)
@@ -115,18 +115,18 @@ def test_each_side_is_the_first_in_every_other_session_and_rounds_go_forth_and_b
         *("start B 2", "start A 2", *orders[1]),
         *("start A 3", "start B 3", *orders[2]),
     ]
-    for session in found:
-        assert session.problems == ()
-        assert len(session.rounds) == len(session.reference or ()) == ROUNDS
+    for trial in found:
+        assert trial.problems == ()
+        assert len(trial.rounds) == len(trial.other_side or ()) == ROUNDS
     assert found[2].rounds == tuple(ours.rounds)
-    assert found[2].reference == tuple(theirs.rounds)
+    assert found[2].other_side == tuple(theirs.rounds)
 
 
-def test_a_first_session_ends_when_its_rounds_suffice_and_says_so() -> None:
-    """A session that was shortened by choice is not one that ran out of time."""
-    policy = SessionPolicy(judge=lambda _: PASSED, calibrate=None, suffices=lambda rounds: len(rounds) >= 3)
+def test_a_first_trial_ends_when_its_rounds_suffice_and_says_so() -> None:
+    """A trial that was shortened by choice is not one that ran out of time."""
+    policy = TrialPolicy(judge=lambda _: PASSED, calibrate=None, suffices=lambda rounds: len(rounds) >= 3)
     ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda _: None)
-    assert [len(session.rounds) for session in ran.sessions] == [3]
+    assert [len(trial.rounds) for trial in ran.trials] == [3]
     assert ran.notes == ("3 of 4 rounds were enough: most rounds meet every threshold already",)
     assert not ran.partial
 
@@ -152,19 +152,19 @@ def test_too_few_rounds_within_the_time_budget_pass_no_absolute_threshold(
 ) -> None:
     """What the rounds that did not run could not change is not met; what they could change is unknown."""
     threshold = parse_threshold(limit)
-    known = BaselineRounds(sessions=(({P99: 0.01},) * 5,) * 3)
+    known = BaselineRounds(trials=(({P99: 0.01},) * 5,) * 3)
 
-    def judge(sessions: Sequence[MeasuredSession]) -> Judgement:
+    def judge(trials: Sequence[Trial]) -> Judgement:
         ran = [{threshold.metric.name: value} for value in values]
-        measured = [Measured(rounds=[*ran, *(one.metrics for one in sessions[0].rounds[len(values) :])])]
-        return judge_thresholds(thresholds=[threshold], sessions=measured, baseline=known, confirm=True)
+        measured = [Measured(rounds=[*ran, *(one.metrics for one in trials[0].rounds[len(values) :])])]
+        return judge_thresholds(thresholds=[threshold], trials=measured, baseline=known, confirm=True)
 
     side = Timed("A", [])
     side.takes_s = 300.0 if len(values) > 1 else 1000.0
     budget = time_budget_of(ROUNDS, left_s=700, clock=lambda: side.now_s)
-    policy = SessionPolicy(judge=judge, calibrate=None)
+    policy = TrialPolicy(judge=judge, calibrate=None)
     ran = run_case(runner_of(side), budget, policy, lambda _: None)
-    assert len(ran.sessions[0].rounds) == len(values)
+    assert len(ran.trials[0].rounds) == len(values)
     (check,) = ran.judgement.checks
     assert (check.outcome, ran.judgement.verdict, ran.partial) == (outcome, outcome, True)
     kinds = [problem.kind for problem in ran.judgement.problems]
@@ -174,30 +174,30 @@ def test_too_few_rounds_within_the_time_budget_pass_no_absolute_threshold(
 def test_a_test_without_any_round_in_time_is_inconclusive() -> None:
     """Nothing began, so nothing is missing: it is skipped, as a test that has no time from the beginning."""
 
-    def judge(sessions: Sequence[MeasuredSession]) -> Judgement:
-        measured = [Measured(rounds=[one.metrics for one in sessions[0].rounds])]
+    def judge(trials: Sequence[Trial]) -> Judgement:
+        measured = [Measured(rounds=[one.metrics for one in trials[0].rounds])]
         thresholds = [parse_threshold(f"{P99} <= 25 ms")]
-        return judge_thresholds(thresholds=thresholds, sessions=measured, baseline=BaselineRounds(), confirm=True)
+        return judge_thresholds(thresholds=thresholds, trials=measured, baseline=BaselineRounds(), confirm=True)
 
-    policy = SessionPolicy(judge=judge, calibrate=None)
+    policy = TrialPolicy(judge=judge, calibrate=None)
     budget = time_budget_of(ROUNDS, left_s=0)
     ran = run_case(runner_of(Scripted("A", [])), budget, policy, lambda _: None)
-    assert (len(ran.sessions[0].rounds), ran.judgement.verdict) == (0, Verdict.INCONCLUSIVE)
+    assert (len(ran.trials[0].rounds), ran.judgement.verdict) == (0, Verdict.INCONCLUSIVE)
 
 
 def test_a_threshold_that_fails_for_sure_leads_although_others_lack_rounds() -> None:
     """INVALID does not hide it."""
     thresholds = [parse_threshold("errors == 0"), parse_threshold("produce.throughput >= 5 records/s")]
 
-    def judge(sessions: Sequence[MeasuredSession]) -> Judgement:
-        values = [{"errors": 9.0, "produce.throughput": 9.0}, *[{}] * (len(sessions[0].rounds) - 1)]
+    def judge(trials: Sequence[Trial]) -> Judgement:
+        values = [{"errors": 9.0, "produce.throughput": 9.0}, *[{}] * (len(trials[0].rounds) - 1)]
         measured = [Measured(rounds=values)]
-        return judge_thresholds(thresholds=thresholds, sessions=measured, baseline=BaselineRounds(), confirm=True)
+        return judge_thresholds(thresholds=thresholds, trials=measured, baseline=BaselineRounds(), confirm=True)
 
     side = Timed("A", [])
     side.takes_s = 1000.0
     budget = time_budget_of(ROUNDS, left_s=600, clock=lambda: side.now_s)
-    policy = SessionPolicy(judge=judge, calibrate=None)
+    policy = TrialPolicy(judge=judge, calibrate=None)
     judgement = run_case(runner_of(side), budget, policy, lambda _: None).judgement
     assert [check.outcome for check in judgement.checks] == [Verdict.VIOLATED, Verdict.INVALID]
     assert (judgement.verdict, judgement.problems) == (Verdict.VIOLATED, ())
@@ -207,32 +207,32 @@ def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it
     """Ten seconds are enough for its rounds, and not for a restart and another warm-up."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     failed = Judgement(verdict=Verdict.REGRESSED, checks=(), problems=())
-    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, judge_clear=lambda _: failed)
+    policy = TrialPolicy(judge=lambda _: unsettled, calibrate=None, judge_clear=lambda _: failed)
     ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, lambda _: None)
-    assert (ran.judgement, len(ran.sessions)) == (failed, 1)
+    assert (ran.judgement, len(ran.trials)) == (failed, 1)
     assert "raise --kafka-time-budget" in ran.notes[-1]
 
 
 def test_a_suspect_that_cannot_be_confirmed_ends_with_the_reason() -> None:
     """There was time, so it is not judged as one without."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
-    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, judge_clear=lambda _: PASSED)
+    policy = TrialPolicy(judge=lambda _: unsettled, calibrate=None, judge_clear=lambda _: PASSED)
     ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda _: "the machine is slower")
-    assert (ran.judgement, len(ran.sessions), ran.partial) == (unsettled, 1, False)
+    assert (ran.judgement, len(ran.trials), ran.partial) == (unsettled, 1, False)
     assert ran.notes == ("the machine is slower",)
 
 
-def test_a_fresh_session_that_the_time_budget_breaks_off_does_not_count() -> None:
+def test_a_fresh_trial_that_the_time_budget_breaks_off_does_not_count() -> None:
     """Its rounds are fewer than those of the others."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
-    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None)
+    policy = TrialPolicy(judge=lambda _: unsettled, calibrate=None)
     log: list[str] = []
     side = Timed("A", log)
     side.takes_later_s = 300.0
     budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
     ran = run_case(runner_of(side), budget, policy, lambda _: None)
     assert log.count("A") == ROUNDS + 1
-    assert ([len(session.rounds) for session in ran.sessions], ran.partial) == ([ROUNDS], True)
+    assert ([len(trial.rounds) for trial in ran.trials], ran.partial) == ([ROUNDS], True)
     assert ran.notes == (BROKEN_OFF_TEXT,)
 
 
@@ -246,38 +246,38 @@ class Losing(Timed):
         return self.rounds[-1]
 
 
-def test_a_fresh_session_that_was_broken_off_counts_if_records_were_lost() -> None:
+def test_a_fresh_trial_that_was_broken_off_counts_if_records_were_lost() -> None:
     """A loss is a loss, however little time was left."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     violated = Judgement(verdict=Verdict.VIOLATED, checks=(), problems=())
-    policy = SessionPolicy(
-        judge=lambda sessions: violated if any(one.lost_records for one in sessions) else unsettled,
+    policy = TrialPolicy(
+        judge=lambda trials: violated if any(one.lost_records for one in trials) else unsettled,
         calibrate=None,
     )
     side = Losing("A", [])
     side.takes_later_s = 300.0
     budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
     ran = run_case(runner_of(side), budget, policy, lambda _: None)
-    assert ([len(session.rounds) for session in ran.sessions], ran.judgement) == ([ROUNDS, 1], violated)
+    assert ([len(trial.rounds) for trial in ran.trials], ran.judgement) == ([ROUNDS, 1], violated)
 
 
-def test_brokers_that_break_off_beside_a_suspect_leave_it_to_fresh_sessions() -> None:
+def test_brokers_that_break_off_beside_a_suspect_leave_it_to_fresh_trials() -> None:
     """Nobody asked for them, so their end is no failure of the test."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
-    policy = SessionPolicy(judge=lambda sessions: unsettled if len(sessions) < 3 else PASSED, calibrate=None)
+    policy = TrialPolicy(judge=lambda trials: unsettled if len(trials) < 3 else PASSED, calibrate=None)
     ours, beside, theirs = Scripted("A", []), Scripted("A", []), Scripted("B", [])
     ours.meets, beside.meets = threading.Barrier(1), threading.Barrier(2)
     theirs.meets = beside.meets
     theirs.problems = [Problem(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")]
     reasons: list[str | None] = []
 
-    def confirming(failed: str | None) -> SessionRunner | None:
+    def confirming(failed: str | None) -> TrialRunner | None:
         reasons.append(failed)
         return runner_of(beside, theirs) if failed is None else None
 
     ran = run_case(runner_of(ours), time_budget_of(ROUNDS), policy, confirming)
-    assert [session.reference for session in ran.sessions] == [None] * 3
-    assert reasons == [None, "a session beside them failed: the reference, round 1: broker 1 has ended"]
+    assert [trial.other_side for trial in ran.trials] == [None] * 3
+    assert reasons == [None, "a trial beside them failed: the baseline, round 1: broker 1 has ended"]
     assert ran.judgement == PASSED
 
 
@@ -291,33 +291,33 @@ class Ending(Scripted):
 
 @pytest.mark.parametrize("own", [True, False])
 def test_brokers_under_test_that_do_not_restart_fail_the_test(*, own: bool) -> None:
-    """Another session could go well, and their failure would be that of brokers that nobody asked for."""
+    """Another trial could go well, and their failure would be that of brokers that nobody asked for."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
 
-    def judge(sessions: Sequence[MeasuredSession]) -> Judgement:
-        return PASSED if len(sessions) > 2 or problems_of(sessions) else unsettled
+    def judge(trials: Sequence[Trial]) -> Judgement:
+        return PASSED if len(trials) > 2 or problems_of(trials) else unsettled
 
     first, beside, theirs = Scripted("A", []), (Ending if own else Scripted)("A", []), Ending("B", [])
     first.meets = threading.Barrier(1)
     beside.meets = theirs.meets = threading.Barrier(2)
-    policy = SessionPolicy(judge=judge, calibrate=None)
+    policy = TrialPolicy(judge=judge, calibrate=None)
     reasons: list[str | None] = []
 
-    def confirming(failed: str | None) -> SessionRunner | None:
+    def confirming(failed: str | None) -> TrialRunner | None:
         reasons.append(failed)
         return runner_of(beside, theirs) if failed is None else None
 
     ran = run_case(runner_of(first), time_budget_of(ROUNDS), policy, confirming)
-    problems = [str(problem) for problem in problems_of(ran.sessions)]
+    problems = [str(problem) for problem in problems_of(ran.trials)]
     if own:
-        assert (problems, reasons) == (["session 2: broker 1 exited with status 1"], [None])
+        assert (problems, reasons) == (["trial 2: broker 1 exited with status 1"], [None])
     else:
-        assert (problems, reasons) == ([], [None, "a session beside them failed: broker 1 exited with status 1"])
+        assert (problems, reasons) == ([], [None, "a trial beside them failed: broker 1 exited with status 1"])
 
 
 @pytest.mark.parametrize("gap_s", [0.0, 90.0])
-def test_fresh_sessions_are_spaced_out_and_the_first_one_is_not(monkeypatch: pytest.MonkeyPatch, gap_s: float) -> None:
-    """Sessions on a cluster that does not restart share its state if they follow each other at once.
+def test_fresh_trials_are_spaced_out_and_the_first_one_is_not(monkeypatch: pytest.MonkeyPatch, gap_s: float) -> None:
+    """Trials on a cluster that does not restart share its state if they follow each other at once.
 
     Progress is told in each pause, so that an interrupt ends it.
     """
@@ -335,21 +335,21 @@ def test_fresh_sessions_are_spaced_out_and_the_first_one_is_not(monkeypatch: pyt
 
 @pytest.mark.parametrize("kind", list(ProblemKind))
 @pytest.mark.parametrize("heals", [True, False])
-def test_a_first_session_that_the_machine_has_spoilt_is_measured_again_once(kind: ProblemKind, *, heals: bool) -> None:
+def test_a_first_trial_that_the_machine_has_spoilt_is_measured_again_once(kind: ProblemKind, *, heals: bool) -> None:
     """It says nothing of Kafka; whatever Kafka has done counts at once."""
     log: list[str] = []
     side = Scripted("A", log)
     side.meets, side.problems = threading.Barrier(1), [Problem(kind, "oops")] * (1 if heals else 9)
-    policy = SessionPolicy(judge=lambda _: PASSED, calibrate=None)
+    policy = TrialPolicy(judge=lambda _: PASSED, calibrate=None)
     ran = run_case(runner_of(side), time_budget_of(ROUNDS), policy, lambda _: None)
     again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
     assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
-    assert ran.notes == (("the first session was measured again: round 1: oops",) if again else ())
-    assert len(ran.sessions) == 1
-    assert bool(ran.sessions[0].problems) == (not heals or not again)
+    assert ran.notes == (("the first trial was measured again: round 1: oops",) if again else ())
+    assert len(ran.trials) == 1
+    assert bool(ran.trials[0].problems) == (not heals or not again)
 
 
-def test_a_fresh_session_of_one_side_warms_its_brokers_up_again() -> None:
+def test_a_fresh_trial_of_one_side_warms_its_brokers_up_again() -> None:
     """They have restarted."""
     log: list[str] = []
     side = Scripted("A", log, cold=True)
@@ -358,11 +358,11 @@ def test_a_fresh_session_of_one_side_warms_its_brokers_up_again() -> None:
     runner.measure(time_budget_of(ROUNDS))
     side.cold = True
     runner.measure_fresh(time_budget_of(ROUNDS), " 2")
-    session = [*"a" * IDLE_SLICES, *"A" * ROUNDS]
-    assert log == ["start A", *session, "start A 2", *session]
+    trial = [*"a" * IDLE_SLICES, *"A" * ROUNDS]
+    assert log == ["start A", *trial, "start A 2", *trial]
 
 
-def test_records_that_a_warm_up_lost_are_lost_records_of_the_session() -> None:
+def test_records_that_a_warm_up_lost_are_lost_records_of_the_trial() -> None:
     """The cluster acknowledged them; which load they belong to makes no difference."""
     ours, theirs = Scripted("A", [], cold=True), Scripted("B", [], cold=True)
     ours.loses = 2.0
@@ -370,8 +370,8 @@ def test_records_that_a_warm_up_lost_are_lost_records_of_the_session() -> None:
     assert [one.metrics.get("lost", 0) for one in found.rounds] == [2 * IDLE_SLICES, 0, 0, 0]
     assert [problem.kind for problem in found.problems] == [ProblemKind.RECORDS_LOST]
     assert (found.lost_records, found.other_failed) == (True, None)
-    assert found.reference is not None
-    assert [one.problems for one in found.reference] == [()] * ROUNDS
+    assert found.other_side is not None
+    assert [one.problems for one in found.other_side] == [()] * ROUNDS
 
 
 def test_records_that_the_other_side_lost_in_its_warm_up_are_no_loss_of_the_test() -> None:
@@ -395,6 +395,6 @@ def test_so_are_records_that_the_sizing_of_the_workers_lost(monkeypatch: pytest.
     side.scenario = Scenario.of({"rounds": ROUNDS, "rate": 100, "producers": 2})
     monkeypatch.setattr(case_run, "Side", lambda *_, **__: Probe("P", []))
     monkeypatch.setattr(case_run, "usable_cores", lambda: 4)
-    runner = SessionRunner([side], warm_up_s=0, allocation=WorkerAllocation())
+    runner = TrialRunner([side], warm_up_s=0, allocation=WorkerAllocation())
     found = runner.measure(time_budget_of(ROUNDS))
     assert [one.metrics.get("lost", 0) for one in found.rounds] == [2, 0, 0, 0]
