@@ -122,7 +122,12 @@ def _measured(cluster: Cluster, client: str, case: Case, topic: str, classpath: 
         times = [f"--delay-ms={case.delay_s * 1000}", f"--commit-ms={COMMIT_S * 1000}"]
         names = ["--bootstrap-servers={bootstrap_servers}", f"--topic={topic}", f"--group={group}"]
         command = ["python", str(SINKS[client]), *names, *times]
-    fields: dict[str, Any] = {"topic": topic, "group": group, "rate": case.rate, "duration": f"{case.duration_s} s"}
+    fields: dict[str, Any] = {
+        "topic": topic,
+        "watch_group": group,
+        "rate": case.rate,
+        "duration": f"{case.duration_s} s",
+    }
     scenario = Scenario.of(fields | {"warmup": 0, "rounds": 1, "backlog": case.backlog})
     recipe = Recipe.of({"command": command, "ready": f"group:{group}", "topics": {topic: 1}, "timeout": "1 min"})
     with Application(recipe, cluster).open() as application:

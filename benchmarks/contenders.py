@@ -118,7 +118,7 @@ def _ours(arena: Arena, workload: Workload) -> Figures:
         "rounds": 1,
     }
     if workload.action == "drain":
-        fields |= {"consumers": 1, "consume": "backlog"}
+        fields |= {"consumers": 1, "consume": "after"}
     command = [sys.executable, str(_FOLDER / "run_ours.py"), arena.cluster.bootstrap_servers, json.dumps(fields)]
     ended = run_together([command], timeout_s=RUN_TIMEOUT_S)
     told = json.loads(ended.outputs[0][-1].text)

@@ -47,7 +47,7 @@ FIGURES = (
     "produce.latency.p99",
     "e2e.latency.p50",
     "e2e.latency.p99",
-    "client.cost",
+    "client.cpu_per_record",
 )
 SCALE = {"throughput": 1.0, "p50": 1000.0, "p99": 1000.0, "cpu": 1.0}
 """Factors from base units to printed units: records/s, ms, s a million records."""

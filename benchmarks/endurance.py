@@ -123,7 +123,7 @@ def _run(folder: Path, servers: str, *, rate: int, duration_s: float) -> list[di
     )
     report = folder / "report.json"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--timeout=0"]
-    command += [f"--kafka-cluster={servers}", "-o", "kafka_preheat=0 s", f"--kafka-report=json:{report}"]
+    command += [f"--kafka-cluster={servers}", "-o", "kafka_broker_warmup=0 s", f"--kafka-report=json:{report}"]
     ended = subprocess.run(  # noqa: S603 - pytest, on a file of this benchmark
         command, cwd=folder, timeout=duration_s + _SPARE_S, check=False, capture_output=True, text=True
     )

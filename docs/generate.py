@@ -70,7 +70,7 @@ TEXTS = {
     "cwd": "path",
     "topics": "list of text, or a mapping of text to whole numbers",
     "payload": "`random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`",
-    "group": "name, or a list of names",
+    "watch_group": "name, or a list of names",
     "key": "`uniform:N`, `zipf:N:EXPONENT`, `sequential`",
 }
 """The values that a field takes, where neither its type nor its unit says so."""
@@ -95,12 +95,12 @@ CONDITIONS = {
     "duplicated": "unless `acks=0`",
     "reordered": "unless `acks=0`",
     "catchup": "with `consumers` and a `backlog`",
-    "app.start": "with a `group`, in rounds that start its application",
-    "app.recovery": "with a `group`, in rounds that stop its application, or with a `backlog`",
+    "app.start": "with a `watch_group`, in rounds that start its application",
+    "app.recovery": "with a `watch_group`, in rounds that stop its application, or with a `backlog`",
     "app.cpu": "with `kafka_app`",
     "app.memory": "with `kafka_app`",
     "app.output_ratio": "with an `output_topic`",
-    "app": "with a `group`",
+    "app": "with a `watch_group`",
     "capacity": "with `kafka_perf.capacity()`",
     "recovery": "in rounds with an event of a broker",
 }

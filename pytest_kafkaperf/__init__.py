@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.core.errors import KafkaPerfError
     from pytest_kafkaperf.core.metrics import Metric
     from pytest_kafkaperf.plugin.fixtures import KafkaPerf
-    from pytest_kafkaperf.plugin.markers import cluster, scenario, threshold
+    from pytest_kafkaperf.plugin.markers import kafka_cluster, kafka_scenario, kafka_threshold
     from pytest_kafkaperf.runner.measure import measure
     from pytest_kafkaperf.runner.result import MetricValues, Result, Trial
     from pytest_kafkaperf.runner.round import Round
@@ -32,10 +32,10 @@ __all__ = [
     "Scenario",
     "Trial",
     "Verdict",
-    "cluster",
+    "kafka_cluster",
+    "kafka_scenario",
+    "kafka_threshold",
     "measure",
-    "scenario",
-    "threshold",
 ]
 
 _MODULES = {
@@ -50,10 +50,10 @@ _MODULES = {
     "Round": "runner.round",
     "Scenario": "scenarios.scenario",
     "Verdict": "verdict.outcome",
-    "cluster": "plugin.markers",
+    "kafka_cluster": "plugin.markers",
     "measure": "runner.measure",
-    "scenario": "plugin.markers",
-    "threshold": "plugin.markers",
+    "kafka_scenario": "plugin.markers",
+    "kafka_threshold": "plugin.markers",
 }
 
 

@@ -125,7 +125,7 @@ def _kept(test: dict[str, Any]) -> dict[str, Any]:
         "trials": 1 + len(test["further_trials"]),
         "problems": test["problems"],
         "checks": [
-            {name: check[name] for name in ("metric", "outcome", "change", "detectable", "reason")}
+            {name: check[name] for name in ("metric", "outcome", "change", "detectable_change", "reason")}
             for check in test["checks"]
         ],
         "measured": [_figures(test["rounds"], (test["live_baseline"] or {}).get("rounds", []))]

@@ -3,7 +3,7 @@
 It writes the tables of `docs/explanation/simulations.md` and their plot anew, in less than 3 minutes. The random draws
 are the same in every run.
 
-- Against a stored baseline: log-normal noise of dates, trials and rounds, of which the trials of a date share the
+- Against a stored baseline: log-normal noise of days, trials and rounds, of which the trials of a day share the
   first; 5 rounds a trial and one threshold.
 - Against a live baseline: the noise is that of the trials' differences, normal, heavy-tailed, or with disturbed trials.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from pytest_kafkaperf.verdict.dates import LEVEL
+from pytest_kafkaperf.verdict.days import LEVEL
 from pytest_kafkaperf.verdict.regression import ALPHA
 
 if __name__ == "__main__":
@@ -38,7 +38,7 @@ RUNS = 20_000
 BASELINES, FUTURES = 300, 60
 """Simulated baselines for the power at the change that each says to detect, and tests against each of them."""
 
-OF_DATES = (0.0, 0.05, 0.08, 0.13)
+OF_DAYS = (0.0, 0.05, 0.08, 0.13)
 DATES = (1, 3, 5, 10)
 NOISES = ((0.01, 0.01), (0.03, 0.05), (0.06, 0.065), (0.10, 0.10))
 """Standard deviations of rounds and of trials: a load at a rate on an idle machine, quiet, as measured for the
@@ -66,13 +66,13 @@ def main() -> int:
     powers: dict[int, list[float]] = {}
     coverages: dict[int, list[float]] = {}
     tables: dict[str, Callable[[], Iterator[Row]]] = {
-        "dates": lambda: _by_dates(runs, coverages),
+        "days": lambda: _by_days(runs, coverages),
         "noise": lambda: _by_noise(runs),
         "steady": lambda: _steady_rounds(runs),
         "external": lambda: _external(runs),
         "first": lambda: _first_trials(runs),
         "power": lambda: _powers(powers),
-        "live baseline": lambda: _side_by_side(runs),
+        "side-by-side": lambda: _side_by_side(runs),
         "slower": lambda: _known_slower(runs),
     }
     for name, rows in tables.items():
@@ -90,56 +90,56 @@ def main() -> int:
     return 0
 
 
-_HEAD = ("fails", "undecided", "suspect", "fresh trials", "interval holds", "+25 % found", "+50 % found")
+_HEAD = ("fails", "undecided", "suspected", "fresh trials", "interval holds", "+25 % found", "+50 % found")
 
 
-def _by_dates(runs: int, coverages: dict[int, list[float]]) -> Iterator[Row]:
-    yield "dates", "SD of dates", *_HEAD
-    for dates in DATES:
-        for of_dates in OF_DATES:
-            setting = _setting(dates=dates, of_dates=of_dates)
-            yield str(dates), f"{100 * of_dates:g} %", *_row(setting, runs)
+def _by_days(runs: int, coverages: dict[int, list[float]]) -> Iterator[Row]:
+    yield "days", "SD of days", *_HEAD
+    for days in DATES:
+        for of_days in OF_DAYS:
+            setting = _setting(days=days, of_days=of_days)
+            yield str(days), f"{100 * of_days:g} %", *_row(setting, runs)
             covered = judged_by_rule(drawn(setting, runs=runs), setting).covered
-            coverages.setdefault(dates, []).append(float(covered.mean()))
+            coverages.setdefault(days, []).append(float(covered.mean()))
 
 
 def _by_noise(runs: int) -> Iterator[Row]:
     yield "tolerance", "noise", *_HEAD
     for tolerance in TOLERANCES:
         for of_rounds, of_trials in NOISES:
-            setting = _setting(dates=5, of_rounds=of_rounds, of_trials=of_trials, tolerance=math.log1p(tolerance))
+            setting = _setting(days=5, of_rounds=of_rounds, of_trials=of_trials, tolerance=math.log1p(tolerance))
             yield f"{100 * tolerance:g} %", f"{100 * of_rounds:g} / {100 * of_trials:g} %", *_row(setting, runs)
 
 
 def _steady_rounds(runs: int) -> Iterator[Row]:
     """The rule takes the noise of trials for that of their rounds until it has seen trials."""
-    yield "dates", "noise", *_HEAD
-    for dates in DATES:
+    yield "days", "noise", *_HEAD
+    for days in DATES:
         for of_rounds in STEADY:
-            setting = _setting(dates=dates, of_rounds=of_rounds, of_trials=0.05)
-            yield str(dates), f"{100 * of_rounds:g} / 5 %", *_row(setting, runs)
+            setting = _setting(days=days, of_rounds=of_rounds, of_trials=0.05)
+            yield str(days), f"{100 * of_rounds:g} / 5 %", *_row(setting, runs)
 
 
 def _external(runs: int) -> Iterator[Row]:
     """Nothing restarts, so that trials soon after each other share a part of their noise, too."""
-    yield "dates", "correlation of trials", *_HEAD
-    for dates in DATES:
+    yield "days", "correlation of trials", *_HEAD
+    for days in DATES:
         for correlation in CORRELATIONS:
             shared, own = (0.065 * math.sqrt(ratio) for ratio in (correlation, 1 - correlation))
-            setting = _setting(dates=dates, of_dates=math.hypot(0.08, shared), of_trials=own)
-            yield str(dates), f"{correlation:g}", *_row(setting, runs)
+            setting = _setting(days=days, of_days=math.hypot(0.08, shared), of_trials=own)
+            yield str(days), f"{correlation:g}", *_row(setting, runs)
 
 
 def _first_trials(runs: int) -> Iterator[Row]:
     changes = (0.0, *WORSE, 1.0)
-    yield "dates", "rounds", *(f"clear at {'no change' if not worse else f'+{100 * worse:.0f} %'}" for worse in changes)
-    for dates in DATES:
-        setting = _setting(dates=dates)
+    yield "days", "rounds", *(f"clear at {'no change' if not worse else f'+{100 * worse:.0f} %'}" for worse in changes)
+    for days in DATES:
+        setting = _setting(days=days)
         draws = [drawn(setting, runs=runs, worse=math.log1p(worse)) for worse in changes]
         rounds, _ = first_trials(draws[0], setting)
         clear = [first_trials(draw, setting)[1].mean() for draw in draws]
         yield (
-            str(dates),
+            str(days),
             f"{rounds.mean():.1f}",
             f"{100 * clear[0]:.2f} %",
             *(f"{100 * share:.0f} %" for share in clear[1:]),
@@ -148,16 +148,16 @@ def _first_trials(runs: int) -> Iterator[Row]:
 
 def _powers(found: dict[int, list[float]]) -> Iterator[Row]:
     """Yield the power at the change that each baseline says to detect; the last column draws the SD from the prior."""
-    yield "dates", *(f"SD of dates {100 * of_dates:g} %" for of_dates in OF_DATES), "SD as assumed"
+    yield "days", *(f"SD of days {100 * of_days:g} %" for of_days in OF_DAYS), "SD as assumed"
     assumed = 0.08 * np.sqrt(3 / np.random.default_rng(3).chisquare(3, BASELINES))
-    for dates in DATES:
-        settings = [_setting(dates=dates, of_dates=of_dates) for of_dates in (*OF_DATES, assumed)]
-        found[dates] = [achieved_power(setting, baselines=BASELINES, runs=FUTURES) for setting in settings]
-        yield str(dates), *(f"{100 * power:.0f} %" for power in found[dates])
+    for days in DATES:
+        settings = [_setting(days=days, of_days=of_days) for of_days in (*OF_DAYS, assumed)]
+        found[days] = [achieved_power(setting, baselines=BASELINES, runs=FUTURES) for setting in settings]
+        yield str(days), *(f"{100 * power:.0f} %" for power in found[days])
 
 
 def _setting(**fields: object) -> Setting:
-    usual = Setting(of_dates=0.08, of_trials=0.065, of_rounds=0.06, tolerance=math.log1p(0.1), dates=5)
+    usual = Setting(of_days=0.08, of_trials=0.065, of_rounds=0.06, tolerance=math.log1p(0.1), days=5)
     return dataclasses.replace(usual, **fields)  # type: ignore[arg-type]
 
 
@@ -165,7 +165,7 @@ def _row(setting: Setting, runs: int) -> Iterator[str]:
     unchanged = judged_by_rule(drawn(setting, runs=runs), setting)
     yield f"{100 * unchanged.failed.mean():.2f} %"
     yield f"{100 * unchanged.unexplained.mean():.0f} %"
-    yield f"{100 * unchanged.suspect.mean():.0f} %"
+    yield f"{100 * unchanged.suspected.mean():.0f} %"
     yield f"{unchanged.fresh.mean():.2f}"
     yield f"{100 * unchanged.covered.mean():.1f} %"
     for worse in WORSE:
@@ -205,7 +205,7 @@ def _side_by_side(runs: int) -> Iterator[Row]:
 
 
 def _known_slower(runs: int) -> Iterator[Row]:
-    """Yield what becomes of suspects where both sides are known to be slower: the mean so far clears them."""
+    """Yield what becomes of suspected regressions when both sides are known to be slower: the mean clears them."""
     changes = (0.0, *CHANGES, -0.30)
     yield "noise", *(f"{100 * abs(change):g} % slower fails" for change in changes), "trials at no change"
     for deviation in (*DEVIATIONS, 0.2):
@@ -225,7 +225,7 @@ _COLOURS = ("#c0392b", "#e67e22", "#2980b9", "#27ae60")
 
 
 def _plot(powers: dict[int, list[float]], coverages: dict[int, list[float]]) -> str:
-    """Return what was achieved against the standard deviation of dates, a line for each number of dates, as SVG."""
+    """Return what was achieved against the standard deviation of days, a line for each number of days, as SVG."""
     panels = (
         _panel(powers, 0.8, "found at the detectable change"),
         _panel(coverages, LEVEL, "true change in the interval"),
@@ -234,17 +234,17 @@ def _plot(powers: dict[int, list[float]], coverages: dict[int, list[float]]) -> 
         f'<g transform="translate({50 + place * (_WIDTH + 50)} 30)">\n{panel}\n</g>\n'
         for place, panel in enumerate(panels)
     )
-    for place, (colour, dates) in enumerate(zip(_COLOURS, DATES, strict=True)):
-        body += f'<text x="{60 + 90 * place}" y="{_HEIGHT + 85}" fill="{colour}">dates: {dates}</text>\n'
-    body += f'<text x="{60 + 90 * len(DATES)}" y="{_HEIGHT + 85}">dashed: promised; below: SD of dates</text>\n'
+    for place, (colour, days) in enumerate(zip(_COLOURS, DATES, strict=True)):
+        body += f'<text x="{60 + 90 * place}" y="{_HEIGHT + 85}" fill="{colour}">days: {days}</text>\n'
+    body += f'<text x="{60 + 90 * len(DATES)}" y="{_HEIGHT + 85}">dashed: promised; below: SD of days</text>\n'
     size = f'viewBox="0 0 {2 * _WIDTH + 120} {_HEIGHT + 100}" font-family="sans-serif" font-size="12"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<rect width="100%" height="100%" fill="#fff"/>'
     return f"{head}\n{body}</svg>\n"
 
 
 def _panel(found: dict[int, list[float]], promised: float, title: str) -> str:
-    def point(of_dates: float, share: float) -> tuple[float, float]:
-        return of_dates / OF_DATES[-1] * _WIDTH, _HEIGHT * (1 - share) * 2
+    def point(of_days: float, share: float) -> tuple[float, float]:
+        return of_days / OF_DAYS[-1] * _WIDTH, _HEIGHT * (1 - share) * 2
 
     parts = [f'<text y="-10">{title}</text>']
     for share in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
@@ -253,12 +253,12 @@ def _panel(found: dict[int, list[float]], promised: float, title: str) -> str:
         parts.append(f'<text x="-8" y="{y + 4:.0f}" text-anchor="end">{100 * share:.0f} %</text>')
     _, y = point(0, promised)
     parts.append(f'<line x2="{_WIDTH}" y1="{y:.0f}" y2="{y:.0f}" stroke="#333" stroke-dasharray="5 4"/>')
-    for of_dates in OF_DATES:
-        x, _ = point(of_dates, 0)
-        parts.append(f'<text x="{x:.0f}" y="{_HEIGHT + 20}" text-anchor="middle">{100 * of_dates:g} %</text>')
+    for of_days in OF_DAYS:
+        x, _ = point(of_days, 0)
+        parts.append(f'<text x="{x:.0f}" y="{_HEIGHT + 20}" text-anchor="middle">{100 * of_days:g} %</text>')
     for colour, shares in zip(_COLOURS, found.values(), strict=True):
         # The last power is that of noise as assumed, which has no place on the axis.
-        places = [point(of_dates, share) for of_dates, share in zip(OF_DATES, shares, strict=False)]
+        places = [point(of_days, share) for of_days, share in zip(OF_DAYS, shares, strict=False)]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
     return "\n".join(parts)

@@ -50,8 +50,8 @@ METRICS = (
     "produce.latency.p99",
     "e2e.latency.p50",
     "e2e.latency.p99",
-    "broker.cost",
-    "client.cost",
+    "broker.cpu_per_record",
+    "client.cpu_per_record",
 )
 _LOADS: dict[str, dict[str, Any]] = {
     "closed": {"record_size": 100, "partitions": 6, "acks": 1},

@@ -1,7 +1,7 @@
 """Verdicts against stored baselines, replayed: `python benchmarks/verdict/stored.py`, in four minutes.
 
 The first trial of each run `unchanged` of `runs.py` is judged against each baseline that was measured on its kind of
-machine. If that makes a suspect, trials beside rebuilt brokers follow, as in a run: those that such runs measured,
+machine. If that makes a re-test, trials beside rebuilt brokers follow, as in a run: those that such runs measured,
 from a random one on. So ten baselines and thirty trials give three hundred verdicts of the plugin's own rule on
 measured figures. Those of one trial depend on each other, so the interval is that of as many verdicts as there are
 trials (Wilson, 95 %), and the range over the baselines stands beside it.
@@ -32,7 +32,7 @@ from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import read_baseline
 from pytest_kafkaperf.verdict.comparison import Measured, Rounds, flaw_of, logs
-from pytest_kafkaperf.verdict.dates import median_variance_ratio
+from pytest_kafkaperf.verdict.days import median_variance_ratio
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.sequential import MOST_TRIALS
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
@@ -56,7 +56,7 @@ class Run:
     """The kind of machine, whose baselines the plugin keeps apart."""
     alone: list[Measured]
     beside: list[Measured]
-    """Those beside rebuilt brokers; empty if the first trial made no suspect."""
+    """Those beside rebuilt brokers; empty if the first trial made no suspected regression."""
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def main() -> None:
         "worse by",
         "baselines",
         "trials",
-        "suspect",
+        "suspected",
         *map(str.lower, OUTCOMES),
         "by baseline",
         "trials beside",

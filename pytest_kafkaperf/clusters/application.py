@@ -42,7 +42,7 @@ STOP_TIMEOUT_S = 10
 _POLL_S = 0.05
 _SESSION_TIMEOUT_S = 60
 """Time for Kafka to remove a member that did not leave its group: `session.timeout.ms`, which is 45 s by default."""
-_TRIAL_POLL_S = 0.5
+_MEMBER_POLL_S = 0.5
 _LEAST_ANSWER_S = 1.0
 """Least time limit of a call of the user's function `ready`, so that the last call can give the reason."""
 
@@ -249,7 +249,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         deadline = time.monotonic() + _SESSION_TIMEOUT_S
         _, left = group_members(self.cluster, self._sign)
         while members & left.keys() and time.monotonic() < deadline:
-            time.sleep(_TRIAL_POLL_S)
+            time.sleep(_MEMBER_POLL_S)
             _, left = group_members(self.cluster, self._sign)
 
     def _delete_topics(self, admin: Admin) -> None:

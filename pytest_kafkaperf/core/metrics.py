@@ -167,7 +167,11 @@ _METRICS = (
     _fault_count(
         "reordered", "records in the log after later ones of the same producer and partition; absent with acks=0"
     ),
-    _lower("client.cost", Unit.CPU_COST, "user and system CPU time of the workers in the window, per million records"),
+    _lower(
+        "client.cpu_per_record",
+        Unit.CPU_COST,
+        "user and system CPU time of the workers in the window, per million records",
+    ),
     _higher(
         "capacity", _RATE, "acknowledged records/s at the highest rate that meets the thresholds of a capacity search"
     ),
@@ -180,7 +184,7 @@ _METRICS = (
     _lower("app.cpu", Unit.CORES, "mean CPU use of all applications of `kafka_app` together, with their children"),
     _lower("app.memory", Unit.BYTES, "highest resident memory of all applications of `kafka_app` together"),
     _lower(
-        "broker.cost",
+        "broker.cpu_per_record",
         Unit.CPU_COST,
         "user and system CPU time of all brokers together in the window, per million acknowledged records",
     ),
@@ -212,7 +216,7 @@ CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
 
 HOST_METRICS = tuple(
     f"broker.{name}"
-    for name in ("cost", "cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
+    for name in ("cpu_per_record", "cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
 )
 """Metrics of brokers that the plugin starts, measured from outside."""
 JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and name not in HOST_METRICS)

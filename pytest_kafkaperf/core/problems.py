@@ -38,7 +38,7 @@ class ProblemKind(StrEnum):
     WORKER_LOST = "worker_lost"
     """A worker process died, for example for want of memory, or was killed because it hung."""
     ACTION_FAILED = "action_failed"
-    """An action of `kafka_perf.at(...)` or a function of `kafka_perf.record(...)` failed or did not end in time."""
+    """An action of `kafka_perf.at(...)` or a function of `kafka_perf.add_metric(...)` failed or did not end in time."""
     CAPACITY_NOT_FOUND = "capacity_not_found"
     """A search for the capacity found no rate that holds its thresholds."""
     LOWER_BOUND = "lower_bound"

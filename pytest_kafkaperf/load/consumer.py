@@ -59,7 +59,7 @@ class Consumer:
         self._catches_up = scenario.catches_up
         self._reads_application = scenario.output_topic is not None
         self._backlog = scenario.backlog
-        self._reads_later = scenario.consume == "backlog"
+        self._reads_later = scenario.consume == "after"
         self._on_received = on_received
         self._client = client
         self._last: dict[tuple[Any, int], int] = {}
@@ -79,7 +79,7 @@ class Consumer:
     async def run(self, start_ns: int, series: Series, *, drain_s: float) -> Consumed:
         """Read until production is over and everything in the log has been read.
 
-        With `consume="backlog"`, it reads only the warm-up during production, and the rest from `drain_ns` of the
+        With `consume="after"`, it reads only the warm-up during production, and the rest from `drain_ns` of the
         counters on. Records that it has not read `drain_s` seconds after the end of production count as unread, unless
         reading still makes progress.
 

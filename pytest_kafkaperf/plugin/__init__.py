@@ -79,7 +79,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
     early_config.stash[ARGUMENTS] = args
     for position, argument in enumerate(args):
         if argument == UPDATE_OPTION:
-            args[position] = f"{UPDATE_OPTION}=all"
+            args[position] = f"{UPDATE_OPTION}=replace"
             # pytest has parsed these before, and loads the conftest.py of such a path next.
             early_config.known_args_namespace.file_or_dir = parser.parse_known_args(args).file_or_dir
 

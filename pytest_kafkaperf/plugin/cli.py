@@ -128,7 +128,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_show)
 
     command = commands.add_parser(
-        "compare",
+        "diff",
         help="compare two JSON reports",
         description=(
             "Judge the tests in B against those in A, in the same way as against a baseline. Thresholds are those of B "

@@ -139,10 +139,10 @@ class KafkaPerf:
                 raise UsageError(f"{given}: call it before the load, with a function that is not async")
         self._planned.append((time, functools.partial(action, *arguments, **named)))
 
-    def record(
+    def add_metric(
         self, name: str, value: Callable[..., float] | float, *arguments: object, unit: str = "count", better: Better
     ) -> None:
-        """Record a metric of your own: `kafka_perf.record("app.rows", sink.rows, unit="rows", better="higher")`.
+        """Record a metric of your own: `kafka_perf.add_metric("app.rows", sink.rows, unit="rows", better="higher")`.
 
         Call it before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A function
         is called with `arguments` at the end of each round, when the application is done with the load. A number is the
@@ -150,7 +150,7 @@ class KafkaPerf:
         """
         with failing():
             if self._called or name in self._recorded:
-                raise UsageError(f"kafka_perf.record({name!r}, ...): {_ONE_FUNCTION}")
+                raise UsageError(f"kafka_perf.add_metric({name!r}, ...): {_ONE_FUNCTION}")
             declare(name, unit=unit, better=better)
         function = functools.partial(value, *arguments) if callable(value) else lambda: value
         self._recorded[name] = Action(math.inf, function, metric=name)

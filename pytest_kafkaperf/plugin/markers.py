@@ -43,13 +43,13 @@ class ScenarioFields(TypedDict, total=False):
     producer_config: Mapping[str, Any]
     consumers: int
     consumer_groups: int
-    consume: Literal["live", "backlog"]
+    consume: Literal["live", "after"]
     isolation_level: Literal["read_uncommitted", "read_committed"]
     consumer_config: Mapping[str, Any]
     topic: str | None
     output_topic: str | None
     correlate: Callable[[Any], bytes | None] | None
-    group: str | Sequence[str]
+    watch_group: str | Sequence[str]
     partitions: int
     replication_factor: int | None
     topic_config: Properties
@@ -71,16 +71,16 @@ class ClusterFields(TypedDict, total=False):
     low_noise: bool
 
 
-def scenario(**fields: Unpack[ScenarioFields]) -> pytest.MarkDecorator:
+def kafka_scenario(**fields: Unpack[ScenarioFields]) -> pytest.MarkDecorator:
     """Declare the workload of a test."""
     return pytest.mark.kafka_scenario(**fields)
 
 
-def threshold(*expressions: str) -> pytest.MarkDecorator:
-    """Declare thresholds: `@threshold("produce.latency.p99 <= 25 ms", "produce.throughput >= baseline - 10%")`."""
+def kafka_threshold(*expressions: str) -> pytest.MarkDecorator:
+    """Declare thresholds: `@kafka_threshold("produce.latency.p99 <= 25 ms", "lost == 0")`."""
     return pytest.mark.kafka_threshold(*expressions)
 
 
-def cluster(**fields: Unpack[ClusterFields]) -> pytest.MarkDecorator:
+def kafka_cluster(**fields: Unpack[ClusterFields]) -> pytest.MarkDecorator:
     """Declare the cluster of a test."""
     return pytest.mark.kafka_cluster(**fields)

@@ -24,9 +24,9 @@ from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import parse_declared
 
 UPDATE_MODES = {
-    "all": "without judging thresholds on the baseline, it replaces the baselines of all tests",
+    "replace": "without judging thresholds on the baseline, it replaces the baselines of all tests",
     "new": "it makes baselines of tests that have none",
-    "append": "it adds its trials to the baselines",
+    "add": "it adds its trials to the baselines",
 }
 """Valid values of `--kafka-update-baselines`, and what each does."""
 
@@ -42,7 +42,7 @@ _EXCLUSIVE = (
         "update-baselines",
         "a new baseline accepts the slowdown for all later runs, and --kafka-accept only for this one",
     ),
-    ("no-confirm", "compare", "a comparison with a compare always takes several trials"),
+    ("no-confirm", "diff", "a comparison with a compare always takes several trials"),
     ("no-confirm", "calibrate", "calibration measures the error rate of verdicts with confirmation"),
     ("time-budget", "calibrate", "calibration compares complete trials, and a time budget skips rounds"),
 )
@@ -108,7 +108,7 @@ def read_settings(
         environment=environment_key(values["environment"]) if "environment" in values else None,
         strict="strict" in values,
         accepts_regressed=_accepts_regressed(values.get("accept")),
-        preheat_s=_seconds(values, "preheat", minimum=0),
+        broker_warmup_s=_seconds(values, "broker-warmup", minimum=0),
         trial_gap_s=_seconds(values, "trial-gap", minimum=0, maximum=_MOST_GAP_S),
         confirm="no-confirm" not in values,
         compare=compare,

@@ -71,7 +71,7 @@ OPTIONS = {
     "environment": Option("NAME", "environment whose baselines are used", "derived from machine and cluster"),
     "update-baselines": Option(
         "all|new|append",
-        "write baselines: all (without a value), new (without a baseline), append (add to the others)",
+        "write baselines: replace (without a value), new (without a baseline), add (add to the others)",
         "baselines are not written",
         place="command line",
     ),
@@ -112,7 +112,9 @@ OPTIONS = {
         "no regression is accepted",
         place="command line",
     ),
-    "no-confirm": Option("", "judge tests after one trial; do not run suspects again", "off", "bool", "command line"),
+    "no-confirm": Option(
+        "", "judge tests after one trial; do not run suspected regressions again", "off", "bool", "command line"
+    ),
     "allow-unlimited": Option("", "allow load of any rate, and without a rate, on external clusters", "off", "bool"),
     "max-rate": Option(
         "RATE[,RATE]",
@@ -126,7 +128,7 @@ OPTIONS = {
     "low-noise": Option(
         "", "start brokers for comparisons: logs in memory, and the JVM's quick compiler only", "off", "bool"
     ),
-    "preheat": Option(
+    "broker-warmup": Option(
         "TIME",
         "maximum time for the warm-up of new brokers, on each side; '0 s' measures cold brokers",
         "60 s",
@@ -184,7 +186,7 @@ def _action(name: str, option: Option) -> dict[str, Any]:
     """Return how argparse reads the option's value."""
     if option.kind == "bool":
         return {"action": "store_true"}
-    optional = {"nargs": "?", "const": "all"} if f"--kafka-{name}" == UPDATE_OPTION else {}
+    optional = {"nargs": "?", "const": "replace"} if f"--kafka-{name}" == UPDATE_OPTION else {}
     return {"metavar": option.metavar, "action": "append" if option.kind == "linelist" else "store", **optional}
 
 

@@ -361,7 +361,7 @@ class PerfPlugin:
             pytest.fail(
                 f"the load of {self._unstopped} could not be stopped and may still be running, so nothing can be "
                 "measured in this run; find out why it hangs, for example a function of kafka_perf.at() or "
-                "kafka_perf.record() that does not return",
+                "kafka_perf.add_metric() that does not return",
                 pytrace=False,
             )
 

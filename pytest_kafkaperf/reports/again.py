@@ -69,7 +69,7 @@ def _remedy(result: Result) -> tuple[str, ...]:
     if result.cluster.provider == "local" and "kafka" in before and (noisy or not beside):
         quiet = ["--kafka-low-noise"] if beside else []
         return "compare side by side", f"--kafka-compare=local:{before['kafka']}", *quiet
-    return "measure the baseline on another date", "--kafka-update-baselines=append"
+    return "measure the baseline on another day", "--kafka-update-baselines=add"
 
 
 _OPTIONS = """

@@ -22,7 +22,7 @@ NOTHING_TO_CALIBRATE = "--kafka-calibrate: no threshold on the baseline, so ther
 """The reason why a test is skipped."""
 _EXAMPLE = "kafka_threshold('produce.throughput >= baseline - 20%')"
 _LESS_RATIO = 0.8
-"""More dates are suggested if they reduce the detectable change at least to this share, on the log scale."""
+"""More days are suggested if they reduce the detectable change at least to this share, on the log scale."""
 _WIDEST = 0.5
 """Largest tolerance that is suggested; a wider one would not notice that a throughput has halved."""
 
@@ -68,8 +68,8 @@ def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
         "within": format_percent(found.noise.within),
         "between": format_percent(found.noise.between) + ("?" if found.noise.assumed else ""),
         "tolerance": _change(name, found.tolerance),
-        "suspect": f"{found.suspects} of {found.trials}",
-        "detects": _change(name, found.detectable),
+        "suspected": f"{found.suspected} of {found.trials}",
+        "can detect": _change(name, found.detectable_change),
     }
 
 
@@ -80,8 +80,8 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
     sum of theirs (utilization law; P. J. Denning, J. P. Buzen, "The Operational Analysis of Queueing Network Models"
     (1978)). So brokers that need 10 % more lower it by 10 % of their share; by less if cores are idle.
     """
-    remarks = [_drowned(name, found, result)] if found.drowns(found.detectable) else []
-    costs = [result.metrics.get(each) for each in ("broker.cost", "client.cost")]
+    remarks = [_drowned(name, found, result)] if found.drowns(found.detectable_change) else []
+    costs = [result.metrics.get(each) for each in ("broker.cpu_per_record", "client.cpu_per_record")]
     if name in result.lower_bounds and name.startswith("produce.") and None not in costs:
         brokers, clients = (each or 0.0 for each in costs)
         share = format_percent(brokers / (brokers + clients))
@@ -91,21 +91,22 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
 
 
 def _drowned(name: str, found: Calibrated, result: Result) -> str:
-    """Return why the tolerance is useless, and the cures: a wider tolerance only if more dates are not enough."""
-    tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_of_dates))
+    """Return why the tolerance is useless, and the cures: a wider tolerance only if more days are not enough."""
+    tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_over_days))
     cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
-    if best <= _WIDEST and found.detectable_of_dates < _LESS_RATIO * found.detectable:
-        dates, change = min(found.trials, MAX_TRIALS), _change(name, found.detectable_of_dates)
-        cures.append(f"a baseline of {dates} dates (at best {change})")
+    if best <= _WIDEST and found.detectable_over_days < _LESS_RATIO * found.detectable_change:
+        days, change = min(found.trials, MAX_TRIALS), _change(name, found.detectable_over_days)
+        cures.append(f"a baseline of {days} days (at best {change})")
     else:
         cures.append("a quieter machine")
     wider = math.floor(100 * best / 5) * 5
-    if found.drowns(found.detectable_of_dates) and 100 * tolerance < wider <= 100 * _WIDEST:
+    if found.drowns(found.detectable_over_days) and 100 * tolerance < wider <= 100 * _WIDEST:
         cures.append(f"{wider} %")
     *first, last = cures
     tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
-    detects = _change(name, found.detectable)
-    return f"detects {detects}, so a tolerance of {format_percent(tolerance)} finds no smaller change here; try {tries}"
+    can_detect = _change(name, found.detectable_change)
+    useless = f"a tolerance of {format_percent(tolerance)} finds no smaller change here"
+    return f"can detect {can_detect}, so {useless}; try {tries}"
 
 
 def remaining_s(case: Case, later: Sequence[Case], finished: int, trials: int, *, took_s: float) -> float:

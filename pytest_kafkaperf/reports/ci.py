@@ -188,7 +188,7 @@ def junit_properties(result: Result) -> list[tuple[str, object]]:
             "limit": check.limit_value,
             "baseline": check.baseline,
             "change": check.change,
-            "detectable": check.detectable,
+            "detectable_change": check.detectable_change,
         }
         found += [(prefix, check.expression), (f"{prefix}_outcome", str(check.outcome))]
         found.append((f"{prefix}_reason", check.reason))

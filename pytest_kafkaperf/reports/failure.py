@@ -51,7 +51,7 @@ def is_undecided(result: Result) -> bool:
 def _not_met(checks: Sequence[Check], result: Result) -> Iterator[str]:
     """Yield the first of the worst thresholds, what changed, and the table of all of them."""
     rows = [row_of(check, result) for check in checks]
-    rows = [dataclasses.replace(row, detects="", why=without_remedy(row.why)) for row in rows]
+    rows = [dataclasses.replace(row, can_detect="", why=without_remedy(row.why)) for row in rows]
     verdict = worst([check.outcome for check in checks])
     first, row = next(each for each in zip(checks, rows, strict=True) if each[0].outcome is verdict)
     more = f" (and {len(checks) - 1} more)" if len(checks) > 1 else ""

@@ -80,13 +80,13 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
                 "unit": str(CATALOGUE[name].unit),
                 "better": CATALOGUE[name].better,
                 "values": values,
-                "median": CATALOGUE[name].aggregate(values),
+                "value": CATALOGUE[name].aggregate(values),
             }
             for name, values in result.values().items()
         },
         "lower_bounds": list(result.lower_bounds),
         "checks": [_check(check) for check in result.checks],
-        "advice": [dataclasses.asdict(one) for one in result.advice],
+        "other_changes": [dataclasses.asdict(one) for one in result.other_changes],
         "calibration": {name: _calibrated(name, one, result) for name, one in result.calibration.items()},
         "spans_s": {str(span): seconds for span, seconds in result.spans.items()},
         "notes": list(result.notes),
@@ -140,8 +140,10 @@ def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
         "noise_between": found.noise.between,
         "noise_between_assumed": found.noise.assumed,
         "tolerance": change_of(subject, found.tolerance),
-        "suspects": found.suspects,
-        "detectable": change_of(subject, found.detectable) if math.isfinite(found.detectable) else None,
+        "suspected": found.suspected,
+        "detectable_change": change_of(subject, found.detectable_change)
+        if math.isfinite(found.detectable_change)
+        else None,
         "remarks": calibration_remarks(name, found, result),
     }
 
@@ -179,7 +181,7 @@ def _check(check: Check) -> dict[str, Any]:
         "baseline": _number(check.baseline),
         "change": _number(check.change),
         "interval": None if check.interval is None else [_number(value) for value in check.interval],
-        "detectable": _number(check.detectable),
+        "detectable_change": _number(check.detectable_change),
         "outcome": str(check.outcome),
         "reason": check.reason,
         "implied": check.implied,

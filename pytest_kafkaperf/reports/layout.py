@@ -66,7 +66,7 @@ class Row:
     change: str = ""
     interval: str = ""
     """Confidence interval of the change in per cent: `(+41…+52)`."""
-    detects: str = ""
+    can_detect: str = ""
     """Minimum detectable change, or for an absolute threshold the smallest detectable value."""
     outcome: Verdict | None = None
     """None without a threshold."""
@@ -85,12 +85,12 @@ _COLUMNS = {
     "baseline": "baseline",
     "change": "change",
     "(95 % CI)": "interval",
-    "detects": "detects",
+    "can detect": "can_detect",
 }
 """Fields of a row by the title of their column."""
 _COLOURED = ("measured", "change")
 """Columns whose figures have the colour of a threshold that fails."""
-_DROPPED_WHEN_NARROW = ("detects", "rounds", "(95 % CI)", "baseline", "change")
+_DROPPED_WHEN_NARROW = ("can detect", "rounds", "(95 % CI)", "baseline", "change")
 """Titles of the columns that a narrow terminal lacks, in the order in which they are left out."""
 _INDENT = 2
 _ENOUGH = 39

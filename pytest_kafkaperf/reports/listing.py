@@ -76,7 +76,7 @@ def render_compared(test: Compared, paper: Paper) -> list[str]:
     block = Block(
         verdict=test.verdict,
         name=printable(test.nodeid),
-        rows=tuple(dataclasses.replace(row_of(check), why="", rounds="", detects="") for check in test.checks),
+        rows=tuple(dataclasses.replace(row_of(check), why="", rounds="", can_detect="") for check in test.checks),
         lines=(*test.notes, *test.failures, *(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())),
     )
     wide = dataclasses.replace(paper, width=max(paper.width, len(block.name) + 16))

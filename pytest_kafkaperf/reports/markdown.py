@@ -193,7 +193,7 @@ def _reasons(result: Result, ending: Ending | None) -> str:
         *unmet,
         *map(text, result.notes),
         *map(text, table.failure_beside(result, ending)),
-        *(f"advice (no threshold): {text(table.describe_advice(one))}" for one in result.advice),
+        *(f"advice (no threshold): {text(table.describe_other_change(one))}" for one in result.other_changes),
     ]
     return _section(_status(result, ending), result.nodeid, lines)
 

@@ -23,7 +23,7 @@ from pytest_kafkaperf.runner.result import Ending, Result, judged
 from pytest_kafkaperf.runner.warmth import describe_warm_ups
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.threshold import Threshold
-from pytest_kafkaperf.verdict.advice import LEAST_CHANGE, Advice
+from pytest_kafkaperf.verdict.other_changes import LEAST_CHANGE, OtherChange
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
 
@@ -50,7 +50,7 @@ def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool)
     """Return what the table shows of a test; with `verbose` also what its figures depend on."""
     rows = rows_of(result, verbose=verbose)
     if not verbose:
-        rows = [dataclasses.replace(row, detects="") for row in rows]
+        rows = [dataclasses.replace(row, can_detect="") for row in rows]
     return Block(
         verdict=result.verdict,
         name=name,
@@ -108,7 +108,7 @@ def row_of(check: Check, result: Result | None = None) -> Row:
         baseline="" if check.baseline is None else short(check.baseline, unit),
         change="" if check.change is None else short_change(check.change),
         interval="" if check.interval is None else _interval(check.interval),
-        detects=_detects(check, unit),
+        can_detect=_can_detect(check, unit),
         outcome=check.outcome,
         why="; ".join(filter(None, (_allowed(check), check.reason))),
     )
@@ -131,13 +131,14 @@ def how_of(result: Result) -> str:
         return str(result.baseline.obstacle).partition("; ")[0]
     if result.live_baseline is not None and result.rounds:
         return f"side by side, {counted(further + 1, 'trial')}"
-    suspects = [check for check in result.checks if check.rerun]
-    if not suspects or not further or result.verdict is Verdict.INVALID:
+    suspected = [check for check in result.checks if check.rerun]
+    if not suspected or not further or result.verdict is Verdict.INVALID:
         return ""
-    beside = bool(suspects[0].trials)
+    beside = bool(suspected[0].trials)
     where = f"{'side by side,' if beside else 'in'} {counted(further, 'trial' if beside else 'fresh trial')}"
-    words = {Verdict.REGRESSED: "confirmed", Verdict.VIOLATED: "confirmed", Verdict.INCONCLUSIVE: "suspect, undecided"}
-    return f"{words.get(worst([check.outcome for check in suspects]), 'suspect, cleared')} {where}"
+    undecided = {Verdict.INCONCLUSIVE: "re-tested, undecided"}
+    words = {Verdict.REGRESSED: "confirmed", Verdict.VIOLATED: "confirmed", **undecided}
+    return f"{words.get(worst([check.outcome for check in suspected]), 're-tested, cleared')} {where}"
 
 
 def tolerated(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[str]:
@@ -198,10 +199,11 @@ def warning_lines(result: Result) -> list[str]:
     ]
 
 
-def describe_advice(advice: Advice) -> str:
+def describe_other_change(other: OtherChange) -> str:
     """Return a text such as `e2e.latency.p50 +32 % (2.1 ms → 2.8 ms)`."""
-    before, after = (format_quantity(value, metric(advice.metric).unit) for value in (advice.baseline, advice.observed))
-    return f"{advice.metric} {short_change(advice.change)} ({before} → {after})"
+    unit = metric(other.metric).unit
+    before, after = format_quantity(other.baseline, unit), format_quantity(other.observed, unit)
+    return f"{other.metric} {short_change(other.change)} ({before} → {after})"
 
 
 def describe_changes(result: Result) -> str:
@@ -261,13 +263,13 @@ def _digits_of(check: Check) -> int:
     return _DIGITS if len(shown) > 1 else _CLOSE_DIGITS
 
 
-def _detects(check: Check, unit: str) -> str:
+def _can_detect(check: Check, unit: str) -> str:
     """Return the change, or for an absolute threshold the value, that is detected with a probability of 80 %."""
-    if check.detectable is None:
+    if check.detectable_change is None:
         return ""
     if check.is_relative or check.limit_value is None:
-        return short_change(check.detectable)
-    return short(check.limit_value * (1 + check.detectable), unit)
+        return short_change(check.detectable_change)
+    return short(check.limit_value * (1 + check.detectable_change), unit)
 
 
 def _headline_row(name: str, values: Sequence[float], result: Result) -> Row:
@@ -307,7 +309,7 @@ def render_notes(perf: PerfRun) -> list[str]:
     notes = [f"{text}: {', '.join(tests)}" for text, tests in doubts.items()]
     if perf.orphans:
         notes.append(_orphan_note(perf))
-    written = sum(result.dates_written is not None for result in perf.results)
+    written = sum(result.days_written is not None for result in perf.results)
     if written:
         folder = perf.settings.shown(perf.settings.baselines)
         notes.append(f"baselines written: {written} in {folder} (commit them)")
@@ -340,7 +342,7 @@ def names_of(results: Sequence[Result]) -> dict[str, str]:
 def moved_much(result: Result) -> bool:
     """Return True if a figure changed so much that what else changed is worth reading, even if the test passed."""
     changes = [check.change for check in result.checks if check.change is not None] if is_compared(result) else []
-    return bool(result.advice) or any(abs(change) > LEAST_CHANGE for change in changes)
+    return bool(result.other_changes) or any(abs(change) > LEAST_CHANGE for change in changes)
 
 
 def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
@@ -353,7 +355,7 @@ def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
         yield f"accept it, if it is intended: {command_for(result, calibrate, '--kafka-update-baselines')}"
     yield from warning_lines(result)
     yield from result.notes
-    yield from (f"advice (no threshold): {describe_advice(one)}" for one in result.advice)
+    yield from (f"advice (no threshold): {describe_other_change(one)}" for one in result.other_changes)
     if verbose:
         yield f"scenario: {_scenario(result)}"
     if verbose:

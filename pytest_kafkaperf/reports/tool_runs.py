@@ -10,7 +10,7 @@ plugin's when a record is due. The tool's bandwidth counts only values, the plug
 The plugin measures `consume.throughput` from the start of the window, when the consumers have joined their group.
 `kafka-consumer-perf-test` prints two figures: `nMsg.sec` includes the time to join the group, `fetch.nMsg.sec` does
 not. So `fetch.nMsg.sec` and `fetch.MB.sec` are imported if the output has them. The tool reads records that are already
-in the log; compare it with `consume="backlog"`.
+in the log; compare it with `consume="after"`.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Action:
     def __str__(self) -> str:
         """Return the call as the test wrote it, or what is done, for errors."""
         if self.metric is not None:
-            return f"kafka_perf.record({self.metric!r})"
+            return f"kafka_perf.add_metric({self.metric!r})"
         return self.text or f"kafka_perf.at({format_quantity(self.at_s, Unit.SECONDS)!r})"
 
 

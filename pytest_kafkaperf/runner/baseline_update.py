@@ -39,7 +39,7 @@ def update_baseline(
         old = store.load(environment, result.nodeid)
         chosen, notes = accepted(mode, result, thresholds=thresholds, exists=old is not None, calibrated=calibrated)
         scenario = workload_of(result.scenario, result.plan)
-        record = old if mode == "append" and chosen else None
+        record = old if mode == "add" and chosen else None
         dropped = [] if record is None else scenario_changes(record.scenario, scenario)
         for trial in chosen:
             one = BaselineRecord.of_trial(
@@ -80,8 +80,8 @@ def accepted(
     if verdict is Verdict.INCONCLUSIVE:  # with --kafka-strict, the test fails
         return [], ["not written into the baseline: the test is INCONCLUSIVE"]
     chosen = _alone(result)
-    # Trials that cleared a suspect are as good as the first one; without them, only its noise would be known.
-    if mode != "append" and not calibrated:
+    # Trials that cleared a suspected regression are as good as the first one; without them, only its noise counts.
+    if mode != "add" and not calibrated:
         chosen = chosen[:1]
     flaws = [_flaw(thresholds, trial) for trial in chosen]
     kept = [trial for trial, flaw in zip(chosen, flaws, strict=True) if flaw is None and trial.rounds]

@@ -61,7 +61,7 @@ def bottleneck(result: Result) -> str | None:
     if not result.verdict.fails or not is_late:
         return None
     failed = [each.metric for each in result.checks if each.outcome.fails and each.metric not in _NO_WAY]
-    for way, observed in ((OUTPUT, scenario.output_topic is not None), (GROUP, bool(scenario.group))):
+    for way, observed in ((OUTPUT, scenario.output_topic is not None), (GROUP, bool(scenario.watch_group))):
         names = [name for name in failed if observed and name.startswith(way.families) and not metric(name).is_own]
         if not names:
             continue

@@ -176,7 +176,7 @@ class Case:
         for limit in (*self.thresholds, *(() if self.plan is None else self.plan.limits)):
             name = limit.metric.name
             if limit.metric.is_own and name not in names and not limit.from_ini:
-                remedy = suggestion(name, [*names]) or f"call kafka_perf.record({name!r}, ...) before the load"
+                remedy = suggestion(name, [*names]) or f"call kafka_perf.add_metric({name!r}, ...) before the load"
                 raise ScenarioError(f"threshold {limit.expression!r}: this test does not record {name}; {remedy}")
         kept = [limit for limit in self.thresholds if limit.metric.name in names or not limit.metric.is_own]
         known = [replace(parse_declared(limit.expression), from_ini=limit.from_ini) for limit in kept]
@@ -380,7 +380,7 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
     """Return the metrics of a round on the cluster of `--kafka-cluster`; a fixture may provide another cluster."""
     measured = {*scenario.metrics(), *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS}
-    if not scenario.group:
+    if not scenario.watch_group:
         measured -= {name for name in EVENT_METRICS if name.startswith("app.")}
     if isinstance(settings.cluster, External):
         return measured | {*(JMX_METRICS if settings.metrics_urls else ())}

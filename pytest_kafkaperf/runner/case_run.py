@@ -1,4 +1,4 @@
-"""The trials of one test: the first, and those that calibrate or confirm a suspect."""
+"""The trials of one test: the first, and those that calibrate or confirm a suspected regression."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CaseRun:
     """True if less was measured than declared, for want of time: this makes no baseline."""
 
 
-_SUSPECT = "suspect, trial"
+_RETEST = "re-test, trial"
 _STEP_S = 0.25
 """Longest part of a pause between trials in which an interrupt is not seen."""
 
@@ -59,7 +59,7 @@ class TrialPolicy:
     short_warm_up: bool = False
     """True if a test that passes on cold brokers would pass on warm ones as well."""
     judge_clear: Callable[[Sequence[Trial]], Judgement] | None = None
-    """Judges suspects for which the time budget has no further trial; None: `judge` does that, too."""
+    """Judges suspected regressions for which the time budget has no further trial; None: `judge` does that, too."""
     on_trial: OnTrial = lambda _: None
     """Called after each trial."""
 
@@ -69,7 +69,7 @@ class TrialPolicy:
         while self.calibrate is not None and _lacks(trials, self.calibrate):
             yield "trial"
         while self.judge(trials).unsettled:
-            yield _SUSPECT if trials[0].other_side is None else "trial"
+            yield _RETEST if trials[0].other_side is None else "trial"
 
 
 def _lacks(trials: Sequence[Trial], wanted: int) -> bool:
@@ -85,8 +85,8 @@ def run_case(
 ) -> CaseRun:
     """Run the trials that the policy asks for and that the time budget allows.
 
-    `confirming` returns what measures the trials that confirm a suspect, None for `runner` itself, or the reason why
-    no trial can confirm it. It takes the reason why what it returned before has failed, if it has.
+    `confirming` returns what measures the trials that confirm a suspected regression, None for `runner` itself, or the
+    reason why no trial can confirm it. It takes the reason why what it returned before has failed, if it has.
     """
     trials: list[Trial] = []
     own, failed = runner, None
@@ -97,7 +97,7 @@ def run_case(
             trials.append(first)
             policy.on_trial(trials)
             continue
-        if label == _SUSPECT and len(trials) == 1:
+        if label == _RETEST and len(trials) == 1:
             found = confirming(failed)
             if isinstance(found, str):
                 refusal = found

@@ -1,4 +1,4 @@
-"""Many suspects in one run: the machine, or all of Kafka, is slower than when the baselines were measured."""
+"""Many suspected regressions in one run: the machine, or all of Kafka, is slower than the baselines."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict
 _FEWEST = 6
 """Tests compared with a baseline before which nothing is said."""
 _SHARE = 1 / 3
-"""Share of suspects among them beyond which they have a common cause, the machine or Kafka, as a comparison will show.
+"""Share of suspected regressions among them beyond which they have a common cause, the machine or Kafka, as a
+comparison will show.
 Of independent false suspicions of a tenth each, 6 tests exceed it by chance in 2 of 100 runs."""
 
 
 class CommonShift:
-    """Counts the suspects of a run, and knows what a comparison side by side has shown about them."""
+    """Counts the suspected regressions of a run, and knows what a comparison side by side has shown about them."""
 
     def __init__(self) -> None:
-        self._tests = self._suspects = 0
+        self._tests = self._suspected = 0
         self._machine: str | None = None
-        """The last suspect that was equal side by side, while both sides were slower than the baseline."""
+        """The last suspected regression that was equal side by side, while both sides were slower than the baseline."""
 
     def add(self, result: Result, *, both_slower: bool) -> None:
         """Count a test that has ended; `both_slower`: side by side, both sides were slower than the baseline."""
@@ -29,20 +30,20 @@ class CommonShift:
         if result.baseline_trials is None or not checks or result.verdict is Verdict.INVALID:
             return
         self._tests += 1
-        suspect = [check for check in checks if check.rerun or check.outcome is Verdict.REGRESSED or _open(check)]
-        if not suspect:
+        suspected = [check for check in checks if check.rerun or check.outcome is Verdict.REGRESSED or _open(check)]
+        if not suspected:
             return
-        self._suspects += 1
-        beside = [check for check in suspect if check.trials]
+        self._suspected += 1
+        beside = [check for check in suspected if check.trials]
         if any(check.outcome is Verdict.REGRESSED for check in beside):
-            self._machine = None  # all of Kafka, perhaps: each suspect must be confirmed
+            self._machine = None  # all of Kafka, perhaps: each suspected regression must be confirmed
         elif both_slower:
             self._machine = result.nodeid
 
     @property
     def is_common(self) -> bool:
-        """True if the suspects of this run have a common cause."""
-        return self._tests >= _FEWEST and self._suspects > _SHARE * self._tests
+        """True if the suspected regressions of this run have a common cause."""
+        return self._tests >= _FEWEST and self._suspected > _SHARE * self._tests
 
     @property
     def slower_machine(self) -> str | None:
@@ -51,7 +52,9 @@ class CommonShift:
 
     def __str__(self) -> str:
         """Describe the shift."""
-        found = f"{self._suspects} of {self._tests} tests are suspect: the machine or all of Kafka is slower"
+        found = (
+            f"{self._suspected} of {self._tests} tests are suspected regressions: the machine or all of Kafka is slower"
+        )
         if self._machine is None:
             return found
         name = self._machine.removeprefix(f"{file_of(self._machine)}::")

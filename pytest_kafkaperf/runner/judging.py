@@ -21,11 +21,11 @@ from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.validity import resolution_problems, skew_problems
 from pytest_kafkaperf.runner.warmth import cold_judgement
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold, count_gated, holds
-from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
-from pytest_kafkaperf.verdict.dates import FEWEST_DATES
+from pytest_kafkaperf.verdict.days import FEWEST_DAYS
+from pytest_kafkaperf.verdict.other_changes import OtherChange, other_changes
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import Confirmation
 from pytest_kafkaperf.verdict.regression import ALPHA, is_clear
@@ -67,16 +67,16 @@ class CaseJudge:
         actions: Sequence[Action] = (),
         stopwatch: Stopwatch | None = None,
     ) -> None:
-        """`alone` is the reason why the baseline's brokers cannot confirm a suspect; None if they can.
+        """`alone` is the reason why the baseline's brokers cannot confirm a suspected regression; None if they can.
 
         `actions` run in every round, and may explain why an implied threshold is not met.
         """
         self.baseline = baseline
         self.alone = alone
         self.rebuilt: Rebuilt | None = None
-        """The baseline's brokers, once they run beside the test's own to confirm a suspect."""
+        """The baseline's brokers, once they run beside the test's own to confirm a suspected regression."""
         self.way: str | None = None
-        """Way in which suspects were confirmed, with the reason; None if there were none."""
+        """Way in which suspected regressions were confirmed, with the reason; None if there were none."""
         self.case = case
         self._settings = settings
         self._stopwatch = stopwatch or Stopwatch()
@@ -88,7 +88,7 @@ class CaseJudge:
         return self.baseline.obstacle is None and self._settings.calibrate is None
 
     def judge(self, trials: Sequence[Trial], *, final: bool = False) -> Judgement:
-        """Judge the thresholds: of the first trial, or of the further trials that confirm a suspect.
+        """Judge the thresholds: of the first trial, or of the further trials that confirm a suspected regression.
 
         The verdict is INVALID if a threshold is below the uncertainty of the clocks, or below the commit interval of a
         group. `final`: there is no time for another trial.
@@ -145,7 +145,7 @@ class CaseJudge:
         )
 
     def judge_clear(self, trials: Sequence[Trial]) -> Judgement:
-        """Judge suspects for whose confirmation there is no time: one that is clear fails (see `is_clear`).
+        """Judge suspected regressions that there is no time to confirm: a clear one fails (see `is_clear`).
 
         Other programs on this machine, and a machine known to be slower today, are explanations that only further
         trials can exclude. Beside other brokers, they are none, and the last look is final (see
@@ -170,12 +170,12 @@ class CaseJudge:
             return judgement
         return dataclasses.replace(judgement, verdict=Verdict.REGRESSED, checks=checks, unsettled=False)
 
-    def advise(self, trials: Sequence[Trial]) -> tuple[Advice, ...]:
+    def other_changes(self, trials: Sequence[Trial]) -> tuple[OtherChange, ...]:
         """Return the significant changes of metrics without a threshold, by the trials that decided on the others."""
         gated = {one.metric.name for one in self.case.thresholds if one.relative is not None}
         measured = [one.measured for one in judged(trials)]
         fresh = measured[1:] if measured[0].other_side is None else []
-        return advice(fresh or measured, self.baseline, gated=gated)
+        return other_changes(fresh or measured, self.baseline, gated=gated)
 
     def calibrate(self, trials: Sequence[Trial]) -> tuple[dict[str, Calibrated], list[str]]:
         """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""
@@ -211,13 +211,13 @@ class CaseJudge:
         evaluate = functools.partial(self._judged, trials, final=final)
         if self._settings.calibrate is not None:
             return evaluate(Verdict.NOT_JUDGED)
-        if update == "all" or (update == "new" and not self.baseline.stored):
+        if update == "replace" or (update == "new" and not self.baseline.stored):
             judgement = evaluate(Verdict.ACCEPTED)
             if not judgement.verdict.fails:
                 return judgement
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
         judgement = evaluate(None)
-        if update == "append" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
+        if update == "add" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
             doubts = tuple(one.reason for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE)
             accepted = evaluate(Verdict.ACCEPTED)  # what it adds to the baseline decides later
             return dataclasses.replace(accepted, warnings=(*judgement.warnings, *doubts))
@@ -248,7 +248,8 @@ class CaseJudge:
         certain = evaluate(thresholds=known, trials=sure)
         if _fails(certain):
             return _led(judgement, certain)
-        # Further trials may confirm a suspect whose first trial was too slow by far more than that explains.
+        # Further trials may confirm a suspected regression whose first trial was too slow by far more than that
+        # explains.
         goes_on = late_only and certain.unsettled and not any(trial.problems for trial in counted[1:])
         return dataclasses.replace(judgement, unsettled=goes_on)
 
@@ -308,35 +309,33 @@ def stale_notes(result: Result) -> list[str]:
 
 def baseline_doubts(result: Result) -> list[str]:
     """Return the reasons to trust a test's baseline less, be it the one that judged or the one that this run wrote."""
-    dates = result.baseline.dates if result.baseline_trials is not None else ()
-    doubts, written = [], result.dates_written
+    days = result.baseline.days if result.baseline_trials is not None else ()
+    doubts, written = [], result.days_written
     known = result.baseline.trials if written is None else [one.rounds for one in result.trials]
-    if (dates or written) and min(map(len, known)) == 1:
+    if (days or written) and min(map(len, known)) == 1:
         doubts.append(_ONE_ROUND)
-    if 0 < (written or len({*dates})) < FEWEST_DATES:
+    if 0 < (written or len({*days})) < FEWEST_DAYS:
         doubts.append(_FEW_DATES)
-    if dates and written is None:
+    if days and written is None:
         today = datetime.date.fromisoformat(result.trials[0].created[:10])
-        age = (today - datetime.date.fromisoformat(max(dates))).days
+        age = (today - datetime.date.fromisoformat(max(days))).days
         if age > _MOST_DAYS:
-            doubts.append(_OLD.format(date=max(dates)))
+            doubts.append(_OLD.format(day=max(days)))
         if age < 0:
-            doubts.append(_LATER.format(date=max(dates)))
+            doubts.append(_LATER.format(day=max(days)))
         moved = [each for each in result.changed if each.partition(":")[0] in _MACHINE]
         if moved:
             doubts.append(_MOVED.format(changes="; ".join(moved)))
     return doubts
 
 
-_FEW_DATES = (
-    f"weak baselines (fewer than {FEWEST_DATES} dates; add one on another day with --kafka-update-baselines=append)"
-)
+_FEW_DATES = f"weak baselines (fewer than {FEWEST_DAYS} days; add one on another day with --kafka-update-baselines=add)"
 _MOST_DAYS = 14
 _OLD = (
-    f"baselines older than {_MOST_DAYS} days, of {{date}}; machines drift, so measure another date with "
-    "--kafka-update-baselines=append"
+    f"baselines older than {_MOST_DAYS} days, of {{day}}; machines drift, so measure another day with "
+    "--kafka-update-baselines=add"
 )
-_LATER = "baselines of a later date than today, {date}: a clock was wrong; make new ones with --kafka-update-baselines"
+_LATER = "baselines of a later day than today, {day}: a clock was wrong; make new ones with --kafka-update-baselines"
 _ONE_ROUND = "baselines with one round in a trial, whose noise is assumed, not measured; use at least three rounds"
 _MACHINE = ("java", "kernel", "cpu", "cpu family")
 _MOVED = "baselines of another machine or JDK ({changes}); make new ones with --kafka-update-baselines"

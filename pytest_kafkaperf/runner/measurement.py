@@ -129,7 +129,7 @@ def _produce_metrics(report: LoadReport, scenario: Scenario) -> dict[str, float]
     metrics = _latency_metrics("produce.latency", merged([part.latency for part in produced]))
     metrics |= _latency_metrics("produce.delay", merged([part.delay for part in produced]))
     if acknowledged:
-        metrics["client.cost"] = sum(worker.cpu_s for worker in report.workers) / (acknowledged / 1e6)
+        metrics["client.cpu_per_record"] = sum(worker.cpu_s for worker in report.workers) / (acknowledged / 1e6)
     length_s = window_s(scenario)
     if length_s is not None and report.start_ns is not None and last_ns is not None:
         # The last record of a rate is due an interval before the window's end, and an outage may last until then.
@@ -167,7 +167,7 @@ def _resource_metrics(
 def _broker_cost(readings: Readings, report: LoadReport, start_ns: int, end_ns: int) -> dict[str, float]:
     acknowledged = sum(part.acknowledged for part in report.produced)
     cpu_s = readings.cpu_s(start_ns=start_ns, end_ns=end_ns)
-    return {} if cpu_s is None or not acknowledged else {"broker.cost": cpu_s / (acknowledged / 1e6)}
+    return {} if cpu_s is None or not acknowledged else {"broker.cpu_per_record": cpu_s / (acknowledged / 1e6)}
 
 
 def _consume_metrics(consumed: Sequence[Consumed], report: LoadReport, scenario: Scenario) -> dict[str, float]:

@@ -140,7 +140,7 @@ class GroupObserver(GroupWatcher, Observer):
     """Reads the offsets that the watched consumer groups commit, until they have committed the last record."""
 
     def __init__(self, cluster: Cluster, topic: str, scenario: Scenario, applications: Sequence[Application]) -> None:
-        super().__init__(cluster, topic, scenario.partitions, scenario.group)
+        super().__init__(cluster, topic, scenario.partitions, scenario.watch_group)
         self._applications = applications
 
     def settle(self, report: LoadReport) -> None:

@@ -76,7 +76,7 @@ class PeerFleet(Fleet):
 
     def renew(self) -> None:
         """Restart the brokers and wait until they are ready."""
-        self.preheated.clear()
+        self.warm_for.clear()
         self._peer.call("renew")
 
 

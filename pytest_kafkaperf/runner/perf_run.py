@@ -250,7 +250,7 @@ class PerfRun:
     def _confirming(
         self, judge: CaseJudge, cluster: Cluster, runner: TrialRunner, on_progress: OnProgress, failed: str | None
     ) -> TrialRunner | str | None:
-        """Return what runs a suspect's further trials: both the test's own and the baseline's brokers, if possible.
+        """Return what re-tests a suspected regression: the test's own and the baseline's brokers, if possible.
 
         Otherwise fresh trials of the test's own brokers decide (None), unless the machine is known to be slower,
         which such trials cannot tell from a regression; then the reason is returned. `failed` is the reason why
@@ -280,7 +280,7 @@ class PerfRun:
         return self._runner(sides, runner.allocation, on_progress)
 
     def _runner(self, sides: Sequence[Side], allocation: WorkerAllocation, on_progress: OnProgress) -> TrialRunner:
-        warm_up_s, gap_s = self.settings.preheat_s, self.settings.trial_gap_s
+        warm_up_s, gap_s = self.settings.broker_warmup_s, self.settings.trial_gap_s
         return TrialRunner(
             sides,
             warm_up_s=warm_up_s,
@@ -350,11 +350,11 @@ class PerfRun:
         trials, judgement = ran.trials, ran.judgement
         baseline, compared = judge.baseline, judge.is_compared
         there = baseline.fingerprint if live_baseline is None else live_baseline.fingerprint
-        has_app = case.scenario.output_topic or case.scenario.group or self.clusters.applications_on(cluster)
+        has_app = case.scenario.output_topic or case.scenario.watch_group or self.clusters.applications_on(cluster)
         commit = commit_change(baseline.commit, self.commit) if has_app and live_baseline is None else ()
         with self.stopwatch.measure(Span.JUDGE):
             calibration, uncalibrated = judge.calibrate(trials)
-            advice = judge.advise(trials) if compared and not judgement.problems else ()
+            other_changes = judge.other_changes(trials) if compared and not judgement.problems else ()
         verdict = judgement.verdict if trials[0].rounds or judgement.problems else Verdict.INCONCLUSIVE
         return Result(
             nodeid=case.nodeid,
@@ -368,7 +368,7 @@ class PerfRun:
             baseline_trials=len(baseline.trials) if compared and baseline.trials else None,
             baseline=baseline,
             changed=(*commit, *(differences(there, cluster.fingerprint) if there else ())),
-            advice=advice,
+            other_changes=other_changes,
             calibration=calibration,
             verdict=verdict,
             accepted=self.settings.accepts_regressed and is_acceptable(verdict, judgement),
@@ -405,17 +405,17 @@ class PerfRun:
 
         """
         (case, key), result = self._last, self.results[-1]
-        dates = None
+        days = None
         if case.is_smoke_test:
             notes = [_SMOKE_TEST]
         else:
-            dates, notes = (None, []) if result.partial else self._update_baseline(case, key, result)
-            if case.live_baseline is None and dates is None:
+            days, notes = (None, []) if result.partial else self._update_baseline(case, key, result)
+            if case.live_baseline is None and days is None:
                 notes += stale_notes(result)
-        self.results[-1] = dataclasses.replace(result, notes=(*result.notes, *notes), dates_written=dates)
+        self.results[-1] = dataclasses.replace(result, notes=(*result.notes, *notes), days_written=days)
 
     def _update_baseline(self, case: Case, key: str, result: Result) -> tuple[int | None, list[str]]:
-        """Return the number of dates of the baseline that was written, if any, and remarks."""
+        """Return the number of days of the baseline that was written, if any, and remarks."""
         if self.settings.update is None:
             return None, []
         record, notes = update_baseline(
@@ -427,7 +427,7 @@ class PerfRun:
             calibrated=self.settings.calibrate is not None,
             commit=self.commit,
         )
-        return None if record is None else len({trial.date for trial in record.trials}), notes
+        return None if record is None else len({trial.day for trial in record.trials}), notes
 
 
 def repeated(result: Result, before: Result) -> Result:

@@ -1,6 +1,6 @@
-"""The brokers of a stored baseline, started again: the live baseline that confirms a suspect side by side.
+"""The brokers of a stored baseline, started again: the live baseline that confirms a suspected regression side by side.
 
-Stored figures and today's figures differ by what the machine did on the two dates. Brokers of the baseline's software
+Stored figures and today's figures differ by what the machine did on the two days. Brokers of the baseline's software
 that run beside the test's own see the same machine, so that only a difference of the software remains.
 """
 
@@ -28,12 +28,12 @@ def obstacle(
         f"the baseline was imported from {baseline.imported}": baseline.imported is not None,
         f"the baseline was measured with {before}, not with {cluster.provider}": before != cluster.provider,
         f"{case.taken_by}, and may have changed it": case.taken_by is not None,
-        "the test has actions (kafka_perf.at, kafka_perf.record)": has_actions,
+        "the test has actions (kafka_perf.at, kafka_perf.add_metric)": has_actions,
         "each round is a search for the capacity": case.plan is not None,
         # Beside rebuilt brokers, too, it would be today's application: a slower one would look like a slower machine.
         "the test has an application (kafka_app)": has_app,
         "the test has an application (output_topic)": case.scenario.output_topic is not None,
-        "the test has an application (group)": bool(case.scenario.group),
+        "the test has an application (watch_group)": bool(case.scenario.watch_group),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 

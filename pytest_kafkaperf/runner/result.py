@@ -20,10 +20,10 @@ from pytest_kafkaperf.runner.round import COLD_SHARE, Round
 from pytest_kafkaperf.runner.validity import generator_warning, resolution_warnings
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.other_changes import OtherChange
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 
@@ -46,12 +46,12 @@ class MetricValues:
         return statistics.median(self.rounds)
 
     @property
-    def lowest(self) -> float:
+    def min(self) -> float:
         """The lowest value of a round."""
         return min(self.rounds)
 
     @property
-    def highest(self) -> float:
+    def max(self) -> float:
         """The highest value of a round."""
         return max(self.rounds)
 
@@ -231,7 +231,7 @@ class Result:
     """The test's parameters other than fields of the scenario."""
     cluster: Cluster
     trials: tuple[Trial, ...]
-    """The first trial, and further ones that confirm a suspect or calibrate."""
+    """The first trial, and further ones that confirm a suspected regression or calibrate."""
     live_baseline: Cluster | None
     """The cluster that the test was compared with instead of a stored baseline."""
     revision: str | None = None
@@ -242,7 +242,7 @@ class Result:
     """The stored rounds of earlier trials, even if they are not comparable."""
     changed: tuple[str, ...]
     """Differences between the environments of the baseline and of this test: `kafka: 4.0.0 -> 4.1.1`."""
-    advice: tuple[Advice, ...]
+    other_changes: tuple[OtherChange, ...]
     """Significant changes of metrics without a threshold."""
     calibration: Mapping[str, Calibrated]
     """The noise between trials by metric; empty unless `--kafka-calibrate` is given."""
@@ -260,10 +260,10 @@ class Result:
     """The requested worker processes, and the reason for their number."""
     spans: Mapping[Span, float] = field(default_factory=dict)
     """Seconds by span, from the start of the test's setup until its verdict: they show where the time went."""
-    dates_written: int | None = None
-    """Number of dates of the baseline that this run has written; None if it wrote none."""
+    days_written: int | None = None
+    """Number of days of the baseline that this run has written; None if it wrote none."""
     partial: bool = False
-    """True if the time budget left out rounds, or left a suspect without confirmation."""
+    """True if the time budget left out rounds, or left a suspected regression without confirmation."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # URLs may have passwords
     """The run's options by name without `--kafka-`, and the cluster, which the ini file may name."""
     deduced: str | None = None

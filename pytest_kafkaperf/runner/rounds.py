@@ -160,14 +160,14 @@ class Side:
         if phase is Phase.APPLICATION:
             return not self._applications_warm
         fleet = self.cluster.fleet
-        return fleet is not None and workload_key(self.scenario, phase) not in fleet.preheated
+        return fleet is not None and workload_key(self.scenario, phase) not in fleet.warm_for
 
     def mark_warm(self, phase: Phase) -> None:
         """Remember that what this phase warms up is warm for this scenario, until it is started again."""
         if phase is Phase.APPLICATION:
             self._applications_warm = True
         elif self.cluster.fleet is not None:
-            self.cluster.fleet.preheated.add(workload_key(self.scenario, phase))
+            self.cluster.fleet.warm_for.add(workload_key(self.scenario, phase))
 
     def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
         """Run a slice of the warm-up, without the actions of a round.
@@ -251,7 +251,7 @@ class Side:
             BrokerObserver(self.cluster, applications),
             CompilerObserver(self.cluster, applications),
             ProgressObserver(progress, step=step),
-            *([GroupObserver(self.cluster, context.topic, scenario, applications)] if scenario.group else []),
+            *([GroupObserver(self.cluster, context.topic, scenario, applications)] if scenario.watch_group else []),
             ActionTimer(actions),  # the last one: it records metrics when the application is done with the load
         ]
         report: LoadReport | None = None
@@ -424,7 +424,7 @@ def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
 def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
     """Return when a trial that begins now is over at the latest, by the time limits of all that it waits for."""
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
-    if scenario.group:
+    if scenario.watch_group:
         load_s += group_drain_s(longest_s(scenario))
     if scenario.backlog:
         load_s += READY_TIMEOUT_S + max(RECORDS_TIMEOUT_S, longest_s(backlog_load(scenario, paced=True)))

@@ -60,12 +60,12 @@ class Settings:
     strict: bool
     accepts_regressed: bool
     """True if a test that is REGRESSED passes; its verdict stays the same."""
-    preheat_s: float
+    broker_warmup_s: float
     """Maximum load of the broker warm-up, in seconds."""
     trial_gap_s: float
     """Pause before each fresh trial, in seconds."""
     confirm: bool
-    """True if suspects run again in fresh trials."""
+    """True if suspected regressions run again in fresh trials."""
     compare: Target | Revision | None
     """Cluster, or code under test, that replaces the stored baselines; None: tests are compared with these."""
     compare_setup: str | None

@@ -155,7 +155,7 @@ def as_run(case: Case) -> Case:
 
 
 def estimated_s(case: Case) -> float:
-    """Return the usual time of a test on brokers that run, if it is no suspect."""
+    """Return the usual time of a test on brokers that run, if it is no suspected regression."""
     case = as_run(case)
     trials = _LIKELY_TRIALS if _is_compared(case) else case.settings.calibrate or 1
     return trials * _trial_s(case, case.scenario.rounds) + (trials - 1) * _restart_s(case)
@@ -170,13 +170,13 @@ def estimate(cases: Sequence[Case]) -> str:
     """Describe the number of tests and their usual total time: `12 perf tests, about 4 min`."""
     started = {case.spec for case in cases if not _is_external(case)}
     total_s = math.fsum(map(estimated_s, cases)) + _START_S * len(started)
-    more = ", and minutes more for a suspected regression" if any(map(_can_be_suspect, cases)) else ""
+    more = ", and minutes more for a suspected regression" if any(map(_can_be_suspected, cases)) else ""
     return f"{counted(len(cases), 'perf test')}, {about(total_s)}{more}"
 
 
-def _can_be_suspect(case: Case) -> bool:
+def _can_be_suspected(case: Case) -> bool:
     """Return True if a first trial that is worse than the baseline is followed by others."""
-    judges = case.settings.confirm and case.settings.calibrate is None and case.settings.update != "all"
+    judges = case.settings.confirm and case.settings.calibrate is None and case.settings.update != "replace"
     return judges and case.live_baseline is None and any(one.relative is not None for one in case.thresholds)
 
 
@@ -201,7 +201,7 @@ def _setup_s(case: Case) -> float:
         return _SETUP_S
     warm_up_s = _WARM_UP_S if case.needs_warm_brokers else _SHORT_WARM_UP_S
     sides = 1 if case.live_baseline is None else 2
-    return _SETUP_S + sides * min(warm_up_s, case.settings.preheat_s)
+    return _SETUP_S + sides * min(warm_up_s, case.settings.broker_warmup_s)
 
 
 def _restart_s(case: Case) -> float:
@@ -218,7 +218,7 @@ def _declared_round_s(case: Case) -> float:
     length_s = window_s(case.scenario)
     load_s = case.scenario.warmup + (_UNKNOWN_LENGTH_S if length_s is None else length_s)
     times = (1 if case.live_baseline is None else 2) * (1 if case.plan is None else LIKELY_STEPS)
-    return times * (_ROUND_SETUP_S + load_s + _COMMIT_S * bool(case.scenario.group))
+    return times * (_ROUND_SETUP_S + load_s + _COMMIT_S * bool(case.scenario.watch_group))
 
 
 def _seconds(value_s: float) -> str:

@@ -25,7 +25,7 @@ def describe_unjudged(thresholds: Sequence[Threshold], results: Sequence[Result]
 def _remedy(limit: Threshold, measured: Sequence[str]) -> str:
     name = limit.metric.name
     if limit.metric.is_own:
-        record = f"record it with kafka_perf.record({name!r}, ...), or remove the threshold"
+        record = f"record it with kafka_perf.add_metric({name!r}, ...), or remove the threshold"
         return suggestion(name, measured) or record
     if name in JMX_METRICS:
         return "set kafka_jmx = true or kafka_metrics_url, or remove the threshold"

@@ -52,7 +52,7 @@ def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool)
     is_off = any(trial.warm_up_end is WarmUpEnd.OFF for trial in trials)
     if is_off or judgement.problems or not any(map(is_cold, trials)):
         return judgement
-    paired = any(trial.other_side is not None for trial in trials)  # by now, if a suspect was confirmed so
+    paired = any(trial.other_side is not None for trial in trials)  # by now, if a suspected regression was confirmed so
     uneven = any(trial.is_uneven for trial in trials)
     checks = tuple(_cold_check(check, paired=paired, uneven=uneven) for check in judgement.checks)
     if checks == judgement.checks and not kept:
@@ -95,9 +95,9 @@ def _named(name: str) -> str:
 
 def _why(ends: set[WarmUpEnd | None]) -> str:
     if WarmUpEnd.OFF in ends:
-        return " (kafka_preheat is 0 s)"
+        return " (kafka_broker_warmup is 0 s)"
     if WarmUpEnd.LIMIT in ends:
-        return "; the warm-up took as long as kafka_preheat allows: raise it, or use a machine with more cores"
+        return "; the warm-up took as long as kafka_broker_warmup allows: raise it, or use a machine with more cores"
     return ""
 
 

@@ -33,7 +33,7 @@ _APPLICATION_S = 3.0
 
 _IRRELEVANT = {
     **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),
-    "group": (),
+    "watch_group": (),
     "backlog": 0,
     "warmup": 0.0,
     "rounds": 1,
@@ -53,13 +53,13 @@ class WarmUpEnd(StrEnum):
     SHORT = "short"
     """A short one was enough for what the test judges."""
     LIMIT = "limit"
-    """It took as long as `kafka_preheat` allows."""
+    """It took as long as `kafka_broker_warmup` allows."""
     BROKEN = "broken"
     """A load left the cluster or the workers unusable."""
     NOT_NEEDED = "not needed"
     """The brokers were warm already, or the plugin did not start them."""
     OFF = "off"
-    """`kafka_preheat` is 0."""
+    """`kafka_broker_warmup` is 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

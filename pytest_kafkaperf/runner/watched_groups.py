@@ -43,7 +43,7 @@ class Watched:
 def watched(report: LoadReport, scenario: Scenario) -> Watched:
     """Return the measurements of the groups that the scenario names."""
     found, places = Watched(), report.places
-    if not scenario.group or report.start_ns is None or not places.size:
+    if not scenario.watch_group or report.start_ns is None or not places.size:
         return found
     last_ack_ns, last_due_ns = max(part.last_ack_ns or 0 for part in report.produced), int(places[:, 4].max())
     events = [event for event in report.application_events if event[0] >= report.start_ns]

@@ -319,7 +319,11 @@ def format_field(name: str, value: Any) -> str:
                 return name_of(value)
     except (ValueError, OverflowError):
         pass  # users can edit baseline files by hand
-    return ", ".join(map(str, value)) if name == "group" and isinstance(value, list | tuple) and value else str(value)
+    return (
+        ", ".join(map(str, value))
+        if name == "watch_group" and isinstance(value, list | tuple) and value
+        else str(value)
+    )
 
 
 def refuse_arguments(marker: str, positional: Sequence[object], named: Mapping[str, object]) -> None:

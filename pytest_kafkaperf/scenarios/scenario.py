@@ -76,7 +76,7 @@ class Scenario(MarkerFields):
     """Number of consumers in each consumer group."""
     consumer_groups: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
     """Number of consumer groups; each reads the whole topic."""
-    consume: Literal["live", "backlog"] = "live"
+    consume: Literal["live", "after"] = "live"
     """`live`: consumers read while producers write; `backlog`: they read all records after producers have finished."""
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     """`read_committed` hides the records of open and aborted transactions from consumers."""
@@ -90,7 +90,7 @@ class Scenario(MarkerFields):
     correlate: fields.Correlation = None
     """Function that takes a record of `output_topic` and returns the first 16 bytes of the value of the input record.
     None: the application copies the header `kafkaperf-tag` to its output."""
-    group: fields.Groups = ()
+    watch_group: fields.Groups = ()
     """Consumer group of an application that reads `topic`, or a list of several, whose lag, delay and drain are
     measured from the offsets that it commits; with several, each metric is that of the slowest."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
@@ -124,7 +124,7 @@ class Scenario(MarkerFields):
         self._set("producer_config", client_config.read(self.producer_config))
         self._set("consumer_config", client_config.read(self.consumer_config))
         if not self.producers:
-            self._set("consume", "backlog")
+            self._set("consume", "after")
         elif self.records is None and self.duration is None:
             self._set("duration", max(_DEFAULT_DURATION_S, timed_s(self.rate)))
         if self.record_size is None and not isinstance(self.payload, Samples):
@@ -161,7 +161,7 @@ class Scenario(MarkerFields):
     @property
     def tags_in_header(self) -> bool:
         """True if records carry their tag in a header instead of the value: applications read the value."""
-        return (self.output_topic is not None or bool(self.group)) and self.correlate is None
+        return (self.output_topic is not None or bool(self.watch_group)) and self.correlate is None
 
     @property
     def catches_up(self) -> bool:
@@ -182,7 +182,7 @@ class Scenario(MarkerFields):
             "catchup": self.catches_up,
             "lost": self.acks != 0,
             "duplicated": self.acks != 0,
-            **dict.fromkeys(("app.lag", "app.throughput", "app.delay", "app.drain"), bool(self.group)),
+            **dict.fromkeys(("app.lag", "app.throughput", "app.delay", "app.drain"), bool(self.watch_group)),
             "reordered": self.acks != 0 and self.output_topic is None,  # applications may repartition records
         }
         absent = tuple(prefix for prefix, present in measured.items() if not present)
@@ -263,20 +263,20 @@ class Scenario(MarkerFields):
             )
 
     def _problems_of_group(self) -> Iterator[str]:
-        if self.group and self.topic is None:
+        if self.watch_group and self.topic is None:
             yield "group needs topic; set it to the topic that the application reads, for example topic='orders'"
-        if self.group and self.acks == 0:
+        if self.watch_group and self.acks == 0:
             yield "group cannot be combined with acks=0, which gives no offsets of records; use acks=1 or 'all'"
-        if HEADER in self.headers and (self.group or self.output_topic is not None):
+        if HEADER in self.headers and (self.watch_group or self.output_topic is not None):
             yield f"headers: the name {HEADER!r} is reserved for the tag; use another name"
 
     def _problems_of_backlog(self) -> Iterator[str]:
         if self.backlog and self.consume != "live":
             yield f"backlog needs consume='live', not consume={self.consume!r}; remove one of them"
-        if self.backlog and not (self.catches_up or self.group or self.output_topic):
+        if self.backlog and not (self.catches_up or self.watch_group or self.output_topic):
             yield (
-                "backlog needs somebody who reads it; set consumers=1 or more on a new topic, or group or output_topic "
-                "for an application"
+                "backlog needs somebody who reads it; set consumers=1 or more on a new topic, or watch_group or "
+                "output_topic for an application"
             )
 
     def _problems_of_output(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Calibration: noise and suspects of the regression rule, from unchanged trials of the same cluster.
+"""Calibration: noise and suspected regressions of the regression rule, from unchanged trials of the same cluster.
 
 Values are those of one metric, on the scale of `comparison`, where larger is worse.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.verdict.baselines.record import MAX_TRIALS
 from pytest_kafkaperf.verdict.comparison import exceeds
-from pytest_kafkaperf.verdict.dates import BaselineLevel
+from pytest_kafkaperf.verdict.days import BaselineLevel
 from pytest_kafkaperf.verdict.power import Confirmation, Noise, detectable_shift
 
 _DROWNED = 3
@@ -27,15 +27,15 @@ class Calibrated:
     noise: Noise
     tolerance: float
     trials: int
-    suspects: int
-    """Number of trials that are suspect when compared with all the others."""
-    detectable: float
+    suspected: int
+    """Number of trials that are suspected when compared with all the others."""
+    detectable_change: float
     """Minimum detectable change against a baseline of the newest of these trials."""
-    detectable_of_dates: float
-    """The same if each of these trials was of a date of its own: at best, because dates differ more than trials."""
+    detectable_over_days: float
+    """The same if each of these trials was of a day of its own: at best, because days differ more than trials."""
 
     def drowns(self, detectable: float) -> bool:
-        """Return True if a threshold that detects this change misses changes of three times its tolerance."""
+        """Return True if a threshold that can_detect this change misses changes of three times its tolerance."""
         return detectable > _DROWNED * self.tolerance
 
 
@@ -44,16 +44,16 @@ def calibrated(
 ) -> Calibrated | None:
     """Evaluate unchanged trials against each other; return None if there are fewer than two trials, or no noise.
 
-    `tolerance` is on the log scale; `alpha` is the significance level; `confirmation` is how later suspects will be
-    confirmed, which decides what is detectable; `least` is the metric's `trial_noise`.
+    `tolerance` is on the log scale; `alpha` is the significance level; `confirmation` is how later suspected
+    regressions will be confirmed, which decides what is detectable; `least` is the metric's `trial_noise`.
     """
     noise = Noise.of(trials)
     if noise is None or len(trials) <= 1:
         return None
     kept = min(len(trials), MAX_TRIALS)
-    dates = [trials[-kept:]], [[trial] for trial in trials[-kept:]]
-    levels = [BaselineLevel.of(each, least=least) for each in dates]
-    detectable, of_dates = (
+    days = [trials[-kept:]], [[trial] for trial in trials[-kept:]]
+    levels = [BaselineLevel.of(each, least=least) for each in days]
+    detectable, of_days = (
         detectable_shift(known, tolerance=tolerance, confirmation=confirmation, alpha=alpha) for known in levels
     )
     others = [BaselineLevel.of([[*trials[:at], *trials[at + 1 :]]]).level for at in range(len(trials))]
@@ -61,9 +61,9 @@ def calibrated(
         noise=noise,
         tolerance=tolerance,
         trials=len(trials),
-        suspects=sum(
+        suspected=sum(
             exceeds(statistics.median(one) - level, tolerance) for one, level in zip(trials, others, strict=True)
         ),
-        detectable=detectable,
-        detectable_of_dates=of_dates,
+        detectable_change=detectable,
+        detectable_over_days=of_days,
     )

@@ -42,7 +42,7 @@ def difference(subject: Metric, trial: Measured) -> float | str:
     if problem:
         return problem
     if len(trial.rounds) != len(other_side):
-        return f"{counted(len(trial.rounds), 'round')} and {len(other_side)} of the live baseline do not form pairs"
+        return f"{counted(len(trial.rounds), 'round')} and {len(other_side)} of the baseline do not form pairs"
     if has_nothing(subject, trial.rounds):
         return NOTHING
     pairs = zip(logs(subject, trial.rounds), logs(subject, other_side), strict=True)

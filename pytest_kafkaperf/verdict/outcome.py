@@ -71,13 +71,13 @@ class Check:
     """
     limit_value: float | None
     baseline: float | None = None
-    """Level of the baseline (see `dates`), or geometric mean of the medians of the live baseline's trials."""
+    """Level of the baseline (see `days`), or geometric mean of the medians of the live baseline's trials."""
     change: float | None = None
     """Estimate of the change against the baseline: +0.3 if the value rose by 30 %.
 
     Against a baseline it is that of `observed` from `baseline`, against a live baseline the trimmed mean of the trials.
     """
-    detectable: float | None = None
+    detectable_change: float | None = None
     """Minimum detectable change (see `power`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
 
     For a relative threshold, the change is against the baseline; for an absolute one, against the limit.
@@ -85,12 +85,12 @@ class Check:
     outcome: Verdict
     reason: str
     rerun: bool = False
-    """True if the first trial made the threshold a suspect, so that fresh trials decided."""
+    """True if the first trial made the threshold a suspected regression, so that fresh trials decided."""
     interval: tuple[float, float] | None = None
     """Confidence interval of `change`; None for too few trials beside a live baseline.
 
     Against a live baseline it is a repeated confidence interval (see `sequential`). Against a baseline it holds for
-    trials of other dates, too (see `dates`).
+    trials of other days, too (see `days`).
     """
     spread: tuple[float, float] | None = None
     """Minimum and maximum of the rounds that `observed` summarizes."""

@@ -18,7 +18,7 @@ from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Rounds, change_of, ratio_of, sign_of
-from pytest_kafkaperf.verdict.dates import BaselineLevel, level_of
+from pytest_kafkaperf.verdict.days import BaselineLevel, level_of
 from pytest_kafkaperf.verdict.regression import TRIALS
 from pytest_kafkaperf.verdict.sequential import detectable, student_quantile
 
@@ -84,7 +84,7 @@ Confirmation = Literal["none", "fresh", "beside"]
 def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Confirmation, alpha: float) -> float:
     """Return the minimum detectable change: the true change that the rule finds with a mean probability of POWER.
 
-    The mean is over all that is not known of the variances: with few dates, they may be much larger than the estimate.
+    The mean is over all that is not known of the variances: with few days, they may be much larger than the estimate.
     This is the assurance of the rule (A. O'Hagan, J. W. Stevens, M. J. Campbell, "Assurance in clinical trial design",
     Pharmaceutical Statistics 4 (2005)). The result is on the log scale and includes the tolerance.
 
@@ -93,12 +93,12 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Co
     call.
 
     Beside the baseline's brokers, the result is a bound: the first trial and the comparison each find that change
-    with a probability of the square root of POWER. Two trials are taken to differ there as they do on one date.
+    with a probability of the square root of POWER. Two trials are taken to differ there as they do on one day.
 
     Args:
         known: the baseline.
         tolerance: tolerated change, on the log scale.
-        confirmation: how suspects are confirmed; without confirmation, the first trial decides.
+        confirmation: how suspected regressions are confirmed; without confirmation, the first trial decides.
         alpha: significance level.
 
     """
@@ -106,18 +106,18 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Co
     drawn = source.standard_normal((_RUNS, 4 + TRIALS))
     chances = [
         np.sqrt(each.value * each.freedom / source.chisquare(each.freedom, _RUNS))
-        for each in (known.of_dates, known.of_trials)
+        for each in (known.of_days, known.of_trials)
     ]
-    of_date, of_trial = (chance[:, None] for chance in chances)
-    dates = known.dates
-    before = of_date * drawn[:, :1] / math.sqrt(dates)
-    before += of_trial * drawn[:, 1:2] * math.sqrt(known.trials_share / dates)
-    shifts = of_date * drawn[:, 2:3] + of_trial * drawn[:, 3:] - before
+    of_day, of_trial = (chance[:, None] for chance in chances)
+    days = known.days
+    before = of_day * drawn[:, :1] / math.sqrt(days)
+    before += of_trial * drawn[:, 1:2] * math.sqrt(known.trials_share / days)
+    shifts = of_day * drawn[:, 2:3] + of_trial * drawn[:, 3:] - before
     first, fresh = shifts[:, 0], np.median(shifts[:, 1:], axis=1)
     if confirmation == "beside":
         deviation, power = math.sqrt(2 * known.of_trials.value), math.sqrt(POWER)
-        suspect = float(np.quantile(tolerance - first, power))
-        return max(suspect, detectable(deviation, tolerance=tolerance, alpha=alpha, power=power))
+        suspected = float(np.quantile(tolerance - first, power))
+        return max(suspected, detectable(deviation, tolerance=tolerance, alpha=alpha, power=power))
     deciding, trials = (fresh, TRIALS) if confirmation == "fresh" else (first, 1)
     needed = np.maximum(tolerance - first, max(tolerance, known.most_by_noise(trials, alpha)) - deciding)
     return max(tolerance, float(np.quantile(needed, POWER)))
@@ -164,5 +164,5 @@ def _detectable_absolute(subject: Metric, rounds: Rounds, known: BaselineLevel |
         known = level_of(subject, BaselineRounds(trials=(tuple(rounds),)))
     if known is None:
         return None  # nothing is known of the noise
-    noise = math.sqrt(known.of_dates.value + known.of_trials.value)
-    return student_quantile(1 - POWER, known.of_dates.freedom) * noise
+    noise = math.sqrt(known.of_days.value + known.of_trials.value)
+    return student_quantile(1 - POWER, known.of_days.freedom) * noise

@@ -1,9 +1,9 @@
 """Evaluation of thresholds relative to a baseline or to a live baseline.
 
-A trial whose shift against the baseline exceeds the tolerance is suspect. Then up to `TRIALS` fresh trials alone
-decide. Two of them within the tolerance clear the suspect, because then the median of three cannot exceed it. It is a
-regression if their median shift exceeds the tolerance, and is larger than the noise of dates, trials and rounds
-explains (see `dates`). If the run has no fresh trials, the first trial decides by the same rule.
+A trial whose shift against the baseline exceeds the tolerance is suspected. Then up to `TRIALS` fresh trials alone
+decide. Two of them within the tolerance clear the suspected regression, because then the median of three cannot exceed
+it. It is a regression if their median shift exceeds the tolerance, and is larger than the noise of days, trials and
+rounds explains (see `days`). If the run has no fresh trials, the first trial decides by the same rule.
 
 The noise of a baseline that was imported from another tool is unknown. Then the shifts alone decide.
 """
@@ -19,7 +19,7 @@ from pytest_kafkaperf.core.units import counted, format_percent, format_ratio
 from pytest_kafkaperf.scenarios.threshold import Relative, Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import NOTHING, Measured, change_of, exceeds, logs
-from pytest_kafkaperf.verdict.dates import Comparison, compare
+from pytest_kafkaperf.verdict.days import Comparison, compare
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
 from pytest_kafkaperf.verdict.sequential import MARGIN, Look
 
@@ -43,9 +43,9 @@ def judge_relative(
     """
     shift, tolerance = comparison.shift, limit.log_tolerance
     worse, text = exceeds(shift, tolerance), _described(limit, subject, comparison, stage, imported)
-    suspect = _of_suspect(text, subject, comparison, stage, tolerance)
-    if suspect is not None:
-        return suspect
+    suspected = _of_suspected(text, subject, comparison, stage, tolerance)
+    if suspected is not None:
+        return suspected
     if not (worse or exceeds(-shift, tolerance)):
         return Finding(outcome=Verdict.PASSED, reason=text)
     confirmed = f"confirmed by {text}" if stage == "fresh" else text
@@ -54,7 +54,7 @@ def judge_relative(
         return Finding(outcome=beyond, reason=confirmed)
     most = comparison.most_by_noise(alpha)
     explained = format_ratio(change_of(subject, most if worse else -most))
-    noise = f"noise explains up to {explained} (baseline of {counted(comparison.known.dates, 'date')})"
+    noise = f"noise explains up to {explained} (baseline of {counted(comparison.known.days, 'day')})"
     if abs(shift) > most:
         return Finding(outcome=beyond, reason=f"{confirmed}; {noise}")
     if not worse:
@@ -72,8 +72,8 @@ def _described(limit: Relative, subject: Metric, comparison: Comparison, stage: 
     return f"{counted(len(comparison.shifts), 'fresh trial')}: {changes}{against}; {threshold}"
 
 
-def _of_suspect(text: str, subject: Metric, comparison: Comparison, stage: Stage, tolerance: float) -> Finding | None:
-    """Return the finding on a suspect that further trials will decide, or that they settle without noise; else None.
+def _of_suspected(text: str, subject: Metric, comparison: Comparison, stage: Stage, tolerance: float) -> Finding | None:
+    """Return the finding on a suspected regression that further trials decide, or settle without noise; else None.
 
     A fresh trial that is worse by `NOTHING` confirms it, and most of them within the tolerance clear it.
     """
@@ -96,8 +96,7 @@ def is_cleared(comparison: Comparison, tolerance: float) -> bool:
 
 
 _ADVICE = (
-    "compare side by side with --kafka-compare, or measure the baseline on more dates with "
-    "--kafka-update-baselines=append"
+    "compare side by side with --kafka-compare, or measure the baseline on more days with --kafka-update-baselines=add"
 )
 
 
@@ -136,7 +135,7 @@ _FEWEST_ROUNDS = 3
 def is_clear(threshold: Threshold, trials: Sequence[Measured], baseline: BaselineRounds, *, alpha: float) -> bool:
     """Return True if every round of all trials is worse than noise explains, and than twice the tolerance.
 
-    Such a suspect fails without confirmation if there is no time for that.
+    Such a suspected regression fails without confirmation if there is no time for that.
 
     The standard deviation of the first trial's rounds adds to twice the tolerance.
     `benchmarks/verdict/simulate.py` shows how often unchanged software is that far off.

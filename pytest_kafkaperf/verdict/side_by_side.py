@@ -1,4 +1,4 @@
-"""Confirmation of a suspect beside the baseline's brokers, rebuilt.
+"""Confirmation of a suspected regression beside the baseline's brokers, rebuilt.
 
 The trials beside them decide as those beside any live baseline do (see `sequential`). If they find both sides equal,
 the stored figures differ because the machine does, or because of something else that differs from the baseline on both
@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, flaw_of
-from pytest_kafkaperf.verdict.dates import compare
+from pytest_kafkaperf.verdict.days import compare
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
 
 
@@ -28,19 +28,20 @@ class Rebuilt:
     common_changes: tuple[str, ...] = ()
     """Differences from the baseline on both sides, such as the version of Python."""
     slower_machine: str | None = None
-    """A test that has shown, side by side, that both sides are slower today: then a suspect is cleared as soon as the
+    """A test that has shown, side by side, that both sides are slower today: then a suspected regression is cleared as
+    soon as the
     mean of its trials is within the tolerance. None if no test has."""
 
 
-def judge_suspect(
+def judge_suspected(
     finding: Finding, subject: Metric, stored: float | None, rebuilt: Rebuilt, *, early: bool, machine: float | None
 ) -> tuple[Finding, str | None]:
-    """Turn the finding of the trials beside the rebuilt brokers into that of the suspect, perhaps with a warning.
+    """Turn the finding of the side-by-side trials into that of the suspected regression, perhaps with a warning.
 
     Args:
         finding: of the trials beside the rebuilt brokers.
         subject: the metric.
-        stored: change against the stored figures that made the suspect.
+        stored: change against the stored figures that made the suspected regression.
         rebuilt: the baseline's brokers.
         early: True if the mean so far was enough, because both sides are known to be slower.
         machine: change of both sides against the stored figures (see `machine_change`).

@@ -28,12 +28,12 @@ from pytest_kafkaperf.scenarios.threshold import (
 )
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, difference, exceeds, flaw_of, value_of
-from pytest_kafkaperf.verdict.dates import compare, level_of, level_of_other_side
+from pytest_kafkaperf.verdict.days import compare, level_of, level_of_other_side
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import POWER, Confirmation, detectable_change, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
 from pytest_kafkaperf.verdict.sequential import Look, detectable, look, usable
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt, judge_suspect, machine_change
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt, judge_suspected, machine_change
 
 
 def judge(
@@ -54,7 +54,8 @@ def judge(
     Args:
         thresholds: the thresholds of the test.
         trials: all trials so far. With a live baseline, all of them decide together. With a baseline, the first one
-            makes suspects, and the further ones, on fresh clusters, alone decide about these: beside the baseline's
+            makes suspected regressions, and the further ones, on fresh clusters, alone decide about these: next to the
+            baseline's
             brokers if these are `rebuilt`. Absolute thresholds judge all of them but the latter.
         baseline: the baseline, which counts only if the trials have no live baseline.
         confirm: False if there will be no further trials, so that the first trial decides against the baseline.
@@ -65,7 +66,8 @@ def judge(
             it can exceed an upper limit, but cannot meet it.
         ungated: NOT_JUDGED or ACCEPTED as the outcome of all thresholds relative to the baseline, or None to evaluate
             them.
-        beside: True if suspects will be confirmed beside the baseline's brokers; this changes what is detectable.
+        beside: True if suspected regressions will be confirmed side by side with the baseline's brokers, which changes
+            what is detectable.
         rebuilt: the baseline's brokers, if the further trials ran beside them; None if they ran alone.
         final: True if there is no time for another trial beside other brokers.
 
@@ -190,7 +192,7 @@ def worst(outcomes: Sequence[Verdict]) -> Verdict:
 def _beside(
     first: _Result, trials: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int, final: bool
 ) -> _Result:
-    """Evaluate a suspect of the first trial again, by the others beside the baseline's brokers alone."""
+    """Evaluate a suspected regression of the first trial again, by the others beside the baseline's brokers alone."""
     threshold = first.threshold
     if threshold.relative is None:
         return first
@@ -201,7 +203,7 @@ def _beside(
     before, check = first.check, result.check
     known = check.outcome is Verdict.INCONCLUSIVE and rebuilt.slower_machine is not None
     early = known and any(not exceeds(each.mean, each.tolerance) for each in check.trials)
-    finding, warning = judge_suspect(
+    finding, warning = judge_suspected(
         Finding(outcome=check.outcome, reason=check.reason, unsettled=result.unsettled),
         threshold.metric,
         before.change,
@@ -249,7 +251,7 @@ def _evaluate(
         rounds,
         _combined(threshold, rounds, finding, open_until_settled=stage == "fresh"),
         known=None if level is None else value_of(subject, level.level),
-        detectable=detectable_change(threshold, trials[0].rounds, level if counts else None, least),
+        detectable_change=detectable_change(threshold, trials[0].rounds, level if counts else None, least),
     )
     if isinstance(comparison, str):
         return result
@@ -300,7 +302,7 @@ def _evaluate_pairs(
         rounds,
         _combined(threshold, rounds, finding, open_until_settled=not final),
         known=None if level is None else value_of(subject, level.level),
-        detectable=detectable_change(threshold, rounds, level, least),
+        detectable_change=detectable_change(threshold, rounds, level, least),
     )
     if isinstance(known, str) or level is None:
         return result
@@ -347,7 +349,7 @@ def _ungated(subject: Metric, rounds: Rounds, outcome: Verdict) -> Finding:
 
 
 def _result(
-    threshold: Threshold, rounds: Rounds, finding: Finding, *, known: float | None, detectable: float | None
+    threshold: Threshold, rounds: Rounds, finding: Finding, *, known: float | None, detectable_change: float | None
 ) -> _Result:
     """Return a threshold with its result; the caller adds the change, which depends on the kind of the evidence.
 
@@ -362,7 +364,7 @@ def _result(
         limit_value=limit_value(limit, known),
         baseline=known,
         spread=(min(values), max(values)) if values else None,
-        detectable=detectable,
+        detectable_change=detectable_change,
         outcome=finding.outcome,
         reason=finding.reason,
         implied=threshold.implied,
@@ -381,7 +383,8 @@ def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float,
 def _combined(threshold: Threshold, rounds: Rounds, relative: Finding, *, open_until_settled: bool) -> Finding:
     """Return the finding on a threshold; `relative` is that on the part of its limit that refers to the baseline.
 
-    `open_until_settled`: a suspect stays open until its trials settle it, even if its absolute part passes.
+    `open_until_settled`: a suspected regression stays open until its trials settle it, even if its absolute part
+    passes.
     """
     limit, subject = threshold.limit, threshold.metric
     if isinstance(limit, Absolute):

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 PLAIN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:asyncio", "-p", "no:randomly")
 """No folder of pytest's own, nothing that takes a second to import, and no plugin that changes how tests run."""
 _ATTEMPTS = 3
-INI = "[pytest]\nkafka_cluster = local\nkafka_preheat = 0 s\nkafka_allow_unlimited = true\n"
+INI = "[pytest]\nkafka_cluster = local\nkafka_broker_warmup = 0 s\nkafka_allow_unlimited = true\n"
 """Settings of a project: brokers that stand in for others' clusters are the tests' own, and may be saturated."""
 
 

@@ -31,10 +31,10 @@ from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
-from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.other_changes import OtherChange
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.power import Noise
 from pytest_kafkaperf.verdict.verdict import judge
@@ -92,7 +92,7 @@ def bare_result(*trials: Trial, **fields: Any) -> Result:
         "live_baseline": None,
         "baseline_trials": None,
         "changed": (),
-        "advice": (),
+        "other_changes": (),
         "calibration": {},
         "verdict": Verdict.PASSED,
         "checks": (),
@@ -129,9 +129,9 @@ def result(
     why = tuple(Problem(ProblemKind.CLUSTER_ERROR, text) for text in problems)
     known = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
     if baseline is not None:
-        # The same on ten dates, so that little noise is assumed.
-        dates = tuple(f"2026-01-{day}" for day in range(20, 30))
-        known = BaselineRounds(trials=(tuple(baseline),) * len(dates), dates=dates)
+        # The same on ten days, so that little noise is assumed.
+        days = tuple(f"2026-01-{day}" for day in range(20, 30))
+        known = BaselineRounds(trials=(tuple(baseline),) * len(days), days=days)
     judgement = judge(
         thresholds=[parse_threshold(limit) for limit in limits],
         trials=[Measured(rounds=measured)],
@@ -202,8 +202,8 @@ def trial() -> list[Result]:
             baseline=rounds(),
             measured=rounds(produce__latency__p99=1.5, e2e__latency__p99=1.1),
             changed=("kafka: 4.0.0 -> 4.1.1", "config.num.io.threads: not set -> 16"),
-            advice=(
-                Advice(
+            other_changes=(
+                OtherChange(
                     metric="produce.latency.p50",
                     observed=0.0028,
                     baseline=0.0021,
@@ -270,8 +270,8 @@ def drawn_result(
     if before is not None:
         earlier = [drawn_trial(before, load, f"{nodeid} before {number}") for number in range(5)]
         stored = tuple(tuple(one.metrics for one in rounds) for rounds in earlier)
-        dates = tuple(f"2026-01-{day}" for day in range(20, 25))
-        baseline = BaselineRounds(trials=stored, dates=dates, fingerprint={**cluster.fingerprint, **there})
+        days = tuple(f"2026-01-{day}" for day in range(20, 25))
+        baseline = BaselineRounds(trials=stored, days=days, fingerprint={**cluster.fingerprint, **there})
     trials = [
         Trial(
             created=CREATED,
@@ -297,7 +297,7 @@ def drawn_result(
         baseline_trials=len(baseline.trials) or None,
         baseline=baseline,
         changed=differences(baseline.fingerprint, cluster.fingerprint) if before else (),
-        advice=(),
+        other_changes=(),
         calibration={},
         verdict=judgement.verdict,
         checks=judgement.checks,
@@ -426,9 +426,9 @@ def calibration() -> Result:
         noise=Noise(within=0.032, between=0.041, assumed=False),
         tolerance=math.log(1.1),
         trials=5,
-        suspects=1,
-        detectable=0.15,
-        detectable_of_dates=0.13,
+        suspected=1,
+        detectable_change=0.15,
+        detectable_over_days=0.13,
     )
     return dataclasses.replace(whole, calibration={"produce.latency.p99": found})
 
@@ -513,7 +513,7 @@ def _round(behaviour: Behaviour, scenario: Scenario, source: random.Random, leve
         metrics |= {"consume.throughput": rate * 0.999}
         metrics |= _latencies("e2e.latency", p50_s * 1.25, tail, held_s)
         metrics |= {"lag.max": 120.0, "lag.end": 0.0}
-    metrics |= {"errors": 0.0, "lost": 0.0, "client.cost": 19.0 * level}
+    metrics |= {"errors": 0.0, "lost": 0.0, "client.cpu_per_record": 19.0 * level}
     metrics |= {"broker.cpu": 0.42 * level, "broker.cpu.max": 0.61 * level, "broker.memory": 648e6 * behaviour.brokers}
     metrics |= _request_times(p50_s) if behaviour.jmx else {}
     times = [*range(-2, 11)]

@@ -1,6 +1,6 @@
 """The rule over a baseline, on noise that is known: many tests at once, as arrays over the runs.
 
-A slow, obvious version stands in `tests/unit/verdict/test_dates.py`; `benchmarks/verdict/simulate.py` makes tables of
+A slow, obvious version stands in `tests/unit/verdict/test_days.py`; `benchmarks/verdict/simulate.py` makes tables of
 it.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.verdict.dates import LEVEL, BaselineLevel, median_variance_ratio
+from pytest_kafkaperf.verdict.days import LEVEL, BaselineLevel, median_variance_ratio
 from pytest_kafkaperf.verdict.power import detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA, TRIALS
 from pytest_kafkaperf.verdict.sequential import student_quantile
@@ -27,23 +27,23 @@ _PRIOR_FREEDOM, _PRIOR, _MOST_RATIO = 3, 0.08, 3
 class Setting:
     """What a test is judged by. The tolerance, the change and the standard deviations are on the log scale."""
 
-    of_dates: float | Floats
-    """Standard deviation of the levels of dates, or one for each run; the trials of one date share its level."""
+    of_days: float | Floats
+    """Standard deviation of the levels of days, or one for each run; the trials of one day share its level."""
     of_trials: float
     of_rounds: float
     tolerance: float
-    dates: int
-    """Dates of the baseline."""
+    days: int
+    """Days of the baseline."""
     trials: int = 1
     """Trials on each of them."""
     rounds: int = 5
     confirmed: bool = True
-    """Whether fresh trials decide over a suspect."""
+    """Whether fresh trials decide over a suspected regression."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """Values of some runs: baselines (runs, dates, trials, rounds), and today's trials (runs, trials, rounds)."""
+    """Values of some runs: baselines (runs, days, trials, rounds), and today's trials (runs, trials, rounds)."""
 
     baseline: Floats
     today: Floats
@@ -54,7 +54,7 @@ class Outcomes:
     """What became of the tests: one value for each."""
 
     failed: Flags
-    suspect: Flags
+    suspected: Flags
     unexplained: Flags
     """Neither passed nor failed: beyond the tolerance, but not beyond noise."""
     fresh: Floats
@@ -64,17 +64,17 @@ class Outcomes:
 
 
 def drawn(setting: Setting, *, runs: int, worse: float | Floats = 0.0, seed: int = 20_260_815) -> Draw:
-    """Log-normal noise; today's trials share a date, and are truly worse by so much, each test by its own."""
+    """Log-normal noise; today's trials share a day, and are truly worse by so much, each test by its own."""
     source = np.random.default_rng(seed)
 
-    def measured(dates: int, trials: int) -> Floats:
+    def measured(days: int, trials: int) -> Floats:
         return (
-            np.reshape(setting.of_dates, (-1, 1, 1, 1)) * source.standard_normal((runs, dates, 1, 1))
-            + setting.of_trials * source.standard_normal((runs, dates, trials, 1))
-            + setting.of_rounds * source.standard_normal((runs, dates, trials, setting.rounds))
+            np.reshape(setting.of_days, (-1, 1, 1, 1)) * source.standard_normal((runs, days, 1, 1))
+            + setting.of_trials * source.standard_normal((runs, days, trials, 1))
+            + setting.of_rounds * source.standard_normal((runs, days, trials, setting.rounds))
         )
 
-    before = measured(setting.dates, setting.trials)
+    before = measured(setting.days, setting.trials)
     return Draw(baseline=before, today=measured(1, 1 + TRIALS)[:, 0] + np.reshape(worse, (-1, 1, 1)))
 
 
@@ -85,16 +85,16 @@ def judged_by_rule(draw: Draw, setting: Setting, *, worse: float | Floats = 0.0,
     levels = np.median(draw.today, axis=2) - known.level[:, None]
     first, again = levels[:, 0], levels[:, 1:]
     shift, trials = (np.median(again, axis=1), TRIALS) if setting.confirmed else (first, 1)
-    suspect = first > tolerance
-    beyond = suspect & (shift > tolerance)
+    suspected = first > tolerance
+    beyond = suspected & (shift > tolerance)
     failed = beyond & (shift > known.most_by_noise(trials, alpha))
     # The third trial is left out where the first two clear the test.
     taken = np.where((again[:, : TRIALS - 1] > tolerance).any(axis=1), TRIALS, TRIALS - 1)
     return Outcomes(
         failed=failed,
-        suspect=suspect,
+        suspected=suspected,
         unexplained=beyond & ~failed,
-        fresh=suspect * taken.astype(float) * setting.confirmed,
+        fresh=suspected * taken.astype(float) * setting.confirmed,
         covered=np.abs(shift - worse) <= known.most_by_noise(trials, (1 - LEVEL) / 2),
     )
 
@@ -112,7 +112,7 @@ def achieved_power(setting: Setting, *, baselines: int, runs: int, seed: int = 1
         for one in before
     ]
     worse = np.repeat(least, runs)
-    later = replace(setting, of_dates=np.repeat(np.broadcast_to(setting.of_dates, baselines), runs))
+    later = replace(setting, of_days=np.repeat(np.broadcast_to(setting.of_days, baselines), runs))
     today = drawn(later, runs=len(worse), worse=worse, seed=seed + 1).today
     draw = Draw(baseline=np.repeat(before, runs, axis=0), today=today)
     return float(judged_by_rule(draw, setting).failed.mean())
@@ -134,43 +134,43 @@ class _Known:
     """Baselines, as arrays over the runs."""
 
     level: Floats
-    of_dates: Floats
+    of_days: Floats
     of_trials: Floats
     freedoms: tuple[int, int]
-    dates: int
+    days: int
     trials: int
 
     def most_by_noise(self, trials: int, alpha: float) -> Floats:
-        by_dates = self.of_dates * (1 + 1 / self.dates)
-        by_trials = self.of_trials * (median_variance_ratio(trials) + 1 / self.trials / self.dates)
-        error = np.sqrt(by_dates + by_trials)
-        ratio = by_dates / error**2
+        by_days = self.of_days * (1 + 1 / self.days)
+        by_trials = self.of_trials * (median_variance_ratio(trials) + 1 / self.trials / self.days)
+        error = np.sqrt(by_days + by_trials)
+        ratio = by_days / error**2
         freedom = (1 / (ratio**2 / self.freedoms[0] + (1 - ratio) ** 2 / self.freedoms[1])).astype(int)
         return _quantiles(alpha, freedom) * error
 
 
 def _estimated(baseline: Floats) -> _Known:
     """Estimate the level of each baseline, and the variances."""
-    _, dates, trials, rounds = baseline.shape
+    _, days, trials, rounds = baseline.shape
     medians = np.median(baseline, axis=3)
     prior = np.full(len(baseline), _PRIOR**2)
     if rounds > 1:
         prior = baseline.var(axis=3, ddof=1).mean(axis=(1, 2)) * (1 + median_variance_ratio(rounds))
-    freedom = dates * (trials - 1)
+    freedom = days * (trials - 1)
     squares = ((medians - medians.mean(axis=2, keepdims=True)) ** 2).sum(axis=(1, 2))
     of_trials = (_PRIOR_FREEDOM * prior + squares) / (_PRIOR_FREEDOM + freedom)
     levels = medians.mean(axis=2)
     between = np.zeros(len(baseline))
-    if dates > 1:
+    if days > 1:
         between = np.maximum(0, levels.var(axis=1, ddof=1) - of_trials / trials)
     prior = np.minimum(np.maximum(_PRIOR**2, of_trials), _MOST_RATIO**2 * of_trials)
-    of_dates = (_PRIOR_FREEDOM * prior + (dates - 1) * between) / (_PRIOR_FREEDOM + dates - 1)
+    of_days = (_PRIOR_FREEDOM * prior + (days - 1) * between) / (_PRIOR_FREEDOM + days - 1)
     return _Known(
         level=levels.mean(axis=1),
-        of_dates=of_dates,
+        of_days=of_days,
         of_trials=of_trials,
-        freedoms=(_PRIOR_FREEDOM + dates - 1, _PRIOR_FREEDOM + freedom),
-        dates=dates,
+        freedoms=(_PRIOR_FREEDOM + days - 1, _PRIOR_FREEDOM + freedom),
+        days=days,
         trials=trials,
     )
 
@@ -180,6 +180,6 @@ def _quantiles(p: float, freedom: npt.NDArray[np.int64]) -> Floats:
     return np.array([known[int(each)] for each in freedom])
 
 
-def of_one_noise(measured: float, *, dates: int, tolerance: float = math.log1p(0.1)) -> Setting:
-    """The noise of closed-loop throughput on fresh brokers, beside that of dates."""
-    return Setting(of_dates=measured, of_trials=0.065, of_rounds=0.06, tolerance=tolerance, dates=dates)
+def of_one_noise(measured: float, *, days: int, tolerance: float = math.log1p(0.1)) -> Setting:
+    """The noise of closed-loop throughput on fresh brokers, beside that of days."""
+    return Setting(of_days=measured, of_trials=0.065, of_rounds=0.06, tolerance=tolerance, days=days)

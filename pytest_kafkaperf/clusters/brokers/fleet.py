@@ -77,7 +77,7 @@ class Fleet:
     """The protection of the listener for clients."""
     shared_probes: Mapping[str, Sequence[Probe]]
     """Probes that do not belong to one broker, by name."""
-    preheated: set[str] = field(default_factory=set)
+    warm_for: set[str] = field(default_factory=set)
     """Workloads for which these processes are warmed up."""
     disturbed: bool = False
     """True after an action on a broker: the next test needs a new cluster."""
@@ -122,7 +122,7 @@ class Fleet:
         """
         up = {broker: server for broker, server in self.servers.items() if broker not in self._down}
         disturbed, self.disturbed = self.disturbed, True  # stays True if a step fails
-        self.preheated.clear()
+        self.warm_for.clear()
         self._down.update(up)
         with ThreadPoolExecutor(max(1, len(up))) as threads:
             list(threads.map(lambda server: server.stop(kill=False), up.values()))

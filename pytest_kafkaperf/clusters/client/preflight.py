@@ -100,7 +100,7 @@ class Preflight:
                 found.append(leaderless(f"topic {output.name!r}", output))
             if output.operations is not None and (missing := _READS - output.operations):
                 found.append(self._refused(missing, _topics(output.name, own=False)))
-        for group in scenario.group:
+        for group in scenario.watch_group:
             found += await self._watched_group_problems(client, group)
         if guarded and scenario.consumers:
             found += await self._group_problems(client, member)

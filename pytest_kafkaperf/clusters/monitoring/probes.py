@@ -73,7 +73,7 @@ class MachineProbe:
         others = getattr(times, "nice", 0.0) + getattr(times, "steal", 0.0)
         return {
             "machine_cpu_s": times.user + times.system + others,
-            "trial_cpu_s": time.process_time(),
+            "own_cpu_s": time.process_time(),
             "machine_cores": float(psutil.cpu_count() or 1),
         }
 

@@ -170,7 +170,7 @@ class Readings:
 
         """
         window = start_ns, end_ns
-        machine, run = self._rate("machine_cpu_s", window), self._rate("trial_cpu_s", window)
+        machine, run = self._rate("machine_cpu_s", window), self._rate("own_cpu_s", window)
         cores, brokers = self._most("machine_cores", window), self._rate("cpu_s", window)
         if machine is None or run is None or cores is None or brokers is None or end_ns <= start_ns:
             return None

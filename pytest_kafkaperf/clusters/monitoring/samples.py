@@ -165,7 +165,7 @@ class Sample:
     `request_handler_idle_s` is the idle time of an average request handler. Before Kafka 4.3, a broker that is also a
     controller counts two pools together, and `request_handler_pools` is 2 (KIP-1207).
     `machine_cpu_s` is the CPU time of all programs on this machine, and of its host's other virtual machines;
-    `trial_cpu_s` is this process's part of it.
+    `own_cpu_s` is this process's part of it.
     `produce_total_s` is the sum of the times of `produce_total_requests` requests; Kafka counts each in whole
     milliseconds.
     """

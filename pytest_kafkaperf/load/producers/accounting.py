@@ -94,7 +94,7 @@ class Ledger:
         """Takes the number of further records that consumers are expected to receive."""
         self._transactional = scenario.transaction_size is not None
         self._committed_only = scenario.isolation_level == "read_committed"
-        self._keeps_places = bool(scenario.group)
+        self._keeps_places = bool(scenario.watch_group)
         self.ending = False
         """True while the open transaction is being ended."""
         self._open: list[tuple[Batch, tuple[int, int] | None]] = []

@@ -234,8 +234,11 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
         yield "changed", f"against the baseline: {', '.join(table.changes_of(result))}"
     yield from (("warning", text) for text in (*table.without_repeats(result.warnings), *baseline_doubts(result)))
     yield from (("note", text) for text in result.notes)
-    for one in result.advice:
-        yield ("better" if one.better else "worse"), f"{table.describe_advice(one)}: beyond noise, but has no threshold"
+    for one in result.other_changes:
+        yield (
+            ("better" if one.better else "worse"),
+            f"{table.describe_other_change(one)}: beyond noise, but has no threshold",
+        )
     if result.baseline.obstacle is not None and result.baseline.trials:
         yield "note", f"the charts show a baseline that does not count: {result.baseline.obstacle}"
 

@@ -24,7 +24,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 _SCHEMA = 1
 """Version of the file format; files with a later version are an error and stay unchanged."""
 MAX_TRIALS = 10
-"""Maximum number of trials in a baseline with `--kafka-update-baselines=append`."""
+"""Maximum number of trials in a baseline with `--kafka-update-baselines=add`."""
 HOW_TO_MAKE = "make one with --kafka-update-baselines"
 HOW_TO_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
 
@@ -34,7 +34,7 @@ def _iso_time(text: str) -> str:
     if instant.tzinfo is None:
         raise ValueError("must have a UTC offset, such as +00:00")
     if not 1 < instant.year < datetime.MAXYEAR:
-        raise ValueError("must be a date that is valid in every time zone")
+        raise ValueError("must be a day that is valid in every time zone")
     return text
 
 
@@ -78,8 +78,8 @@ class BaselineTrial(BaseModel):
     """Origin of imported results; left out if this plugin measured them."""
 
     @property
-    def date(self) -> str:
-        """Calendar date (UTC) of the measurement. Trials of one date share its level."""
+    def day(self) -> str:
+        """Calendar day (UTC) of the measurement. Trials of one day share its level."""
         return datetime.datetime.fromisoformat(self.created).astimezone(datetime.UTC).date().isoformat()
 
 
@@ -103,7 +103,7 @@ class BaselineRecord(BaseModel):
     scenario: dict[str, JsonValue]
     """Output of `Scenario.model_dump(mode="json")`; empty if unknown, as for imported results."""
     trials: Annotated[tuple[BaselineTrial, ...], AfterValidator(_not_empty), AfterValidator(_of_one_kind)]
-    """Trials, the oldest first; `--kafka-update-baselines=append` keeps 10, of as many dates as possible."""
+    """Trials, the oldest first; `--kafka-update-baselines=add` keeps 10, of as many days as possible."""
 
     @property
     def imported(self) -> Imported | None:
@@ -151,7 +151,7 @@ class BaselineRecord(BaseModel):
 
 
 def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
-    """Add the trials of a new record to an old one, and keep `MAX_TRIALS`: rather more dates than newer trials.
+    """Add the trials of a new record to an old one, and keep `MAX_TRIALS`: rather more days than newer trials.
 
     Returns the new record alone if the workloads or the external clusters differ, or if one of them was imported.
     """
@@ -161,8 +161,8 @@ def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
         return new
     trials = sorted((*old.trials, *new.trials), key=lambda one: datetime.datetime.fromisoformat(one.created))
     while len(trials) > MAX_TRIALS:
-        on_date = Counter(trial.date for trial in trials)
-        trials.remove(max(trials, key=lambda one: on_date[one.date]))  # the oldest one of them
+        on_day = Counter(trial.day for trial in trials)
+        trials.remove(max(trials, key=lambda one: on_day[one.day]))  # the oldest one of them
     return new.model_copy(update={"trials": tuple(trials)})
 
 
@@ -172,7 +172,7 @@ class BaselineRounds:
 
     trials: tuple[tuple[Mapping[str, float], ...], ...] = ()
     """One tuple per trial with one mapping per round: metrics by name, in base units."""
-    dates: tuple[str, ...] = ()
+    days: tuple[str, ...] = ()
     """Date of each trial, in ISO 8601; empty if all have the same."""
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     """Fingerprint of the newest trial; empty if unknown."""
@@ -188,11 +188,11 @@ class BaselineRounds:
     """Tool that measured imported rounds, whose noise is unknown; None if this plugin measured them."""
 
     @property
-    def by_date(self) -> list[list[tuple[Mapping[str, float], ...]]]:
-        """The trials of each date."""
+    def by_day(self) -> list[list[tuple[Mapping[str, float], ...]]]:
+        """The trials of each day."""
         groups: dict[str, list[tuple[Mapping[str, float], ...]]] = {}
-        for date, trial in zip(self.dates or [""] * len(self.trials), self.trials, strict=True):
-            groups.setdefault(date, []).append(trial)
+        for day, trial in zip(self.days or [""] * len(self.trials), self.trials, strict=True):
+            groups.setdefault(day, []).append(trial)
         return [*groups.values()]
 
 
@@ -217,7 +217,7 @@ def comparable_rounds(
         )
     return BaselineRounds(
         trials=trials,
-        dates=tuple(trial.date for trial in record.trials),
+        days=tuple(trial.day for trial in record.trials),
         fingerprint=newest,
         mixed=tuple(dict.fromkeys(one for each in record.trials for one in differences(each.fingerprint, newest))),
         commit=record.trials[-1].commit,

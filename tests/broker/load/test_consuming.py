@@ -53,7 +53,7 @@ def test_every_group_gets_every_record_live(broker: Cluster, load: Load, log: Lo
 )
 def test_a_backlog_is_read_once_it_is_complete(broker: Cluster, load: Load, log: Log, fields: dict[str, Any]) -> None:
     """Nothing of it beforehand, warm-up aside: the window of consuming begins with the drain."""
-    ran = load(broker, rate=2000, duration="1 s", consumers=2, consumer_groups=2, consume="backlog", **fields)
+    ran = load(broker, rate=2000, duration="1 s", consumers=2, consumer_groups=2, consume="after", **fields)
 
     acknowledged = sum(part.acknowledged for part in ran.produced)
     assert ran.faults == []
@@ -73,7 +73,7 @@ def test_a_backlog_is_read_once_it_is_complete(broker: Cluster, load: Load, log:
 
 def test_a_backlog_has_no_age_to_measure(broker: Cluster, load: Load) -> None:
     """Of what waited for the drain, end-to-end time and lag say nothing: the metrics are those that are announced."""
-    fields: dict[str, Any] = {"records": 20_000, "consumers": 1, "consume": "backlog", "compression": "lz4"}
+    fields: dict[str, Any] = {"records": 20_000, "consumers": 1, "consume": "after", "compression": "lz4"}
     ran = load(broker, **fields)
 
     assert ran.round.problems == ()

@@ -158,7 +158,7 @@ def test_a_group_that_may_not_be_seen_is_named_with_what_it_takes(guarded: Clust
     operator, attempt = inside(guarded), secrets.token_hex(4)  # what was granted stays so if the test is repeated
     topic, group = f"billed-{attempt}", f"billing-{attempt}"
     make_topic(operator, topic)
-    fields = {"topic": topic, "group": group, "rate": 200, "records": 200}
+    fields = {"topic": topic, "watch_group": group, "rate": 200, "records": 200}
     with running_sink(operator.bootstrap_servers, topic, group, delay_ms=0):
         run_advice(guarded, refusals(guarded, **fields))  # the topic
         (refused,) = refusals(guarded, **fields)

@@ -171,7 +171,7 @@ def test_a_slice_of_the_warm_up_is_no_round_and_runs_no_action(broker: Cluster) 
     with running([side], WorkerAllocation(producing=1, consuming=1)) as workers:
         measured = side.warm_up_slice(workers, slice_load(scenario, Phase.FULL), Phase.FULL)
         assert (done, side.rounds) == ([], [])
-        assert measured.metrics["broker.cost"] > 0
+        assert measured.metrics["broker.cpu_per_record"] > 0
         assert measured.compiler["1"] is not None
         side.measure(workers)
     assert (done, len(side.rounds)) == (["now"], 1)
@@ -195,7 +195,7 @@ def test_the_cost_of_the_brokers_is_their_cpu_time_by_record(broker: Cluster, lo
         began_s = cpu_s()
         ran = load(broker, duration="3 s", warmup="500 ms", producers=1, on_progress=note)
         ended_s = cpu_s()
-        cost_s = ran.metrics["broker.cost"] * sum(part.acknowledged for part in ran.produced) / 1e6
+        cost_s = ran.metrics["broker.cpu_per_record"] * sum(part.acknowledged for part in ran.produced) / 1e6
         assert cost_s < ended_s - began_s
         # Where nothing is left to wait for, draining is over before it is shown.
         return abs(cost_s / (edges.get("draining", ended_s) - edges["measuring"]) - 1)

@@ -53,7 +53,7 @@ def assert_only_ours(ran: Ran, group_count: int = 1) -> None:
     ("load_fields", "reading"),
     [
         pytest.param(PACED, {"consumers": 2, "consumer_groups": 2}, id="paced-live"),
-        pytest.param(PACED | {"key": "uniform:50"}, {"consumers": 1, "consume": "backlog"}, id="keyed-backlog"),
+        pytest.param(PACED | {"key": "uniform:50"}, {"consumers": 1, "consume": "after"}, id="keyed-backlog"),
         pytest.param(PACED | {"client": "record"}, {}, id="record"),
         pytest.param(CLOSED | {"compression": "lz4"}, {"consumers": 1}, id="closed-live"),
         pytest.param(CLOSED | {"producers": 2}, {}, id="closed"),

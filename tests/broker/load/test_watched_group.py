@@ -27,7 +27,7 @@ DELAY_S = 0.020
 COMMIT_S = 0.25
 POLL_S = 0.1
 TOPIC, GROUP = "sink-orders", "sink"
-WATCHED: dict[str, Any] = {"topic": TOPIC, "group": GROUP, "warmup": 0}
+WATCHED: dict[str, Any] = {"topic": TOPIC, "watch_group": GROUP, "warmup": 0}
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_of_two_groups_the_slower_one_counts(broker: Cluster, load: Load) -> Non
         running_sink(servers, TOPIC, "quick", delay_ms=0, commit_ms=100),
         running_sink(servers, TOPIC, GROUP, delay_ms=20, commit_ms=COMMIT_S * 1000),
     ):
-        ran = load(broker, **WATCHED | {"group": ["quick", GROUP]}, rate=100, duration="2 s")
+        ran = load(broker, **WATCHED | {"watch_group": ["quick", GROUP]}, rate=100, duration="2 s")
     assert ran.faults == []
     assert ran.metrics["app.drain"] == pytest.approx(2, abs=0.04 + COMMIT_S + POLL_S)
     assert ran.metrics["app.throughput"] == pytest.approx(50, rel=0.15)
@@ -143,7 +143,7 @@ def test_a_group_that_does_not_exist_is_named_before_the_load(broker: Cluster) -
             ClusterError, match="group 'biling-sink' does not exist, did you mean 'billing-sink'.? start the"
         ),
     ):
-        run_scenario(Scenario.of({**WATCHED, "group": "biling-sink", "rounds": 1}), broker)
+        run_scenario(Scenario.of({**WATCHED, "watch_group": "biling-sink", "rounds": 1}), broker)
     assert list(read_log(broker.bootstrap_servers, TOPIC).records) == []
 
 

@@ -58,8 +58,8 @@ def test_a_service_runs_between_its_topics_and_leaves_nothing(
     run = serviced.test(through(body, limits=limits)).run(on_broker)
     assert run.verdicts == {"test_moved": "PASSED"}, run.out
     (test,) = run.report["tests"]
-    assert 0.01 < test["metrics"]["app.cpu"]["median"] < 1.5
-    assert 10e6 < test["metrics"]["app.memory"]["median"] < 500e6
+    assert 0.01 < test["metrics"]["app.cpu"]["value"] < 1.5
+    assert 10e6 < test["metrics"]["app.memory"]["value"] < 500e6
     assert {"cpu", "memory"} == {*test["rounds"][0]["series"]["brokers"]["brokers"]["application mover"]}
     *earlier, (pid, side, servers) = starts(serviced)
     assert (len(earlier), side, servers) == (measured_again(test), "test", broker.bootstrap_servers)
@@ -83,7 +83,7 @@ def test_a_service_that_drops_most_of_its_input_fails_unless_the_test_allows_it(
     run = serviced.test(body.replace('"lost == 0"', declared)).run(on_broker)
     assert run.verdicts == {"test_moved": verdict}, run.out
     (test,) = run.report["tests"]
-    assert test["metrics"]["app.output_ratio"]["median"] == pytest.approx(0.1, abs=0.01)
+    assert test["metrics"]["app.output_ratio"]["value"] == pytest.approx(0.1, abs=0.01)
     implied = [check["expression"] for check in test["checks"] if check["implied"]]
     assert implied == (["lost == 0"] if "e2e" in declared else [])
 
@@ -115,7 +115,7 @@ def test_a_service_that_ends_under_load_makes_the_round_invalid_at_once(serviced
 def test_one_that_ends_after_the_load_is_not_waited_for(serviced: Project, on_broker: str) -> None:
     """Its group will never commit the last record, and a minute later nobody would know why."""
     marked = through("def test_moved(service, kafka_perf):\n    kafka_perf()", arguments=', "--delay-ms", "20"')
-    marked = marked.replace('output_topic="moved-out"', 'group="mover"').replace(", consumers=1", "")
+    marked = marked.replace('output_topic="moved-out"', 'watch_group="mover"').replace(", consumers=1", "")
     took_s = []
     for arguments in ("", ', "--most", "100"'):
         began_s = time.monotonic()
@@ -217,7 +217,7 @@ def test_both_sides_of_a_comparison_have_an_instance(serviced: Project) -> None:
     body = """
 def test_moved(service, kafka_perf):
     kafka_perf.at("100 ms", service.restart)
-    kafka_perf.record("app.process", lambda app: app.pid, service, unit="id", better="lower")
+    kafka_perf.add_metric("app.process", lambda app: app.pid, service, unit="id", better="lower")
     kafka_perf()
 """
     run = serviced.test(through(body).replace('"1 s"', '"4 s"')).run("--kafka-compare=local")

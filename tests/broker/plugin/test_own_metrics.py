@@ -17,7 +17,7 @@ def test_rows(kafka_perf):
         asked.append({rows})
         return {rows}
 
-    kafka_perf.record("app.rows", rows, unit="rows/s", better="higher")
+    kafka_perf.add_metric("app.rows", rows, unit="rows/s", better="higher")
     result = kafka_perf()
     assert str(result["app.rows"]) == "{rows} rows/s"
     assert len(asked) >= 5  # a trial that a busy machine spoilt is measured again
@@ -49,7 +49,7 @@ NUMBER = """
 @pytest.mark.kafka_scenario(rate="300 records/s", duration="300 ms", warmup="100 ms", partitions=2, rounds=1)
 @pytest.mark.kafka_threshold("app.size <= 4 MB", "app.size <= baseline + 10%")
 def test_size(kafka_perf):
-    kafka_perf.record("app.size", 3e6, unit="B", better="lower")
+    kafka_perf.add_metric("app.size", 3e6, unit="B", better="lower")
     kafka_perf()
 """
 
@@ -67,7 +67,7 @@ MISSPELT = "\nkafka_thresholds =\n    errors == 0\n    app.rowz >= 3\n"
 FAST = '@pytest.mark.kafka_scenario(rate="300 records/s", duration="200 ms", warmup="0 s", partitions=1, rounds=1)\n'
 TWO = f"""
 {FAST}def test_rows(kafka_perf):
-    kafka_perf.record("app.rows", 10, unit="rows", better="higher")
+    kafka_perf.add_metric("app.rows", 10, unit="rows", better="higher")
     kafka_perf()
 
 {FAST}def test_other(kafka_perf):

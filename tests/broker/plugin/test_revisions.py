@@ -80,14 +80,14 @@ def test_a_slower_service_is_found_by_rounds_in_turns(repository: Project) -> No
 
 
 def leftovers(text: str) -> list[str]:
-    """Return the folders of live_baselines that are left, of those that a run names."""
+    """Return the folders of other revisions that are left, of those that a run names."""
     return [word for word in text.split() if "kafkaperf-revision-" in word and Path(word).exists()]
 
 
 RELATIVE = "e2e.latency.p50 <= baseline + 30%"
 ACTIONS = """
     kafka_perf.at("300 ms", service.restart)
-    kafka_perf.record("app.side", lambda app: float(app.side == "baseline"), service, unit="count", better="lower")
+    kafka_perf.add_metric("app.side", lambda app: float(app.side == "baseline"), service, unit="count", better="lower")
 """
 
 
@@ -233,7 +233,7 @@ def test_another_checkout_with_another_interpreter_is_a_live_baseline(repository
 
 PROGRAM = """
     installed = lambda app: float("/venv/bin/" in app.output)
-    kafka_perf.record("app.installed", installed, service, unit="count", better="lower")
+    kafka_perf.add_metric("app.installed", installed, service, unit="count", better="lower")
     kafka_perf()
 """
 SETUP = """

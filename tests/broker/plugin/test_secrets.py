@@ -120,7 +120,7 @@ def test_no_output_of_a_run_on_a_foreign_cluster_has_a_secret(project: Project, 
     option = give(project, foreign.access)
     url = f"http://metrics:{METRICS_PASSWORD}@{UNREACHABLE}/metrics"
     project.write(
-        "pytest.ini", f"[pytest]\nkafka_preheat = 0 s\nkafka_allow_unlimited = true\nkafka_metrics_url = {url}\n"
+        "pytest.ini", f"[pytest]\nkafka_broker_warmup = 0 s\nkafka_allow_unlimited = true\nkafka_metrics_url = {url}\n"
     )
     project.test(TESTS.replace("MARKERS", ""))
     run = read_again(project, watched(project, f"--kafka-cluster={foreign.servers}", option, *EVERYTHING))

@@ -1,4 +1,4 @@
-"""Suspects that are measured again beside the baseline's brokers, on real brokers of both."""
+"""Suspected regressions that are measured again beside the baseline's brokers, on real brokers of both."""
 
 from __future__ import annotations
 

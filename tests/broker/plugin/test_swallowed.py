@@ -149,7 +149,7 @@ def hang():
 
 @pytest.mark.kafka_scenario(rate="500 records/s", duration="100 ms", warmup="0 s", rounds=1)
 def test_hung(kafka_perf):
-    kafka_perf.record("app.rows", hang, better="higher")
+    kafka_perf.add_metric("app.rows", hang, better="higher")
     threading.Thread(target=kafka_perf, daemon=True).start()
     begun.wait(60)
 

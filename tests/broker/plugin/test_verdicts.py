@@ -1,4 +1,4 @@
-"""How a verdict comes about, from end to end on real brokers: trials, live_baselines, calibration, budgets."""
+"""How a verdict comes about, from end to end on real brokers: trials, live baselines, calibration, budgets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_trials_are_collected_added_and_left_alone(project: Project, on_broker: 
     found = test["calibration"]["produce.throughput"]
     assert (found["trials"], found["tolerance"]) == (3, pytest.approx(-0.3))
     assert 0 <= found["noise_within"] < 0.3
-    assert -1 < found["detectable"] <= -0.3
+    assert -1 < found["detectable_change"] <= -0.3
     assert "kafkaperf: calibration: 1 test, 3 trials each, about " in first.out
     lines = re.findall(r"^test_guard: trial (\d of 3), produce\.throughput .*/s", first.out, re.MULTILINE)
     assert lines == ["1 of 3", "2 of 3", "3 of 3"], first.out
@@ -39,21 +39,21 @@ def test_trials_are_collected_added_and_left_alone(project: Project, on_broker: 
     assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", "not judged")
     assert sum(not trial["problems"] for trial in test["further_trials"]) == 2
     head = next(line.split() for line in first.out.splitlines() if line.startswith("metric"))
-    assert head == ["metric", "within", "between", "tolerance", "suspect", "detects"]
+    assert head == ["metric", "within", "between", "tolerance", "suspected", "can detect"]
 
-    again = project.run_steadily(on_broker, "--kafka-update-baselines=append")
+    again = project.run_steadily(on_broker, "--kafka-update-baselines=add")
     assert (again.status, trials_of(project)) == (pytest.ExitCode.OK, [4]), again.out
     assert again.report["tests"][0]["baseline_trials"] == 3
-    assert "weak baselines (fewer than 3 dates" in again.out
+    assert "weak baselines (fewer than 3 days" in again.out
     check = again.report["tests"][0]["checks"][0]
-    assert -1 < check["detectable"] <= -0.3
+    assert -1 < check["detectable_change"] <= -0.3
     (titles,) = [" ".join(line.split()) for line in again.out.splitlines() if line.startswith("  threshold")]
     assert titles.startswith("threshold measured")
     assert titles.endswith("baseline change (95 % CI)")
 
     project.run_steadily(on_broker, "--kafka-update-baselines=new", "--kafka-rounds=1")
     assert trials_of(project) == [4]
-    project.run_steadily(on_broker, "--kafka-update-baselines=all", "--kafka-rounds=1")
+    project.run_steadily(on_broker, "--kafka-update-baselines=replace", "--kafka-rounds=1")
     assert trials_of(project) == [1]
 
 
@@ -138,7 +138,7 @@ def test_a_slower_property_is_found_side_by_side(project: Project, on_broker: st
 
 
 def test_the_same_twice_is_the_same(project: Project, on_broker: str) -> None:
-    """One cluster as its own live_baseline."""
+    """One cluster as its own live baseline."""
     compare = on_broker.replace("cluster", "compare", 1)
     run = project.test(guard()).run_steadily(on_broker, compare, *SHORT)
     assert run.verdicts == {"test_guard": "PASSED"}, run.out
@@ -151,7 +151,7 @@ def test_brokers_of_both_sides_are_started_with_their_properties(project: Projec
         "--kafka-cluster=local",
         "--kafka-compare=local",
         "--kafka-compare-config=log.flush.interval.messages=1",
-        *("-o", "kafka_preheat=0 s"),
+        *("-o", "kafka_broker_warmup=0 s"),
         *SHORT,
     )
     (test,) = run.report["tests"]

@@ -1,4 +1,4 @@
-"""What the cells of the campaign share: brokers of somebody else, a baseline that makes suspects, and the table."""
+"""What the cells of the campaign share: other brokers, a baseline that no trial reaches, and the table."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def baseline(
 
 @pytest.fixture(scope="session")
 def lofty_baseline(baseline: dict[str, object]) -> str:
-    """The same with an absurd throughput: whatever is compared with it is suspect, however noisy the machine is."""
+    """The same with an absurd throughput: whatever is compared with it is suspected, however noisy the machine is."""
     text = json.dumps(baseline)
     lofty = json.loads(text)
     for one in lofty["trials"][0]["rounds"]:

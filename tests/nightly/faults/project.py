@@ -30,7 +30,7 @@ MANY_PARTITIONS = PACED | {"partitions": 50}
 """They take the cluster a moment to create."""
 SLOWLY_DRAINED = PACED | {
     "rate": 4000,
-    "consume": "backlog",
+    "consume": "after",
     "linger": 0,
     "consumer_config": {"fetch_max_bytes": 1, "max_partition_fetch_bytes": 1},
 }
@@ -54,7 +54,7 @@ def write_project(folder: Path, fields: dict[str, Any], limits: tuple[str, ...])
     """Write it, with gates that say where its run is."""
     folder.mkdir(exist_ok=True)
     ini = (
-        f"[pytest]\nkafka_preheat = 0 s\nkafka_workers = 1\nkafka_environment = {ENVIRONMENT}\n"
+        f"[pytest]\nkafka_broker_warmup = 0 s\nkafka_workers = 1\nkafka_environment = {ENVIRONMENT}\n"
         "kafka_allow_unlimited = true\nkafka_writable_topics = orders\n"
     )
     (folder / "pytest.ini").write_text(ini, encoding="utf-8")

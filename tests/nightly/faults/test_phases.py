@@ -47,7 +47,7 @@ _SHOWN = {
     WARMUP: r"round 1/1  warm-up",
     ROUND: r"round 1/1  measuring",
     DRAINING: r"round 1/1  draining",
-    CONFIRMATION: r"suspect, trial 2  round",
+    CONFIRMATION: r"re-test, trial 2  round",
 }
 """What the terminal shows in a phase."""
 _MORE: dict[str, dict[str, Any]] = {

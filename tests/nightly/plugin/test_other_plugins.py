@@ -107,7 +107,7 @@ def test_only_the_failed_test_runs_again(on_own: Callable[..., Run]) -> None:
 
 def test_n_in_addopts_is_refused_and_n0_takes_it_back(on_own: Callable[..., Run], project: Project) -> None:
     """pytest-xdist would run loads side by side, each spoiling the other's figures."""
-    project.write("pytest.ini", "[pytest]\nkafka_preheat = 0 s\naddopts = -n 2\n")
+    project.write("pytest.ini", "[pytest]\nkafka_broker_warmup = 0 s\naddopts = -n 2\n")
     run = on_own()
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
     assert "perf tests cannot run in parallel with other tests" in run.out

@@ -247,7 +247,7 @@ def test_the_machines_network_goes_on_while_a_broker_restarts() -> None:
 def test_what_other_programs_took_is_what_is_left_of_the_machine() -> None:
     """A neighbour explains a slow round, where its figures alone would blame the cluster."""
     machine = [
-        Sample(at_ns=at * S, figures={"machine_cpu_s": 100 + 1.8 * at, "trial_cpu_s": 0.1 * at, "machine_cores": 2.0})
+        Sample(at_ns=at * S, figures={"machine_cpu_s": 100 + 1.8 * at, "own_cpu_s": 0.1 * at, "machine_cores": 2.0})
         for at in range(11)
     ]
     broker = [Sample(at_ns=at * S, figures={"cpu_s": 0.5 * at}) for at in range(11)]

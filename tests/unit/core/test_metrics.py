@@ -22,7 +22,7 @@ from pytest_kafkaperf.core.metrics import (
 )
 from pytest_kafkaperf.core.units import Unit
 
-_OUTSIDE = ("cost", "cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
+_OUTSIDE = ("cpu_per_record", "cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
 _TIMES = [f"{kind}.{part}" for kind in ("produce", "fetch") for part in ("time", "queue", "local", "remote", "send")]
 _INSIDE = ("handlers.idle", "under_replicated", "isr_shrinks", *_TIMES)
 _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max")
@@ -55,7 +55,7 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         "lost",
         "duplicated",
         "reordered",
-        "client.cost",
+        "client.cpu_per_record",
         "capacity",
         "recovery",
         "app.cpu",
@@ -91,7 +91,7 @@ def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     }
     zero = {name for name, one in CATALOGUE.items() if one.can_be_zero}
     told_by_brokers = {
-        f"broker.{name}" for name in (*_OUTSIDE, *_INSIDE) if name not in ("cost", "cpu", "cpu.max", "memory")
+        f"broker.{name}" for name in (*_OUTSIDE, *_INSIDE) if name not in ("cpu_per_record", "cpu", "cpu.max", "memory")
     }
     assert (
         zero
@@ -108,7 +108,7 @@ def test_units_go_with_the_family() -> None:
     assert units["bandwidth"] is Unit.BYTE_RATE
     assert units["errors"] is units["lost"] is units["duplicated"] is units["end"] is Unit.RECORDS
     assert {CATALOGUE[name].unit for name in CATALOGUE if "latency" in name or "delay" in name} == {Unit.SECONDS}
-    assert CATALOGUE["client.cost"].unit is Unit.CPU_COST
+    assert CATALOGUE["client.cpu_per_record"].unit is Unit.CPU_COST
     assert CATALOGUE["broker.cpu"].unit is Unit.CORES
     assert CATALOGUE["broker.handlers.idle"].unit is Unit.RATIO
 

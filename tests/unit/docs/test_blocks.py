@@ -109,7 +109,7 @@ def test_a_wrong_command_would_be_found(command: str, request: pytest.FixtureReq
 def read_pytest(config: pytest.Config, arguments: list[str]) -> None:
     """Read a command line of pytest, and what it asks of us."""
     update = "--kafka-update-baselines"
-    given = [f"{update}=all" if word == update else word for word in arguments]
+    given = [f"{update}=replace" if word == update else word for word in arguments]
     parser = config._parser  # noqa: SLF001 - pytest has no public way to read a command line
     found, unknown = parser.parse_known_and_unknown_args(given, argparse.Namespace())
     assert unknown == []

@@ -391,12 +391,12 @@ def test_gitlab_opens_a_merge_request_with_the_baselines_that_were_measured(orig
 
 
 def test_gitlab_adds_a_trial_each_night() -> None:
-    """Made anew each night, the baseline would have one date for ever."""
+    """Made anew each night, the baseline would have one day for ever."""
     job = read_workflow(CI / "gitlab-ci.yml")["kafka-baseline"]
     nightly, by_hand = job["rules"]
     assert nightly == {
         "if": '$CI_PIPELINE_SOURCE == "schedule"',
-        "variables": {"HOW": "--kafka-update-baselines=append"},
+        "variables": {"HOW": "--kafka-update-baselines=add"},
     }
     assert (by_hand["when"], job["variables"]) == ("manual", {"HOW": "--kafka-calibrate=5 --kafka-update-baselines"})
     assert job["script"][0].endswith(" $HOW\n")

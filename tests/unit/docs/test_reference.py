@@ -24,7 +24,7 @@ from pytest_kafkaperf.reports.json_reader import Report
 from pytest_kafkaperf.reports.spans import REMEDIES
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.advice import Advice
+from pytest_kafkaperf.verdict.other_changes import OtherChange
 from tests.support import results
 from tests.support.results import ending
 
@@ -79,14 +79,14 @@ def test_what_the_generator_adds_is_about_what_there_is() -> None:
     [
         ("with a `rate`", {"consumers": 1}),
         ("with `consumers`", {"rate": 1000}),
-        ("with `consumers`, `consume='live'`", {"rate": 1000, "consumers": 1, "consume": "backlog"}),
+        ("with `consumers`, `consume='live'`", {"rate": 1000, "consumers": 1, "consume": "after"}),
         ("unless `acks=0`", {"rate": 1000, "acks": 0}),
-        ("with a `group`", {"rate": 1000, "consumers": 1}),
+        ("with a `watch_group`", {"rate": 1000, "consumers": 1}),
     ],
 )
 def test_metrics_are_absent_where_the_reference_says_so(where: str, without: dict[str, Any]) -> None:
     """Of a scenario that lacks just this; what consumers bring goes with them."""
-    full = Scenario.of({"rate": 1000, "consumers": 1, "topic": "orders", "group": "billing"})
+    full = Scenario.of({"rate": 1000, "consumers": 1, "topic": "orders", "watch_group": "billing"})
     lost = {generate.condition_of(name) for name in {*full.metrics()} - {*Scenario.of(without).metrics()}}
     kept = {generate.condition_of(name) for name in Scenario.of(without).metrics()}
     assert where in lost
@@ -111,13 +111,13 @@ def test_links_out_of_the_guide_lead_to_its_copies() -> None:
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
     """A report that has something in every part."""
-    moved = Advice(metric="client.cost", observed=1.5, baseline=1.0, change=0.5, better=False)
+    moved = OtherChange(metric="client.cpu_per_record", observed=1.5, baseline=1.0, change=0.5, better=False)
     regression = results.regression()
     warm_up = WarmUp(end=WarmUpEnd.IDLE, took_s=2.1, shares=({"1": 0.4},))
     first = dataclasses.replace(regression.trials[0], warm_ups=(warm_up,))
     trials = (first, *regression.trials[1:])
     tests = [
-        dataclasses.replace(regression, trials=trials, advice=(moved,), spans=dict.fromkeys(Span, 1.5)),
+        dataclasses.replace(regression, trials=trials, other_changes=(moved,), spans=dict.fromkeys(Span, 1.5)),
         results.failover(),
         results.side_by_side(),
         results.calibration(),

@@ -143,7 +143,7 @@ def test_one_kind_is_told_alone() -> None:
 
 def test_a_backlog_has_as_many_readers_as_there_are_cores() -> None:
     """It is read as fast as it goes: what a trial at the rate takes says nothing of it."""
-    fields = {"rate": RATE, "producers": 4, "consumers": 3, "consume": "backlog"}
+    fields = {"rate": RATE, "producers": 4, "consumers": 3, "consume": "after"}
     assert decided(Scenario.of(fields), [sending(0.2), receiving(0.2)], 8) == WorkerAllocation(
         producing=1, reason="one would need 20 % of a core"
     )

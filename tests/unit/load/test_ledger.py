@@ -350,7 +350,7 @@ def test_what_is_on_its_way_at_the_end_has_no_answer_and_later_ones_change_nothi
 
 
 TRANSACTIONAL: dict[str, Any] = {"transaction_size": 100, "consumers": 1}
-WATCHED: dict[str, Any] = {"topic": "orders", "group": "billing"}
+WATCHED: dict[str, Any] = {"topic": "orders", "watch_group": "billing"}
 
 
 def test_records_of_a_transaction_are_held_until_its_commit() -> None:

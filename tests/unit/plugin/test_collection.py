@@ -230,7 +230,7 @@ def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> Non
 @pytest.mark.parametrize(
     ("option", "text"),
     [
-        ("--kafka-update-baselines=some", "--kafka-update-baselines=some: valid are 'all'"),
+        ("--kafka-update-baselines=some", "--kafka-update-baselines=some: valid are 'add'"),
         ("--kafka-cluster=broker1", "'broker1' is not HOST:PORT"),
         ("--kafka-cluster=dcker", "did you mean 'docker'?"),
         ("--kafka-rounds=many", "rounds='many'"),

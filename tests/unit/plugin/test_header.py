@@ -13,9 +13,9 @@ SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
 @pytest.mark.parametrize(
     ("mode", "does"),
     [
-        ("all", "without judging thresholds on the baseline, it replaces the baselines of all tests"),
+        ("replace", "without judging thresholds on the baseline, it replaces the baselines of all tests"),
         ("new", "it makes baselines of tests that have none"),
-        ("append", "it adds its trials to the baselines"),
+        ("add", "it adds its trials to the baselines"),
     ],
 )
 def test_a_run_that_accepts_figures_says_so_in_red(run_pytest: RunPytest, mode: str, does: str) -> None:

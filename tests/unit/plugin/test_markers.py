@@ -6,7 +6,7 @@ import typing
 
 import pytest
 
-from pytest_kafkaperf import Scenario, cluster, scenario, threshold
+from pytest_kafkaperf import Scenario, kafka_cluster, kafka_scenario, kafka_threshold
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.plugin.markers import ClusterFields, ScenarioFields
 
@@ -19,18 +19,18 @@ def test_the_decorators_have_every_field(typed: type, model: type[Scenario | Clu
 
 def test_a_decorator_is_the_marker() -> None:
     """One test may use both."""
-    marks = [scenario(rate="5k/s", acks=1), threshold("errors == 0", "p99 <= 1 s"), cluster(brokers=3)]
+    marks = [kafka_scenario(rate="5k/s", acks=1), kafka_threshold("errors == 0", "p99 <= 1"), kafka_cluster(brokers=3)]
     assert [(one.name, one.args, one.kwargs) for one in marks] == [
         ("kafka_scenario", (), {"rate": "5k/s", "acks": 1}),
-        ("kafka_threshold", ("errors == 0", "p99 <= 1 s"), {}),
+        ("kafka_threshold", ("errors == 0", "p99 <= 1"), {}),
         ("kafka_cluster", (), {"brokers": 3}),
     ]
 
 
 def test_a_wrong_field_is_an_error_of_types() -> None:
     """mypy says so: without the comments, it reports these lines, and with them it reports comments without a use."""
-    scenario(rat="5k/s")  # type: ignore[call-arg]
-    scenario(linger=5)  # type: ignore[arg-type]
-    scenario(acks="al")  # type: ignore[arg-type]
-    threshold(25)  # type: ignore[arg-type]
-    cluster(broker=3)  # type: ignore[call-arg]
+    kafka_scenario(rat="5k/s")  # type: ignore[call-arg]
+    kafka_scenario(linger=5)  # type: ignore[arg-type]
+    kafka_scenario(acks="al")  # type: ignore[arg-type]
+    kafka_threshold(25)  # type: ignore[arg-type]
+    kafka_cluster(broker=3)  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""`kafka_perf.record(...)` and `kafka_perf.at(...)`: what a test may give them."""
+"""`kafka_perf.add_metric(...)` and `kafka_perf.at(...)`: what a test may give them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def refused(call: Callable[[], None]) -> str:
 @pytest.mark.usefixtures("catalogue")
 def test_a_metric_is_recorded_once(perf: KafkaPerf) -> None:
     """The second function would replace the first one."""
-    perf.record("app.rows", lambda: 1, better="higher")
-    assert ONE in refused(lambda: perf.record("app.rows", lambda: 2, better="higher"))
-    perf.record("app.pages", 1, unit="pages", better="lower")
+    perf.add_metric("app.rows", lambda: 1, better="higher")
+    assert ONE in refused(lambda: perf.add_metric("app.rows", lambda: 2, better="higher"))
+    perf.add_metric("app.pages", 1, unit="pages", better="lower")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_metric_is_recorded_once(perf: KafkaPerf) -> None:
 )
 def test_what_no_metric_can_have_fails_the_test(perf: KafkaPerf, name: str, fields: Any, text: str) -> None:
     """As any wrong argument does, before the load."""
-    assert text in refused(lambda: perf.record(name, lambda: 1, **fields))
+    assert text in refused(lambda: perf.add_metric(name, lambda: 1, **fields))
 
 
 async def _restart() -> None:

@@ -34,7 +34,7 @@ def test_the_description_of_options_contains_no_secret() -> None:
     """`-v` prints it in every log, and a property of a broker plug-in may be a password."""
     given = settings(
         metrics_url="http://me:hunter2@k1:9404/metrics,http://k2:9404/metrics",
-        live_baseline="local",
+        compare="local",
         compare_config=["num.io.threads=1", "plugin.sasl.password=hunter2", "plugin.key=hunter2"],
     )
     shown = given.describe_sources()
@@ -48,7 +48,7 @@ def test_an_empty_value_of_the_command_line_is_an_error() -> None:
     assert refused(cluster="").startswith(
         "--kafka-cluster=: '' is not HOST:PORT with a port from 1 to 65535; valid are auto[:VERSION]"
     )
-    assert refused(live_baseline="").startswith(
+    assert refused(compare="").startswith(
         "--kafka-compare=: '' is not HOST:PORT with a port from 1 to 65535; valid are auto[:VERSION]"
     )
     assert refused(baselines="") == (
@@ -59,7 +59,7 @@ def test_an_empty_value_of_the_command_line_is_an_error() -> None:
 
 def test_each_property_of_the_live_baseline_has_its_own_option() -> None:
     """Values may contain commas and equals signs."""
-    given = settings(live_baseline="local", compare_config=["num.io.threads=1", "sasl.x = a=b,c"])
+    given = settings(compare="local", compare_config=["num.io.threads=1", "sasl.x = a=b,c"])
     assert given.compare_config == {"num.io.threads": "1", "sasl.x": "a=b,c"}
 
 
@@ -70,14 +70,14 @@ def test_each_property_of_the_live_baseline_has_its_own_option() -> None:
         ({"compare": "local", "compare-config": ["threads"]}, "NAME=VALUE is needed"),
         ({"compare": "local", "compare-config": ["a=1", "a=2"]}, "a has two different values; give it once"),
         ({"compare": "a:9092", "compare-config": ["a=1"]}, "configure those servers yourself"),
-        ({"compare": "local", "update-baselines": "all"}, "leave one of them out"),
+        ({"compare": "local", "update-baselines": "replace"}, "leave one of them out"),
         ({"compare": "local", "calibrate": "3"}, "leave one of them out"),
         ({"calibrate": "1"}, "a whole number of at least 2 is needed"),
         ({"calibrate": "many"}, "a whole number of at least 2 is needed"),
         ({"calibrate": "5", "time-budget": "10m"}, "leave one of them out"),
         ({"time-budget": "ten"}, "--kafka-time-budget=ten: cannot read 'ten' as a time; use one of ns, us,"),
         ({"time-budget": "10"}, "--kafka-time-budget=10: a time needs a unit: '10 ms' or '10 s'"),
-        ({"preheat": "5"}, "kafka_preheat = 5: a time needs a unit: '5 ms' or '5 s'"),
+        ({"broker-warmup": "5"}, "kafka_broker_warmup = 5: a time needs a unit: '5 ms' or '5 s'"),
         ({"connect-timeout": "5"}, "kafka_connect_timeout = 5: a time needs a unit: '5 ms' or '5 s'"),
         ({"connect-timeout": "500 ms"}, "kafka_connect_timeout = 500 ms: a time of at least 1 s is needed"),
         ({"time-budget": "0 s"}, "a time of at least 1 s is needed"),
@@ -93,7 +93,7 @@ def test_the_error_for_invalid_options_says_what_to_do(given: dict[str, str], wo
 
 def test_an_option_sets_aside_what_it_excludes_in_the_ini_file() -> None:
     """The command that accepts a regression must run where the ini file has a time budget."""
-    line, ini = {"calibrate": "3", "update-baselines": "all"}, {"time-budget": "10m", "workers": "2"}
+    line, ini = {"calibrate": "3", "update-baselines": "replace"}, {"time-budget": "10m", "workers": "2"}
     given = read_settings(line, ini, invocation_folder=HERE, root=HERE)
     assert (given.calibrate, given.time_budget_s, given.ini) == (3, None, {"workers": "2"})
 
@@ -205,7 +205,7 @@ def test_the_command_line_sets_aside_what_belongs_to_other_values_of_the_ini_fil
 
     beside: dict[str, str | list[str]] = {"compare": "local:4.0.0", "compare_config": ["num.io.threads=1"]}
     assert read({}, **beside).compare_config == {"num.io.threads": "1"}
-    assert read({"update-baselines": "all"}, **beside).compare_config == {}
+    assert read({"update-baselines": "replace"}, **beside).compare_config == {}
     assert read({"compare": "k2:9092"}, **beside).compare_config == {}
     assert read({"compare": "git:main"}, **beside).compare_config == {}
     assert read({"compare": "local:3.9.1"}, **beside).compare_config == {"num.io.threads": "1"}  # it fits

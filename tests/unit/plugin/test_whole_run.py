@@ -11,10 +11,10 @@ import pytest
 from pytest_kafkaperf.plugin.whole_run import ran_everything
 
 @pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(trial):
-    collection = trial.config.pluginmanager.get_plugin("kafkaperf-collection")
+def pytest_sessionfinish(session):
+    collection = session.config.pluginmanager.get_plugin("kafkaperf-collection")
     measured = {nodeid for nodeid in collection.cases if "unmeasured" not in nodeid}
-    print("whole:", ran_everything(trial, collection, measured))
+    print("whole:", ran_everything(session, collection, measured))
 """
 TESTS = "def test_one(kafka_perf): ...\n\ndef test_two(kafka_perf): ...\n\ndef test_unit(): ...\n"
 

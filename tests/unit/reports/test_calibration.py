@@ -45,9 +45,9 @@ def trial(*problems: Problem, value: float = 1_310_000.0) -> Trial:
     return Trial(created=results.CREATED, rounds=(Round(metrics={RATE: value}),), problems=problems)
 
 
-def calibrated(detectable: float, of_dates: float = 0.0, *, tolerance: float = math.log(1 / 0.9)) -> Calibrated:
+def calibrated(detectable: float, of_days: float = 0.0, *, tolerance: float = math.log(1 / 0.9)) -> Calibrated:
     (found,) = results.calibration().calibration.values()
-    return dataclasses.replace(found, tolerance=tolerance, detectable=detectable, detectable_of_dates=of_dates)
+    return dataclasses.replace(found, tolerance=tolerance, detectable_change=detectable, detectable_over_days=of_days)
 
 
 def remarks(found: Calibrated, metric: str = RATE, **scenario: Any) -> list[str]:
@@ -104,19 +104,19 @@ def test_the_time_left_follows_the_speed_of_this_machine() -> None:
         (
             calibrated(-math.log(0.52), -math.log(0.67)),
             {},
-            "detects -48 %, so a tolerance of 10 % finds no smaller change here; try paced load, a "
-            "baseline of 5 dates (at best -33 %), or 30 %",
+            "can detect -48 %, so a tolerance of 10 % finds no smaller change here; try paced load, a "
+            "baseline of 5 days (at best -33 %), or 30 %",
         ),
         (
             calibrated(-math.log(0.52), -math.log(0.8)),
             {"rate": 5000.0},
-            "detects -48 %, so a tolerance of 10 % finds no smaller change here; try a baseline of 5 "
-            "dates (at best -20 %)",
+            "can detect -48 %, so a tolerance of 10 % finds no smaller change here; try a baseline of 5 "
+            "days (at best -20 %)",
         ),
         (
             calibrated(-math.log(0.66), -math.log(0.68)),
             {"rate": 5000.0},
-            "detects -34 %, so a tolerance of 10 % finds no smaller change here; try a quieter machine or 30 %",
+            "can detect -34 %, so a tolerance of 10 % finds no smaller change here; try a quieter machine or 30 %",
         ),
         (calibrated(-math.log(0.75), -math.log(0.8)), {}, ""),
     ],
@@ -130,17 +130,17 @@ def test_a_tolerance_above_50_percent_is_no_cure() -> None:
     """It would not notice that a throughput has halved."""
     found = calibrated(math.log(2.1), math.log(1.66), tolerance=math.log(1.1))
     assert remarks(found, "produce.latency.p99", rate=5000.0) == [
-        "detects +110 %, so a tolerance of 10 % finds no smaller change here; try a quieter machine"
+        "can detect +110 %, so a tolerance of 10 % finds no smaller change here; try a quieter machine"
     ]
 
 
 @pytest.mark.parametrize(
     ("limited", "cost", "metric", "shares"),
     [
-        (True, {"broker.cost": 0.42, "client.cost": 0.58}, RATE, ["42 %"]),
-        (True, {"broker.cost": 0.42, "client.cost": 0.58}, "produce.latency.p99", []),
-        (True, {"client.cost": 0.58}, RATE, []),  # the brokers run elsewhere
-        (False, {"broker.cost": 0.42, "client.cost": 0.58}, RATE, []),
+        (True, {"broker.cpu_per_record": 0.42, "client.cpu_per_record": 0.58}, RATE, ["42 %"]),
+        (True, {"broker.cpu_per_record": 0.42, "client.cpu_per_record": 0.58}, "produce.latency.p99", []),
+        (True, {"client.cpu_per_record": 0.58}, RATE, []),  # the brokers run elsewhere
+        (False, {"broker.cpu_per_record": 0.42, "client.cpu_per_record": 0.58}, RATE, []),
     ],
 )
 def test_a_calibration_says_how_much_of_a_throughput_is_about_kafka(
@@ -163,8 +163,8 @@ def test_the_noise_fits_into_80_columns() -> None:
     assert list(calibration_cells("produce.latency.p99", noisy).values())[:2] == ["110 %", "4.1 %?"]
     whole = results.bare_result(trial(), calibration={"produce.latency.p99": noisy})
     assert render_calibration(whole, Paper()).splitlines() == [
-        "metric               within  between  tolerance  suspect  detects",
-        "produce.latency.p99   110 %   4.1 %?      +20 %   1 of 5  +3030 %",
-        "produce.latency.p99: detects +3030 %, so a tolerance of 20 % finds no smaller",
+        "metric               within  between  tolerance  suspected  can detect",
+        "produce.latency.p99   110 %   4.1 %?      +20 %     1 of 5     +3030 %",
+        "produce.latency.p99: can detect +3030 %, so a tolerance of 20 % finds no smaller",
         "    change here; try paced load or a quieter machine",
     ]

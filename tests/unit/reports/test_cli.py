@@ -280,7 +280,7 @@ def test_show_tells_what_a_baseline_holds(kafkaperf: Command, tmp_path: Path) ->
     expected = (
         "tests/perf/test_orders.py::test_ingest\n"
         "  environment ci, {}\n"
-        "  trial                    rounds  commit              figures\n"
+        "  trial                      rounds  commit              figures\n"
         "  2025-01-31T12:00:00+00:00       3  0123456789ab-dirty  measured\n"
         "  metric                      median         least          most\n"
         "  produce.throughput  4500 records/s  4k records/s  5k records/s\n"
@@ -344,7 +344,7 @@ def written(folder: Path, **reports: Any) -> None:
 def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path) -> None:
     """The exit status is what CI reads, the table what people read."""
     written(tmp_path, a=report(case()), b=report(case(1.5), kafka="4.1.1"))
-    assert kafkaperf("compare", "a.json", "b.json") == (
+    assert kafkaperf("diff", "a.json", "b.json") == (
         1,
         "A: a.json, 2025-01-31T12:00:00+00:00, environment ci\n"
         "B: b.json, 2025-01-31T12:00:00+00:00, environment ci\n"
@@ -354,7 +354,7 @@ def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path
         "  threshold                                measured  baseline  change (95 % CI)\n"
         "  ✗ produce.latency.p99 <= baseline + 10%     15 ms     10 ms   +50 % (+10…+105)\n"
         "  produce.latency.p99: +50.0 % against the baseline, the threshold is +10.0 %;\n"
-        "    noise explains up to +44.0 % (baseline of 1 date)\n"
+        "    noise explains up to +44.0 % (baseline of 1 day)\n"
         "\n"
         "B fails: 1 regressed\n",
         "",
@@ -364,7 +364,7 @@ def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path
 def test_compare_passes_and_names_new_tests(kafkaperf: Command, tmp_path: Path) -> None:
     """Status 0, and nothing unsaid."""
     written(tmp_path, a=report(case()), b=report(case(), case(nodeid="a.py::new")))
-    status, out, err = kafkaperf("compare", "a.json", "b.json")
+    status, out, err = kafkaperf("diff", "a.json", "b.json")
     assert (status, err) == (0, "")
     assert out.splitlines()[3:] == [
         "✓ PASSED  tests/perf/test_orders.py::test_ingest",
@@ -384,7 +384,7 @@ def test_compare_fails_for_all_that_failed_in_the_second_run(kafkaperf: Command,
     new = case(nodeid="a.py::own", outcome="failed", limit=None)
     second = report(bad, new) | {"unmeasured": [error, skipped]}
     written(tmp_path, a=report(case(), case(nodeid="a.py::gone"), case(nodeid="a.py::gone_2")), b=second)
-    status, out, _ = kafkaperf("compare", "a.json", "b.json")
+    status, out, _ = kafkaperf("diff", "a.json", "b.json")
     assert status == 1
     assert out.splitlines()[3:] == [
         "✗ VIOLATED  tests/perf/test_orders.py::test_ingest",
@@ -408,14 +408,14 @@ def test_compare_fails_for_all_that_failed_in_the_second_run(kafkaperf: Command,
 def test_compare_says_when_nothing_was_compared(kafkaperf: Command, tmp_path: Path) -> None:
     """An empty report is no proof of anything."""
     written(tmp_path, a=report(case()), b=report())
-    status, out, _ = kafkaperf("compare", "a.json", "b.json")
+    status, out, _ = kafkaperf("diff", "a.json", "b.json")
     assert (status, out.splitlines()[-1]) == (2, "nothing was compared: no test is in both reports")
 
 
 def test_an_obstacle_of_all_limits_is_told_once(kafkaperf: Command, tmp_path: Path) -> None:
     """Six metrics without a limit share one reason."""
     written(tmp_path, a=report(case()), b=report(case(1.5, limit=None), key="laptop"))
-    status, out, _ = kafkaperf("compare", "a.json", "b.json")
+    status, out, _ = kafkaperf("diff", "a.json", "b.json")
     assert status == NOT_JUDGED
     assert out.splitlines()[2:] == [
         "",
@@ -434,7 +434,7 @@ def test_the_tolerance_is_for_tests_without_limits(
 ) -> None:
     """How much worse is too much nobody else has said."""
     written(tmp_path, a=report(case()), b=report(case(1.7, limit=None)))
-    assert kafkaperf("compare", "a.json", "b.json", "--tolerance", tolerance)[0] == status
+    assert kafkaperf("diff", "a.json", "b.json", "--tolerance", tolerance)[0] == status
 
 
 @pytest.mark.parametrize(
@@ -451,7 +451,7 @@ def test_the_tolerance_is_for_tests_without_limits(
         ),
         (
             ["a.json"],
-            "the following arguments are required: B.json; see kafkaperf compare --help",
+            "the following arguments are required: B.json; see kafkaperf diff --help",
         ),
     ],
 )
@@ -460,7 +460,7 @@ def test_a_comparison_that_cannot_be_is_one_line(
 ) -> None:
     """Status 2 is no regression."""
     written(tmp_path, a=report(case()))
-    assert kafkaperf("compare", *arguments) == (2, "", f"kafkaperf: {problem}\n")
+    assert kafkaperf("diff", *arguments) == (2, "", f"kafkaperf: {problem}\n")
 
 
 def test_the_command_prints_its_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,8 +69,8 @@ def test_a_calibration_is_told_instead_of_limits() -> None:
         ("within", "3.2 %"),
         ("between", "4.1 %"),
         ("tolerance", "+10 %"),
-        ("suspect", "1 of 5"),
-        ("detects", "+16 %"),
+        ("suspected", "1 of 5"),
+        ("can detect", "+16 %"),
     ]
 
 

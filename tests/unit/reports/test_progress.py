@@ -56,8 +56,8 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_a_further_trial_is_named() -> None:
-    """A suspect runs again, and who waits wonders why."""
-    assert "test_orders_ingest  suspect, trial 2  round 1/5" in text(200, trial="suspect, trial 2", number=1)
+    """A suspected regression runs again, and who waits wonders why."""
+    assert "test_orders_ingest  re-test, trial 2  round 1/5" in text(200, trial="re-test, trial 2", number=1)
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_in_a_log_each_round_is_a_line_with_its_exact_figures() -> None:
     for number in (1, 2):
         lines.update("", number, seen("measuring", 9.0, 9000, p99_s=0.004, lag=3))
         lines.update("", number, seen("done", metrics=MEASURED))
-    lines.update("suspect, trial 2", 1, seen("done"))
-    lines.update("suspect, trial 2", 2, seen("connecting", 0.0))
+    lines.update("re-test, trial 2", 1, seen("done"))
+    lines.update("re-test, trial 2", 2, seen("connecting", 0.0))
     lines.close()
     assert written == [
         "test_x  round 1/5  produce.throughput 52.3k/s  e2e.latency.p99 17.2 ms  errors 0",
         "test_x  round 2/5  produce.throughput 52.3k/s  e2e.latency.p99 17.2 ms  errors 0",
-        "test_x  suspect, trial 2  round 1/5",
+        "test_x  re-test, trial 2  round 1/5",
     ]

@@ -60,10 +60,10 @@ def test_a_check_has_its_figures_and_what_they_lie_between() -> None:
         "baseline": pytest.approx(0.0121),
         "change": pytest.approx(0.5),
         "interval": pytest.approx([0.38, 0.63], abs=0.001),
-        "detectable": pytest.approx(0.242, abs=0.001),
+        "detectable_change": pytest.approx(0.242, abs=0.001),
         "outcome": "REGRESSED",
         "reason": (
-            "+50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +9.5 % (baseline of 10 dates)"
+            "+50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +9.5 % (baseline of 10 days)"
         ),
         "implied": False,
     }
@@ -71,23 +71,23 @@ def test_a_check_has_its_figures_and_what_they_lie_between() -> None:
 
 def test_every_report_tells_what_weakens_a_baseline() -> None:
     """Who reads the page of a job never sees the terminal."""
-    weak = result("test_ingest", "produce.throughput >= baseline - 10%", baseline=rounds(), dates_written=1)
+    weak = result("test_ingest", "produce.throughput >= baseline - 10%", baseline=rounds(), days_written=1)
     (doubt,) = report([weak], endings([weak]))["tests"][0]["baseline_doubts"]
-    assert doubt.startswith("weak baselines (fewer than 3 dates; ")
+    assert doubt.startswith("weak baselines (fewer than 3 days; ")
     assert doubt in html_page(**results.report([weak]))
     assert f"- {doubt}\n" in markdown([weak], endings([weak]))
-    strong = dataclasses.replace(weak, dates_written=3)
+    strong = dataclasses.replace(weak, days_written=3)
     assert report([strong], endings([strong]))["tests"][0]["baseline_doubts"] == []
 
 
 def test_a_change_that_no_trial_finds_is_null_whichever_way_is_better() -> None:
     """Infinitely far down is -100 % for a throughput, and would read as a change that is found."""
     (found,) = calibration().calibration.values()
-    blind = dataclasses.replace(found, detectable=math.inf)
+    blind = dataclasses.replace(found, detectable_change=math.inf)
     calibrated = dict.fromkeys(("produce.throughput", "produce.latency.p99"), blind)
     whole = dataclasses.replace(calibration(), calibration=calibrated)
     told = report([whole], endings([whole]))["tests"][0]["calibration"]
-    assert [(one["detectable"], one["tolerance"]) for one in told.values()] == [
+    assert [(one["detectable_change"], one["tolerance"]) for one in told.values()] == [
         (None, pytest.approx(1 / 1.1 - 1)),
         (None, pytest.approx(0.1)),
     ]
@@ -150,7 +150,7 @@ def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
         ("kafka_check_1_limit", pytest.approx(0.01452)),
         ("kafka_check_1_baseline", 0.0121),
         ("kafka_check_1_change", 0.0),
-        ("kafka_check_1_detectable", pytest.approx(0.2)),
+        ("kafka_check_1_detectable_change", pytest.approx(0.2)),
         ("kafka_check_2", "errors == 0"),
         ("kafka_check_2_outcome", "PASSED"),
         ("kafka_check_2_reason", "sum of 5 rounds, each 0 records"),

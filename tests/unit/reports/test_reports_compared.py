@@ -48,7 +48,7 @@ def only(before: dict[str, Any], after: dict[str, Any]) -> Compared:
     ],
 )
 def test_two_reports_are_judged_as_a_test_and_its_baseline(before: Any, after: Any, verdict: Verdict) -> None:
-    """All trials of A are the baseline; further ones of B confirm or clear what its first made suspect."""
+    """All trials of A are the baseline; further ones of B confirm or clear what its first made suspected regression."""
     assert only(report(before), report(after)).verdict is verdict
 
 
@@ -200,8 +200,8 @@ def test_a_test_that_failed_by_its_own_code_fails(own: dict[str, Any], *, fails:
             report(case()),
             report(case(1.3)),
             "+30.0 % against the baseline, the threshold is +10.0 %; noise explains up to +44.0 % (baseline of 1 "
-            "date): compare side by side with --kafka-compare, or measure the baseline on more dates with "
-            "--kafka-update-baselines=append",
+            "day): compare side by side with --kafka-compare, or measure the baseline on more days with "
+            "--kafka-update-baselines=add",
         ),
     ],
 )

@@ -129,7 +129,7 @@ def test_all_changes_of_all_tests_are_found(trend: Trend) -> None:
 
 @needs_otava
 def test_a_history_is_of_one_environment_and_of_first_trials_that_are_valid(trend: Trend) -> None:
-    """Another machine, a suspect's fresh trials and broken runs say nothing about the code."""
+    """Another machine, a suspected regression's fresh trials and broken runs say nothing about the code."""
     slow = [value * 3 for value in series(*[0.01] * 12)]
     lines = [
         *nights(series(*[0.01] * 24)),

@@ -34,7 +34,7 @@ def trial(p99: float = 1.0, rate: float = 1.0, *problems: Problem) -> Trial:
     return Trial(created="2026-01-01T00:00:00+00:00", rounds=measured, problems=problems)
 
 
-BASELINE = BaselineRounds(trials=(tuple(rounds()),) * 5, dates=tuple(f"2025-12-0{day}" for day in range(1, 6)))
+BASELINE = BaselineRounds(trials=(tuple(rounds()),) * 5, days=tuple(f"2025-12-0{day}" for day in range(1, 6)))
 
 
 def chosen(
@@ -50,26 +50,26 @@ def chosen(
     return len(kept), tuple(notes)
 
 
-@pytest.mark.parametrize("mode", ["all", "new", "append"])
+@pytest.mark.parametrize("mode", ["replace", "new", "add"])
 @pytest.mark.parametrize("verdict", [Verdict.REGRESSED, Verdict.VIOLATED, Verdict.INVALID])
 def test_what_fails_is_no_baseline(mode: str, verdict: Verdict) -> None:
     """It would be the new normal."""
     assert chosen(mode, trial(), verdict=verdict) == (0, ())
 
 
-@pytest.mark.parametrize("mode", ["all", "append"])
+@pytest.mark.parametrize("mode", ["replace", "add"])
 def test_what_could_not_be_decided_is_no_baseline(mode: str) -> None:
-    """With `--kafka-strict` the test fails; without it, a suspect of a busy day would be the new normal."""
+    """With `--kafka-strict` the test fails; otherwise a suspected regression of a busy day would be the new normal."""
     notes = ("not written into the baseline: the test is INCONCLUSIVE",)
     assert chosen(mode, trial(1.3), verdict=Verdict.INCONCLUSIVE) == (0, notes)
 
 
 def test_each_mode_takes_its_trials() -> None:
     """One that stands alone, or all that count."""
-    suspects = [trial(1.2), trial(), trial(1.0, 1.0, Problem(ProblemKind.GENERATOR_TOO_SLOW, "late")), trial()]
-    assert chosen("all", *suspects) == (1, ())
-    assert chosen("append", *suspects) == (3, ())
-    assert chosen("all", trial(), trial(), calibrated=True) == (2, ())
+    suspected = [trial(1.2), trial(), trial(1.0, 1.0, Problem(ProblemKind.GENERATOR_TOO_SLOW, "late")), trial()]
+    assert chosen("replace", *suspected) == (1, ())
+    assert chosen("add", *suspected) == (3, ())
+    assert chosen("replace", trial(), trial(), calibrated=True) == (2, ())
     assert chosen("new", trial()) == (0, ())
     assert chosen("new", trial(), exists=False) == (1, ())
 
@@ -77,39 +77,39 @@ def test_each_mode_takes_its_trials() -> None:
 def test_a_trial_with_a_gap_is_not_taken() -> None:
     """Nothing could be compared with it later, and the gate would sleep."""
     holed = Trial(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={P99: 0.0, RATE: 1.0}),))
-    assert chosen("append", trial(), holed) == (
+    assert chosen("add", trial(), holed) == (
         1,
         ("not written into the baseline: produce.latency.p99 is 0 s in round 1 of 1, so it has no ratio",),
     )
-    assert chosen("all", holed)[0] == 0
+    assert chosen("replace", holed)[0] == 0
 
 
-@pytest.mark.parametrize("mode", ["all", "new", "append"])
+@pytest.mark.parametrize("mode", ["replace", "new", "add"])
 def test_a_lower_bound_is_no_baseline(mode: str) -> None:
     """The cluster may take three times as much, so a fall to a third would pass as no change."""
     whole = trial()
     bounded = replace(whole, rounds=(*whole.rounds[:4], replace(whole.rounds[4], at_least=(RATE,))))
     note = "not written into the baseline: produce.throughput is only a lower bound in round 5 of 5"
-    assert chosen(mode, bounded, exists=mode == "append") == (0, (note,))
+    assert chosen(mode, bounded, exists=mode == "add") == (0, (note,))
     other = replace(whole, rounds=(*whole.rounds[:4], replace(whole.rounds[4], at_least=("app.drain",))))
-    assert chosen(mode, other, exists=mode == "append")[0] == 1  # no threshold refers to it
+    assert chosen(mode, other, exists=mode == "add")[0] == 1  # no threshold refers to it
 
 
 def test_trials_beside_other_brokers_are_no_baseline() -> None:
-    """They confirm a suspect; their rounds are shorter, and another broker worked beside them."""
+    """They confirm a suspected regression; their rounds are shorter, and another broker worked beside them."""
     pair = trial()
     beside = Trial(created=pair.created, rounds=pair.rounds, other_side=pair.rounds)
-    assert chosen("append", trial(), beside, beside) == (1, ())
+    assert chosen("add", trial(), beside, beside) == (1, ())
 
 
 # Doubts about a baseline
 
 
-def doubts(*dates: str, changed: tuple[str, ...] = (), written: int | None = None) -> list[str]:
-    known = BaselineRounds(trials=(tuple(rounds()),) * len(dates), dates=dates)
+def doubts(*days: str, changed: tuple[str, ...] = (), written: int | None = None) -> list[str]:
+    known = BaselineRounds(trials=(tuple(rounds()),) * len(days), days=days)
     today = replace(trial(), created="2026-01-31T12:00:00+00:00")
-    result = bare_result(today, baseline=known, baseline_trials=len(dates) or None, changed=changed)
-    judged = replace(result, dates_written=written)
+    result = bare_result(today, baseline=known, baseline_trials=len(days) or None, changed=changed)
+    judged = replace(result, days_written=written)
     return [text.partition(",")[0].partition(" (")[0] for text in baseline_doubts(judged)]
 
 
@@ -123,10 +123,10 @@ def test_a_baseline_that_is_weak_old_or_of_another_machine_says_so() -> None:
         "baselines of another machine or JDK"
     ]
     assert doubts(*good, changed=("kafka: 4.0.0 -> 4.1.1",)) == []
-    assert doubts(*good[:2], "2026-02-01") == ["baselines of a later date than today"]
+    assert doubts(*good[:2], "2026-02-01") == ["baselines of a later day than today"]
 
 
-def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_dates() -> None:
+def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_days() -> None:
     """What it was before does not matter any more."""
     assert doubts("2025-01-01", changed=("kernel: 6.1 -> 6.8",), written=3) == []
     assert doubts(written=1) == ["weak baselines"]
@@ -160,8 +160,8 @@ def test_a_baseline_is_stale_when_every_metric_improved(outcomes: list[Verdict],
 def test_a_baseline_with_one_round_in_a_trial_says_so(written: int | None) -> None:
     """Nothing is known of its noise."""
     one = replace(trial(), rounds=trial().rounds[:1])
-    known = BaselineRounds(trials=(tuple(one.measured.rounds),) * 3, dates=("2025-12-30", "2025-12-31", "2026-01-01"))
-    result = bare_result(one, baseline=known, baseline_trials=3, dates_written=written)
+    known = BaselineRounds(trials=(tuple(one.measured.rounds),) * 3, days=("2025-12-30", "2025-12-31", "2026-01-01"))
+    result = bare_result(one, baseline=known, baseline_trials=3, days_written=written)
     assert baseline_doubts(result) == [
         "baselines with one round in a trial, whose noise is assumed, not measured; use at least three rounds"
     ]
@@ -169,7 +169,7 @@ def test_a_baseline_with_one_round_in_a_trial_says_so(written: int | None) -> No
 
 @pytest.mark.parametrize(
     ("options", "verdict"),
-    [({}, "INCONCLUSIVE"), ({"update-baselines": "append"}, "MEASURED"), ({"update-baselines": "new"}, "MEASURED")],
+    [({}, "INCONCLUSIVE"), ({"update-baselines": "add"}, "MEASURED"), ({"update-baselines": "new"}, "MEASURED")],
     ids=str,
 )
 def test_a_run_that_appends_accepts_what_it_cannot_judge(options: dict[str, str], verdict: str) -> None:
@@ -180,7 +180,7 @@ def test_a_run_that_appends_accepts_what_it_cannot_judge(options: dict[str, str]
     judge = CaseJudge(case, BaselineRounds(obstacle="no baseline for this test", stored=False), settings)
     judgement = judge.judge([trial()])
     assert judgement.verdict == verdict
-    assert judgement.warnings == (("no baseline for this test",) if options.get("update-baselines") == "append" else ())
+    assert judgement.warnings == (("no baseline for this test",) if options.get("update-baselines") == "add" else ())
 
 
 def test_a_baseline_of_another_scenario_is_not_made_anew_by_chance() -> None:

@@ -181,7 +181,7 @@ def test_nothing_is_said_of_a_test_that_the_application_did_not_fail(
 
 def test_a_group_is_judged_by_its_own_metrics() -> None:
     """End-to-end latency is that of the plugin's consumer then."""
-    scenario = {"topic": "in", "group": "billing", "rate": 200}
+    scenario = {"topic": "in", "watch_group": "billing", "rate": 200}
     text = f"produce.latency.p50 2 ms; committed 50/s of 200/s, lag 300{OF_APP}"
     assert bottleneck(ran("app.lag.slope <= 5 records/s", scenario=scenario, **GROUP_BEHIND)) == text
 
@@ -235,6 +235,6 @@ def test_each_group_reads_all_records_before_and_now() -> None:
 def test_nothing_is_said_of_a_metric_that_the_test_records() -> None:
     """Nobody but the test knows what it means."""
     declare("app.cache.hits", unit="ratio", better="higher")
-    scenario = {"topic": "in", "group": "orders", "rate": 200}
+    scenario = {"topic": "in", "watch_group": "orders", "rate": 200}
     slow = ran("app.cache.hits >= 90 %", scenario=scenario, **GROUP_BEHIND, **{"app.cache.hits": 0.5})
     assert bottleneck(slow) is None

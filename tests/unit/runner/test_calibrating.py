@@ -29,12 +29,12 @@ def judge_of(threshold: str) -> CaseJudge:
 
 
 def test_a_threshold_detects_the_same_in_both_tables() -> None:
-    """Against a baseline of the same trials; suspects will be confirmed in the same way."""
+    """Against a baseline of the same trials; suspected regressions will be confirmed in the same way."""
     judge = judge_of(f"{RATE} >= baseline - 10%")
     found, notes = judge.calibrate(TRIALS)
     (check,) = judge.judge(TRIALS).checks
     assert notes == []
-    assert check.detectable == change_of(CATALOGUE[RATE], found[RATE].detectable)
+    assert check.detectable_change == change_of(CATALOGUE[RATE], found[RATE].detectable_change)
 
 
 def test_of_a_limit_of_two_parts_the_relative_one_is_calibrated() -> None:

@@ -135,8 +135,8 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
     [
         ("e2e.latency.p99 <= 5 ms", {}, "it needs consumers=1 or more"),
         ("consume.throughput >= 1 records/s", {}, "it needs consumers=1 or more"),
-        ("lag.max <= 5", {"consumers": 1, "consume": "backlog"}, "it needs consume='live'"),
-        ("e2e.latency.p99 <= 5 ms", {"consumers": 1, "consume": "backlog"}, "it needs consume='live'"),
+        ("lag.max <= 5", {"consumers": 1, "consume": "after"}, "it needs consume='live'"),
+        ("e2e.latency.p99 <= 5 ms", {"consumers": 1, "consume": "after"}, "it needs consume='live'"),
         ("produce.delay.p99 <= 5 ms", {}, "it needs a rate"),
         ("lost == 0", {"producers": 0, "topic": "in", "consumers": 1}, "it needs producers=1 or more"),
         ("app.drain <= 5 s", {}, "it needs group, the consumer group of the application"),
@@ -274,7 +274,7 @@ def test_a_smoke_test_of_a_search_holds_its_lowest_rate(tmp_path: Path) -> None:
 
 
 def test_a_threshold_of_the_marker_and_the_ini_file_counts_once(tmp_path: Path) -> None:
-    """Two would be two chances of a false alarm, each judged with half of the error level."""
+    """Two would be two chances of a false alarm, each judged with half of the false-alarm rate."""
     limit = "produce.throughput >= baseline - 10%"
     settings = read_settings({}, {"thresholds": [limit]}, invocation_folder=tmp_path, root=tmp_path)
     marks = [pytest.mark.kafka_threshold(limit, "errors == 0").mark]
@@ -375,7 +375,7 @@ def test_the_command_line_says_how_long_rounds_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ini", "line", "own", "live baseline"),
+    ("ini", "line", "own", "live_baseline"),
     [
         ("local:4.0.0", None, ("4.1.0", "b:1"), ("4.1.0", "b:1")),
         ("docker", "docker:4.2.0", ("4.2.0", None), ("4.2.0", None)),
@@ -435,7 +435,7 @@ def test_thresholds_on_a_tests_own_metrics_get_their_units_once_these_are_record
 @pytest.mark.parametrize(
     ("recorded", "remedy"),
     [
-        ([], "call kafka_perf.record('app.rows', ...) before the load"),
+        ([], "call kafka_perf.add_metric('app.rows', ...) before the load"),
         (["app.row"], "did you mean 'app.row'?"),
     ],
 )

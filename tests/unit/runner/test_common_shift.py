@@ -1,4 +1,4 @@
-"""Many suspects in one run have one reason, and one comparison side by side finds out which."""
+"""Many suspected regressions in one run have one reason, and one comparison side by side finds out which."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ BESIDE = (look([0.0, 0.01, 0.0, -0.01], tolerance=0.1, alpha=0.01),)
 
 
 def add(
-    shift: CommonShift, name: str, outcome: Verdict, *, suspect: bool, beside: bool = False, rerun: bool = True
+    shift: CommonShift, name: str, outcome: Verdict, *, suspected: bool, beside: bool = False, rerun: bool = True
 ) -> None:
     check = Check(
         expression="produce.throughput >= baseline - 10%",
         metric="produce.throughput",
-        observed=0.7 if suspect else 0.99,
+        observed=0.7 if suspected else 0.99,
         limit_value=0.9,
         baseline=1.0,
-        change=-0.3 if suspect else -0.01,
-        detectable=None,
+        change=-0.3 if suspected else -0.01,
+        detectable_change=None,
         outcome=outcome,
         reason="",
-        rerun=suspect and rerun,
+        rerun=suspected and rerun,
         trials=BESIDE if beside else (),
     )
     fields: dict[str, Any] = {"nodeid": f"test_a.py::{name}", "baseline_trials": 3}
@@ -33,57 +33,57 @@ def add(
     shift.add(result, both_slower=beside and outcome is Verdict.PASSED)
 
 
-def test_a_few_suspects_are_no_common_shift() -> None:
+def test_a_few_suspected_regression_are_no_common_shift() -> None:
     shift = CommonShift()
     for number in range(8):
-        add(shift, f"test_{number}", Verdict.PASSED, suspect=number < 2, beside=True)
+        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 2, beside=True)
     assert (shift.is_common, shift.slower_machine) == (False, None)
 
 
 def test_five_tests_say_nothing_yet() -> None:
     shift = CommonShift()
     for number in range(5):
-        add(shift, f"test_{number}", Verdict.PASSED, suspect=True, beside=True)
+        add(shift, f"test_{number}", Verdict.PASSED, suspected=True, beside=True)
     assert not shift.is_common
-    add(shift, "test_5", Verdict.PASSED, suspect=False)
+    add(shift, "test_5", Verdict.PASSED, suspected=False)
     assert shift.is_common
 
 
 def test_one_comparison_side_by_side_names_the_machine() -> None:
     shift = CommonShift()
     for number in range(6):
-        add(shift, f"test_{number}", Verdict.PASSED, suspect=number < 3, beside=number == 2)
+        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 3, beside=number == 2)
     assert shift.slower_machine == "test_a.py::test_2"
     assert str(shift) == (
-        "3 of 6 tests are suspect: the machine or all of Kafka is slower; side by side, test_2 has shown that both "
-        "sides are slower"
+        "3 of 6 tests are suspected regressions: the machine or all of Kafka is slower; side by side, test_2 "
+        "has shown that both sides are slower"
     )
 
 
-def test_suspects_that_nothing_could_confirm_count_too() -> None:
+def test_suspected_regression_that_nothing_could_confirm_count_too() -> None:
     """Otherwise, each of them would make it less likely that the machine is known to be slower."""
     shift = CommonShift()
     for number in range(6):
-        add(shift, f"test_{number}", Verdict.PASSED, suspect=number < 3, beside=number == 2)
+        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 3, beside=number == 2)
     for number in range(6, 12):
-        add(shift, f"test_{number}", Verdict.INCONCLUSIVE, suspect=True, rerun=False)
+        add(shift, f"test_{number}", Verdict.INCONCLUSIVE, suspected=True, rerun=False)
     assert shift.slower_machine == "test_a.py::test_2"
 
 
-def test_a_test_that_ran_out_of_time_within_its_limit_is_no_suspect() -> None:
+def test_a_test_that_ran_out_of_time_within_its_limit_is_no_suspected_regression() -> None:
     """Half of all unchanged tests are a little slower than their baseline."""
     shift = CommonShift()
     for number in range(6):
-        add(shift, f"test_{number}", Verdict.INCONCLUSIVE, suspect=False)
+        add(shift, f"test_{number}", Verdict.INCONCLUSIVE, suspected=False)
     assert not shift.is_common
 
 
 def test_a_regression_side_by_side_takes_that_back() -> None:
-    """Then the suspects after it have to be confirmed one by one."""
+    """Then the suspected regressions after it have to be confirmed one by one."""
     shift = CommonShift()
     for number in range(6):
-        add(shift, f"test_{number}", Verdict.PASSED, suspect=number < 3, beside=True)
+        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 3, beside=True)
     assert shift.slower_machine is not None
-    add(shift, "test_6", Verdict.REGRESSED, suspect=True, beside=True)
+    add(shift, "test_6", Verdict.REGRESSED, suspected=True, beside=True)
     assert shift.is_common
-    assert str(shift) == "4 of 7 tests are suspect: the machine or all of Kafka is slower"
+    assert str(shift) == "4 of 7 tests are suspected regressions: the machine or all of Kafka is slower"

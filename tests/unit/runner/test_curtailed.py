@@ -48,7 +48,7 @@ def suffices(
         ([1.0, 0.89, 1.0], False),
         ([1.0, 0.89, 1.0, 1.0], True),
         ([0.89, 0.89, 1.0, 1.0], False),
-        ([0.5, 0.5, 0.5], False),  # a suspect needs all rounds
+        ([0.5, 0.5, 0.5], False),  # a suspected regression needs all rounds
         ([2.0, 2.0, 2.0], False),  # so does an improvement
     ],
 )
@@ -76,7 +76,7 @@ def test_absolute_thresholds_count_by_their_median(threshold: str, *, enough: bo
     "given",
     [
         {"rounds": 5},
-        {"options": {"update-baselines": "append"}},
+        {"options": {"update-baselines": "add"}},
         {"options": {"calibrate": "3"}},
         {"options": {"compare": "local:4.0.0", "cluster": "local"}},
         {"trials": 0},

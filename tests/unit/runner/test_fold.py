@@ -29,7 +29,7 @@ UNPACED = Scenario.of({"records": 1000})
 READ = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 2})
 ALONE = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 1})
 EXISTING = Scenario.of({"topic": "orders", "producers": 0, "consumers": 2})
-BACKLOG = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 2, "consume": "backlog"})
+BACKLOG = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 2, "consume": "after"})
 
 
 def latencies(*values_ms: int) -> Histogram:
@@ -114,7 +114,7 @@ def test_one_producer_gives_exact_figures() -> None:
             "lost": 0.0,
             "duplicated": 0.0,
             "reordered": 0.0,
-            "client.cost": 500.0,
+            "client.cpu_per_record": 500.0,
         },
         rel=1e-3,
     )
@@ -140,7 +140,7 @@ def test_producers_and_consumers_of_several_workers_add_up() -> None:
     assert done.metrics["consume.bandwidth"] == 5000
     assert done.metrics["e2e.latency.p50"] == pytest.approx(4e-3, rel=1e-3)
     assert (done.metrics["lag.max"], done.metrics["lag.end"]) == (30, 2)
-    assert done.metrics["client.cost"] == 2000
+    assert done.metrics["client.cpu_per_record"] == 2000
 
 
 def test_a_lag_that_was_not_sampled_has_no_value() -> None:
@@ -630,7 +630,7 @@ def test_a_broker_that_was_not_read_leaves_a_metric_of_all_brokers_without_a_val
     )
     done = fold(report(workers=[worker], samples={1: read, 2: unread}, actions=actions), PACED)
     assert done.metrics.get("broker.cpu") == (value if value is None else pytest.approx(value))
-    assert ("broker.cost" in done.metrics) is stopped
+    assert ("broker.cpu_per_record" in done.metrics) is stopped
     assert any("broker 2 (Process) in 0% of the window" in text for text in done.warnings) is not stopped
 
 

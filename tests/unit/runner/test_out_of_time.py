@@ -1,4 +1,4 @@
-"""A suspect for whose confirmation there is no time: it fails if it is clear, and says so."""
+"""A suspected regression for whose confirmation there is no time: it fails if it is clear, and says so."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def trial(level: float, busy: str | None = None, live_baseline: float | None = N
     return Trial(created="2026-01-01T00:00:00+00:00", rounds=ours, other_side=None if live_baseline is None else theirs)
 
 
-def test_a_machine_that_is_known_to_be_slower_explains_a_clear_suspect() -> None:
+def test_a_machine_that_is_known_to_be_slower_explains_a_clear_suspected_regression() -> None:
     """Then only a trial beside the baseline's brokers tells Kafka from the machine."""
     judge = judge_of()
     judge.rebuilt = Rebuilt(slower_machine="test_b")
@@ -57,7 +57,7 @@ def test_a_machine_that_is_known_to_be_slower_explains_a_clear_suspect() -> None
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 
-def test_a_clear_suspect_fails_and_says_why_nothing_confirmed_it() -> None:
+def test_a_clear_suspected_regression_fails_and_says_why_nothing_confirmed_it() -> None:
     """A job whose time is over would be green with half of the throughput."""
     judgement = judged(0.5)
     (check,) = judgement.checks
@@ -75,11 +75,11 @@ def test_a_clear_suspect_fails_and_says_why_nothing_confirmed_it() -> None:
         ((0.85,), {}),
         ((0.5,), {"busy": "this machine was busy"}),
         ((0.5, 0.85), {}),
-        ((0.5, 0.5), {"live baseline": 0.5}),  # trials beside the baseline's brokers have their own rule
+        ((0.5, 0.5), {"live_baseline": 0.5}),  # trials beside the baseline's brokers have their own rule
         ((0.5,), {"imported": "kafka-producer-perf-test"}),  # its noise is unknown
     ],
 )
-def test_any_other_suspect_stays_inconclusive(levels: tuple[float, ...], given: dict[str, Any]) -> None:
+def test_any_other_suspected_regression_stays_inconclusive(levels: tuple[float, ...], given: dict[str, Any]) -> None:
     """A false alarm costs more than another run."""
     judgement = judged(*levels, **given)
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
@@ -98,5 +98,5 @@ def test_two_trials_side_by_side_that_differ_much_leave_it_open() -> None:
 
 
 def test_a_trial_within_the_tolerance_passes() -> None:
-    """Only suspects are concerned."""
+    """Only suspected regressions are concerned."""
     assert judged(1.0).verdict is Verdict.PASSED

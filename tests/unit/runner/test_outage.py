@@ -27,7 +27,8 @@ KNOWN = tuple(itertools.product((200, 300, 1000), (0.1, 0.25, 1.0)))
 def scenario(backlog: int = 0, **fields: Any) -> Scenario:
     """One group on a topic of one partition."""
     return Scenario.of(
-        {"topic": "orders", "group": "billing", "rate": RATE, "duration": f"{LOAD_S} s", "backlog": backlog} | fields
+        {"topic": "orders", "watch_group": "billing", "rate": RATE, "duration": f"{LOAD_S} s", "backlog": backlog}
+        | fields
     )
 
 
@@ -170,7 +171,7 @@ def test_of_two_groups_the_one_that_was_down_longer_counts() -> None:
     one = report(served(capacity=300, commit_s=0.25, downs=((4.0, 6.0),)), (4.0, "stopped"), (5.0, "started"))
     both = dataclasses.replace(one, groups={**one.groups, "audit": served(capacity=1000, commit_s=0.1)})
     alone = fold(one, scenario()).metrics
-    found = fold(both, scenario(group=["billing", "audit"])).metrics
+    found = fold(both, scenario(watch_group=["billing", "audit"])).metrics
     assert {name: found[name] for name in ("app.recovery", "app.start")} == {
         name: alone[name] for name in ("app.recovery", "app.start")
     }

@@ -136,7 +136,7 @@ def test_a_side_without_a_permission_has_the_strictest_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("live baseline", "topics"),
+    ("live_baseline", "topics"),
     [(None, ("perf", "orders")), (ELSEWHERE, ("perf",))],
     ids=["own cluster", "live baseline"],
 )

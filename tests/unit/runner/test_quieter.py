@@ -1,4 +1,4 @@
-"""Advice on brokers with low noise, where a comparison was noisy."""
+"""OtherChange on brokers with low noise, where a comparison was noisy."""
 
 from __future__ import annotations
 

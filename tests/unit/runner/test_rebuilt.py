@@ -50,7 +50,7 @@ def test_what_the_trial_started_can_be_compared() -> None:
             "the fixture quota takes the cluster, and may have changed it",
         ),
         (case(topic="orders", output_topic="billed", consumers=1), OURS, baseline(), "the test has an application"),
-        (case(topic="orders", group="billing"), OURS, baseline(), "the test has an application (group)"),
+        (case(topic="orders", watch_group="billing"), OURS, baseline(), "the test has an application (watch_group)"),
     ],
 )
 def test_what_may_have_another_reason_is_not_compared(

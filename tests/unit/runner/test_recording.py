@@ -63,7 +63,7 @@ def test_a_round_has_the_metric_beside_those_of_the_load() -> None:
 def test_a_value_that_is_no_figure_is_a_problem_of_the_round(function: Callable[[], object], text: str) -> None:
     """A round without the value would be compared with rounds that have one."""
     report = recorded(function)
-    problem = Problem(ProblemKind.ACTION_FAILED, f"kafka_perf.record('app.rows'): {text}")
+    problem = Problem(ProblemKind.ACTION_FAILED, f"kafka_perf.add_metric('app.rows'): {text}")
     assert (report.recorded, report.problems) == ({}, (problem,))
 
 
@@ -73,7 +73,7 @@ def test_a_function_that_hangs_is_a_problem_of_the_round(monkeypatch: pytest.Mon
     released = threading.Event()
     report = recorded(released.wait)
     released.set()
-    text = "kafka_perf.record('app.rows'): it did not finish before the end of the round"
+    text = "kafka_perf.add_metric('app.rows'): it did not finish before the end of the round"
     assert report.problems == (Problem(ProblemKind.ACTION_FAILED, text),)
 
 

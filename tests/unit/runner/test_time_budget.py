@@ -21,11 +21,11 @@ from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.time_budget import CaseBudget, RunBudget, as_run, estimate, estimated_s
 
-PREHEAT_S = 7.0
-SETUP_S = 1.0 + PREHEAT_S
+BROKER_WARMUP_S = 7.0
+SETUP_S = 1.0 + BROKER_WARMUP_S
 """With a warm-up that takes as long as it may."""
 ROUND_SETUP_S = 0.3
-REFERENCE_S = 6 * (SETUP_S + PREHEAT_S + 4 * 2 * (ROUND_SETUP_S + 1.3)) + 5 * 3
+REFERENCE_S = 6 * (SETUP_S + BROKER_WARMUP_S + 4 * 2 * (ROUND_SETUP_S + 1.3)) + 5 * 3
 """Six trials of four short rounds on each side, and five restarts."""
 
 
@@ -46,7 +46,7 @@ def case_of(*limits: str, compare: str | None = None, options: dict[str, str] | 
     marks = [pytest.mark.kafka_scenario(**{"duration": "5 s", "warmup": "2 s", **fields}).mark]
     if limits:
         marks.append(pytest.mark.kafka_threshold(*limits).mark)
-    given = {"cluster": "local", "preheat": f"{PREHEAT_S} s", **(options or {})}
+    given = {"cluster": "local", "broker-warmup": f"{BROKER_WARMUP_S} s", **(options or {})}
     if compare is not None:
         given["compare"] = compare
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
@@ -135,7 +135,7 @@ def test_rounds_after_the_first_three_are_cut_in_one_proportion() -> None:
 
 
 def test_the_time_that_fast_tests_leave_gives_later_tests_no_more_rounds() -> None:
-    """It is for suspects, and equal tests have equal rounds."""
+    """It is for suspected regressions, and equal tests have equal rounds."""
     case = case_of(rounds=9)
     left_s = 3 * (SETUP_S + 5 * 7.3) + 0.001
     assert run([case] * 3, left_s=left_s, round_s=[1.0] * 3)[0] == [5, 5, 5]
@@ -184,7 +184,7 @@ def test_a_round_takes_what_its_scenario_declares(fields: dict[str, Any], round_
 
 def test_beside_a_live_baseline_every_round_and_the_warm_up_are_two() -> None:
     """One for each side."""
-    case, needed_s = case_of(rounds=3, compare="local:4.0.0"), SETUP_S + PREHEAT_S + 3 * 14.6
+    case, needed_s = case_of(rounds=3, compare="local:4.0.0"), SETUP_S + BROKER_WARMUP_S + 3 * 14.6
     assert budget_of(case, left_s=needed_s + 0.001).obstacle is None
     assert budget_of(case, left_s=needed_s - 0.001).obstacle is not None
 
@@ -192,7 +192,7 @@ def test_beside_a_live_baseline_every_round_and_the_warm_up_are_two() -> None:
 def test_a_test_with_limits_alone_has_a_short_warm_up() -> None:
     """Cold brokers are only slower: a limit that they meet is met."""
     gated, limited = case_of(LIMIT), case_of("produce.throughput >= 10 records/s")
-    assert estimated_s(gated) - estimated_s(limited) == pytest.approx(PREHEAT_S - 5)
+    assert estimated_s(gated) - estimated_s(limited) == pytest.approx(BROKER_WARMUP_S - 5)
 
 
 def test_a_search_takes_its_steps() -> None:
@@ -204,7 +204,7 @@ def test_a_search_takes_its_steps() -> None:
 
 
 def test_fresh_trials_take_what_later_tests_do_not_need() -> None:
-    """A suspect comes first: as long as each later test keeps the time of its first three rounds."""
+    """A suspected regression comes first: as long as each later test keeps the time of its first three rounds."""
     clock = Clock()
     case = case_of(rounds=3)
     budget = budget_of(case, case_of(rounds=9), left_s=100, clock=clock)
@@ -236,7 +236,7 @@ def test_what_was_left_out_is_told() -> None:
 def test_a_later_test_beside_a_live_baseline_keeps_the_time_of_its_usual_trials() -> None:
     """Six, of four short rounds on each side, whatever the rounds are declared as: here half of the time for both."""
     case, beside = case_of(rounds=9), case_of(compare="local:4.0.0")
-    least_s = SETUP_S + 3 * 7.3 + SETUP_S + PREHEAT_S + 3 * 2 * (ROUND_SETUP_S + 1.3)
+    least_s = SETUP_S + 3 * 7.3 + SETUP_S + BROKER_WARMUP_S + 3 * 2 * (ROUND_SETUP_S + 1.3)
     usual_s = SETUP_S + 9 * 7.3 + REFERENCE_S
     clock = Clock()
     budget = budget_of(case, beside, left_s=(least_s + usual_s) / 2 + 0.001, clock=clock)
@@ -296,7 +296,7 @@ def test_the_estimate_of_a_run_says_how_many_tests_take_how_long(cases: list[Cas
 
 def test_a_watched_group_needs_time_for_its_last_commit() -> None:
     """Half of Kafka's default interval in each of five rounds."""
-    plain, watched = case_of(topic="orders"), case_of(topic="orders", group="billing")
+    plain, watched = case_of(topic="orders"), case_of(topic="orders", watch_group="billing")
     assert estimated_s(watched) - estimated_s(plain) == pytest.approx(5 * 2.5)
 
 

@@ -80,14 +80,14 @@ def test_of_a_load_that_is_slow_throughout_most_remains() -> None:
 
 
 def trial(
-    *problems: Problem, p99: float = 0.395, least: float | None = 0.147, live_baseline: bool = False, **metrics: float
+    *problems: Problem, p99: float = 0.395, least: float | None = 0.147, other_side: bool = False, **metrics: float
 ) -> Trial:
     bounds: Mapping[str, float] = {} if least is None else {P99: least}
     rounds = tuple(
         Round(metrics={**NO_FAULTS, RATE: 100.0, P99: p99 * one, **metrics}, problems=problems, least=bounds)
         for one in SPREAD
     )
-    beside = tuple(Round(metrics={P99: 0.005 * one}) for one in SPREAD) if live_baseline else None
+    beside = tuple(Round(metrics={P99: 0.005 * one}) for one in SPREAD) if other_side else None
     return Trial(created="2026-01-01T00:00:00+00:00", rounds=rounds, other_side=beside, problems=problems)
 
 
@@ -139,7 +139,7 @@ def test_another_problem_is_no_lateness() -> None:
         assert [check.metric for check in judgement.checks if check.outcome is Verdict.VIOLATED] == ["lost"]
 
 
-def test_a_suspect_by_far_more_than_lateness_explains_is_confirmed() -> None:
+def test_a_suspected_regression_by_far_more_than_lateness_explains_is_confirmed() -> None:
     """The first trial alone never fails a test against the baseline; undecided, it stays INVALID."""
     judge = judge_of(f"{P99} <= baseline + 20%")
     first = trial(SLOW)
@@ -162,7 +162,7 @@ def test_without_confirmation_the_first_trial_decides() -> None:
     assert judge.judge([trial(SLOW, least=0.005)]).verdict is Verdict.INVALID
 
 
-def test_a_suspect_that_is_worse_beside_the_baselines_brokers_regresses() -> None:
+def test_a_suspected_regression_that_is_worse_beside_the_baselines_brokers_regresses() -> None:
     """They run at the same time, so what makes the machine busy affects both."""
     judge = judge_of(f"{P99} <= baseline + 20%")
     judge.alone, judge.rebuilt = None, Rebuilt()

@@ -144,7 +144,11 @@ P99 = "produce.latency.p99"
         (f"{P99} <= 25 ms", [0.01, 0.01], Verdict.INVALID),
         ("error_ratio <= 1%", [0.04], Verdict.VIOLATED),  # 1.3 % of three rounds at least
         ("error_ratio <= 1%", [0.02], Verdict.INVALID),
-        (f"{P99} <= baseline + 10%", [0.03, 0.03], Verdict.INCONCLUSIVE),  # a suspect that nothing could confirm
+        (
+            f"{P99} <= baseline + 10%",
+            [0.03, 0.03],
+            Verdict.INCONCLUSIVE,
+        ),  # a suspected regression that nothing could confirm
     ],
 )
 def test_too_few_rounds_within_the_time_budget_pass_no_absolute_threshold(
@@ -203,7 +207,7 @@ def test_a_threshold_that_fails_for_sure_leads_although_others_lack_rounds() -> 
     assert (judgement.verdict, judgement.problems) == (Verdict.VIOLATED, ())
 
 
-def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it() -> None:
+def test_a_suspected_regression_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it() -> None:
     """Ten seconds are enough for its rounds, and not for a restart and another warm-up."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     failed = Judgement(verdict=Verdict.REGRESSED, checks=(), problems=())
@@ -213,7 +217,7 @@ def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it
     assert "raise --kafka-time-budget" in ran.notes[-1]
 
 
-def test_a_suspect_that_cannot_be_confirmed_ends_with_the_reason() -> None:
+def test_a_suspected_regression_that_cannot_be_confirmed_ends_with_the_reason() -> None:
     """There was time, so it is not judged as one without."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     policy = TrialPolicy(judge=lambda _: unsettled, calibrate=None, judge_clear=lambda _: PASSED)
@@ -261,7 +265,7 @@ def test_a_fresh_trial_that_was_broken_off_counts_if_records_were_lost() -> None
     assert ([len(trial.rounds) for trial in ran.trials], ran.judgement) == ([ROUNDS, 1], violated)
 
 
-def test_brokers_that_break_off_beside_a_suspect_leave_it_to_fresh_trials() -> None:
+def test_brokers_that_break_off_beside_a_suspected_regression_leave_it_to_fresh_trials() -> None:
     """Nobody asked for them, so their end is no failure of the test."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     policy = TrialPolicy(judge=lambda trials: unsettled if len(trials) < 3 else PASSED, calibrate=None)

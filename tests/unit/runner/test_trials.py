@@ -72,7 +72,7 @@ UNREAD = Problem(ProblemKind.RECORDS_UNREAD, "records unread: 17")
         (Round(metrics={}), Round(metrics={}), None),
     ],
 )
-def test_only_a_failure_of_the_other_side_leaves_a_suspect_to_fresh_trials(
+def test_only_a_failure_of_the_other_side_leaves_a_suspected_regression_to_fresh_trials(
     ours: Round, theirs: Round, found: Problem | None
 ) -> None:
     """Brokers under test that fail are what the test is there to find."""

@@ -25,7 +25,7 @@ def test_a_threshold_that_one_test_judged_is_no_news() -> None:
     ("expression", "advice"),
     [
         ("app.rowz >= 10", "did you mean 'app.rows'?"),
-        ("app.other >= 10", "record it with kafka_perf.record('app.other', ...), or remove the threshold"),
+        ("app.other >= 10", "record it with kafka_perf.add_metric('app.other', ...), or remove the threshold"),
         ("broker.produce.queue <= 10 ms", "set kafka_jmx = true or kafka_metrics_url, or remove the threshold"),
         ("lag.max <= 10", "add a test that measures it, or remove the threshold"),
     ],

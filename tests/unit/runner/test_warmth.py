@@ -87,7 +87,7 @@ def test_sides_that_are_not_equally_warm_cannot_be_compared(own: Mapping[str, fl
 
 
 def test_a_comparison_that_confirmed_a_regression_on_warm_brokers_counts() -> None:
-    """The first trial only made it a suspect."""
+    """The first trial only made it a suspected regression."""
     trials = [trial_of(COLD), trial_of(WARM, other_side=[WARM]), trial_of(WARM, other_side=[WARM])]
     judgement = judgement_of(Verdict.REGRESSED, GATE)
     assert cold_judgement(judgement, trials, kept=False) == judgement
@@ -121,7 +121,7 @@ def test_warnings_name_what_was_cold_and_where_the_time_went() -> None:
     own, other = cold_warnings([trial])
     assert own.startswith("broker 1, application orders still compiled code in 1 of 2 rounds, with up to 90% of a core")
     assert other.startswith("the baseline: broker 1 ")
-    assert "kafka_preheat" in own
+    assert "kafka_broker_warmup" in own
     assert cold_warnings([trial_of(WARM)]) == []
 
 

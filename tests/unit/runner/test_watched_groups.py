@@ -22,7 +22,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 START_NS = 50 * NS_PER_S
 MS = 1_000_000
 STEP_S = 0.1
-SCENARIO = Scenario.of({"topic": "orders", "group": ["billing", "audit"], "rate": 100, "duration": "10 s"})
+SCENARIO = Scenario.of({"topic": "orders", "watch_group": ["billing", "audit"], "rate": 100, "duration": "10 s"})
 
 
 def offsets(committed: Any, ends: Any) -> GroupOffsets:

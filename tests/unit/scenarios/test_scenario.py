@@ -49,7 +49,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "topic": None,
         "output_topic": None,
         "correlate": None,
-        "group": (),
+        "watch_group": (),
         "partitions": 6,
         "replication_factor": None,
         "topic_config": {},
@@ -221,10 +221,10 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
         (
             {"zzz": 1, "acs": 1},
             "unknown field 'zzz': valid are 'abort_ratio', 'acks', 'backlog', 'batch_size', 'client', 'compression', "
-            "'consume', 'consumer_config', 'consumer_groups', 'consumers', 'correlate', 'duration', 'group', "
+            "'consume', 'consumer_config', 'consumer_groups', 'consumers', 'correlate', 'duration', "
             "'headers', 'idempotence', 'isolation_level', 'key', 'linger', 'output_topic', 'partitions', 'payload', "
             "'producer_config', 'producers', 'rate', 'record_size', 'records', 'replication_factor', 'rounds', "
-            "'topic', 'topic_config', 'transaction_size', 'warmup'; "
+            "'topic', 'topic_config', 'transaction_size', 'warmup', 'watch_group'; "
             "unknown field 'acs': did you mean 'acks'?",
         ),
         ({"throughput": 5, "rps": 5}, "unknown fields 'throughput', 'rps': did you mean 'rate'?"),
@@ -448,7 +448,7 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
             ),
         ),
         (
-            {"consumer_groups": 2, "consume": "backlog"},
+            {"consumer_groups": 2, "consume": "after"},
             (
                 "consumer_groups needs consumers; set consumers=1 or more, or remove consumer_groups; "
                 "consume needs consumers; set consumers=1 or more, or remove consume"
@@ -485,7 +485,7 @@ _VALUES = st.one_of(
     st.floats(),
     st.text(max_size=12),
     st.sampled_from(["5 s", "1 KiB", "50k", "5k records/s", "1 MiB/s", "all", "lz4", 1, 20]),
-    st.sampled_from(["1 -> 2 records/s over 3 s", "file:x", "zipf:5", "record", "true", "backlog", "read_committed"]),
+    st.sampled_from(["1 -> 2 records/s over 3 s", "file:x", "zipf:5", "record", "true", "after", "read_committed"]),
     st.sampled_from([{"1 KiB": 2, 100: 0.1}, {"file": "x", "delimiter": ","}, {"max.request.size": 5}]),
     st.lists(st.integers(), max_size=2),
     st.dictionaries(st.text(max_size=3), st.one_of(st.integers(), st.text(max_size=3)), max_size=2),
@@ -576,13 +576,15 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
         "few records": Scenario.of({"consumers": 1, "rate": 2000, "duration": "4.9 s"}),
         "fewer records": Scenario.of({"consumers": 1, "rate": 2000, "records": 9_999}),
         "no consumer": Scenario.of({"rate": 2000}),
-        "backlog": Scenario.of({"consumers": 1, "rate": 2000, "consume": "backlog"}),
+        "backlog": Scenario.of({"consumers": 1, "rate": 2000, "consume": "after"}),
         "no rate": Scenario.of({"consumers": 1}),
         "no acks": Scenario.of({"acks": 0, "rate": 2000}),
-        "group": Scenario.of({"consumers": 1, "rate": 2000, "topic": "orders", "group": "billing"}),
+        "watch_group": Scenario.of({"consumers": 1, "rate": 2000, "topic": "orders", "watch_group": "billing"}),
         "catch-up": Scenario.of({"consumers": 1, "rate": 2000, "backlog": 1}),
         "through": Scenario.of({"consumers": 1, "rate": 2000, "topic": "in", "output_topic": "out"}),
-        "of a group": Scenario.of({"consumers": 1, "rate": 2000, "topic": "in", "group": "billing", "backlog": 1}),
+        "of a group": Scenario.of(
+            {"consumers": 1, "rate": 2000, "topic": "in", "watch_group": "billing", "backlog": 1}
+        ),
     }
     assert {case: list(scenario.metrics()) for case, scenario in measured.items()} == {
         "all": every,
@@ -592,7 +594,7 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
         "backlog": [name for name in every if name not in live],
         "no rate": [name for name in every if name not in (*delays, "unsent")],
         "no acks": [name for name in every if name not in (*consuming, "lost", "duplicated", "reordered")],
-        "group": everything,
+        "watch_group": everything,
         "catch-up": caught_up,
         "through": [name for name in LOAD_METRICS if name in (*every, "app.output_ratio") and name != "reordered"],
         "of a group": everything,
@@ -635,9 +637,9 @@ def test_a_function_that_correlates_is_known_by_its_name() -> None:
 )
 def test_groups_are_given_by_one_name_or_several(given: Any, groups: tuple[str, ...]) -> None:
     """Each is watched once."""
-    scenario = Scenario.of({"topic": "orders", "group": given})
-    assert (scenario.group, scenario.tags_in_header) == (groups, bool(groups))
-    assert format_field("group", ("billing", "audit")) == "billing, audit"
+    scenario = Scenario.of({"topic": "orders", "watch_group": given})
+    assert (scenario.watch_group, scenario.tags_in_header) == (groups, bool(groups))
+    assert format_field("watch_group", ("billing", "audit")) == "billing, audit"
 
 
 @pytest.mark.parametrize(
@@ -646,14 +648,14 @@ def test_groups_are_given_by_one_name_or_several(given: Any, groups: tuple[str, 
         ({"topic": None}, "group needs topic; set it to the topic that the application reads"),
         ({"acks": 0}, "group cannot be combined with acks=0, which gives no offsets of records; use acks=1 or 'all'"),
         ({"headers": {"kafkaperf-tag": "1"}}, "the name 'kafkaperf-tag' is reserved for the tag"),
-        ({"group": ""}, "group.0='': string should have at least 1 character"),
-        ({"group": ["billing", 7]}, "group.1=7: must be a valid string"),
+        ({"watch_group": ""}, "watch_group.0='': string should have at least 1 character"),
+        ({"watch_group": ["billing", 7]}, "watch_group.1=7: must be a valid string"),
     ],
 )
 def test_a_group_that_cannot_be_watched_is_refused(fields: dict[str, Any], told: str) -> None:
     """Each error names what was given and what to do."""
     with pytest.raises(ScenarioError, match=re.escape(told)):
-        Scenario.of({"topic": "orders", "group": "billing", **fields})
+        Scenario.of({"topic": "orders", "watch_group": "billing", **fields})
 
 
 @pytest.mark.parametrize(
@@ -661,12 +663,13 @@ def test_a_group_that_cannot_be_watched_is_refused(fields: dict[str, Any], told:
     [
         ({"backlog": -1}, "backlog: invalid quantity -1: must be a finite number of at least 0"),
         (
-            {"consumers": 1, "consume": "backlog"},
-            "backlog needs consume='live', not consume='backlog'; remove one of them",
+            {"consumers": 1, "consume": "after"},
+            "backlog needs consume='live', not consume='after'; remove one of them",
         ),
         (
             {},
-            "backlog needs somebody who reads it; set consumers=1 or more on a new topic, or group or output_topic for",
+            "backlog needs somebody who reads it; set consumers=1 or more on a new topic, or watch_group or "
+            "output_topic for",
         ),
         ({"consumers": 1, "topic": "orders"}, "backlog needs somebody who reads it"),
         ({"producers": 0, "topic": "orders", "consumers": 1}, "producers=0 writes nothing; remove backlog"),
@@ -681,7 +684,7 @@ def test_a_backlog_that_nobody_can_catch_up_with_is_refused(fields: dict[str, An
 def test_without_producers_what_exists_is_read() -> None:
     """There is no window that a rate or a duration could fill, and its baseline reads it again."""
     scenario = Scenario.of({"producers": 0, "topic": "orders", "consumers": 2})
-    assert (scenario.consume, scenario.duration, scenario.records) == ("backlog", None, None)
+    assert (scenario.consume, scenario.duration, scenario.records) == ("after", None, None)
     assert {name.partition(".")[0] for name in scenario.metrics()} == {"consume", "e2e"}
     of_topic = {"partitions", "replication_factor", "topic_config"}
     assert read_again(scenario.model_dump(mode="json", exclude=of_topic)) == scenario
@@ -696,7 +699,7 @@ def test_without_producers_what_exists_is_read() -> None:
             {"rate": 100, "duration": "5 s", "record_size": 10},
             "producers=0 writes nothing; remove duration, record_size, rate, or set producers=1 or more",
         ),
-        ({"group": "billing"}, "producers=0 writes nothing; remove group, or set producers=1 or more"),
+        ({"watch_group": "billing"}, "producers=0 writes nothing; remove watch_group, or set producers=1 or more"),
     ],
 )
 def test_fields_of_records_are_refused_without_producers(fields: dict[str, Any], told: str) -> None:
@@ -717,7 +720,7 @@ def test_the_tag_is_the_last_header_of_what_goes_through_an_application() -> Non
         ({"topic": None}, "output_topic 'orders-enriched' needs topic; set it to the topic that the application reads"),
         ({"topic": "orders-enriched"}, "output_topic 'orders-enriched' is the same as topic"),
         ({"consumers": 0}, "output_topic 'orders-enriched' needs consumers; set consumers=1 or more"),
-        ({"consume": "backlog"}, "output_topic 'orders-enriched' needs consume='live', not consume='backlog'"),
+        ({"consume": "after"}, "output_topic 'orders-enriched' needs consume='live', not consume='after'"),
         (
             {"transaction_size": 10, "abort_ratio": 0.1},
             "output_topic 'orders-enriched' cannot be combined with abort_ratio",

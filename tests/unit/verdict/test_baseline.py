@@ -265,7 +265,7 @@ def _trial(**changes: Any) -> dict[str, Any]:
         ),
         (
             _written(trials=[_trial(created="0001-01-01T00:00:00+14:00")]),
-            "trials.0.created='0001-01-01T00:00:00+14:00': must be a date that is valid in every time zone",
+            "trials.0.created='0001-01-01T00:00:00+14:00': must be a day that is valid in every time zone",
         ),
     ],
 )
@@ -409,7 +409,7 @@ def test_a_run_is_compared_with_its_own_environments_baseline(tmp_path: Path) ->
     store.save(_record(environment="laptop", rounds=[{"errors": 1}]))
     store.save(_record())
     assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
-        trials=(_ROUNDS,), dates=("2025-01-31",), fingerprint={"kafka": "4.1.0"}
+        trials=(_ROUNDS,), days=("2025-01-31",), fingerprint={"kafka": "4.1.0"}
     )
 
 
@@ -430,7 +430,7 @@ def test_another_environments_baseline_is_shown_and_never_counts(tmp_path: Path)
     assert store.environments("other.py::test") == ()
     assert store.comparable("new", _NODEID, _SCENARIO) == BaselineRounds(
         trials=(_ROUNDS,),
-        dates=("2025-01-31",),
+        days=("2025-01-31",),
         obstacle=f"no baseline for environment 'new' (there is one for 'ci', 'laptop'); {_MAKE}",
         stored=False,
     )
@@ -561,7 +561,7 @@ def test_the_newest_trial_tells_where_figures_come_from(tmp_path: Path) -> None:
     store.save(grown(_record(), later))
     assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
         trials=(_ROUNDS, _ROUNDS),
-        dates=("2025-01-31", "2025-02-01"),
+        days=("2025-01-31", "2025-02-01"),
         fingerprint={"kafka": "4.2.0"},
         mixed=("kafka: 4.1.0 -> 4.2.0",),
     )
@@ -576,7 +576,7 @@ def test_the_newest_trials_are_kept() -> None:
 
 
 def test_more_trials_of_one_date_push_out_no_other_date() -> None:
-    """Each date says more than a further trial of the same."""
+    """Each day says more than a further trial of the same."""
     record = _record(created="2025-01-01T00:00:00+00:00")
     for day in range(2, 9):
         record = grown(record, _record(created=f"2025-01-{day:02}T00:00:00+00:00"))
@@ -591,18 +591,18 @@ def test_more_trials_of_one_date_push_out_no_other_date() -> None:
 
 def test_a_date_is_that_of_utc() -> None:
     """Machines write their own offsets."""
-    dates = [
-        _record(created=created).trials[0].date
+    days = [
+        _record(created=created).trials[0].day
         for created in ("2025-02-01T01:00:00+02:00", "2025-01-31T23:59:59+00:00", "2025-01-31T23:00:00-05:00")
     ]
-    assert dates == ["2025-01-31", "2025-01-31", "2025-02-01"]
+    assert days == ["2025-01-31", "2025-01-31", "2025-02-01"]
 
 
 def test_trials_of_one_date_are_compared_as_one_date() -> None:
     """They share its level."""
-    rounds = BaselineRounds(trials=((), ({"errors": 1.0},), ({"errors": 2.0},)), dates=("b", "a", "b"))
-    assert rounds.by_date == [[(), ({"errors": 2.0},)], [({"errors": 1.0},)]]
-    assert BaselineRounds(trials=rounds.trials).by_date == [[*rounds.trials]]
+    rounds = BaselineRounds(trials=((), ({"errors": 1.0},), ({"errors": 2.0},)), days=("b", "a", "b"))
+    assert rounds.by_day == [[(), ({"errors": 2.0},)], [({"errors": 1.0},)]]
+    assert BaselineRounds(trials=rounds.trials).by_day == [[*rounds.trials]]
 
 
 def test_trials_of_another_workload_go() -> None:
@@ -761,7 +761,7 @@ def test_imported_rounds_are_compared_with_any_scenario(tmp_path: Path) -> None:
     store = BaselineStore(tmp_path)
     store.save(_imported())
     assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
-        trials=(_ROUNDS,), dates=("2025-01-31",), imported="kafka-producer-perf-test"
+        trials=(_ROUNDS,), days=("2025-01-31",), imported="kafka-producer-perf-test"
     )
     elsewhere = store.comparable("new", _NODEID, _SCENARIO)
     assert (elsewhere.imported, elsewhere.trials) == ("kafka-producer-perf-test", (_ROUNDS,))

@@ -1,4 +1,4 @@
-"""What unchanged trials say of the rule: noise as it was made, and suspects as the rule would find them."""
+"""What unchanged trials say about the rule: noise as it was made, and the suspected regressions that it would find."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
-from pytest_kafkaperf.verdict.dates import BaselineLevel
+from pytest_kafkaperf.verdict.days import BaselineLevel
 from pytest_kafkaperf.verdict.power import Noise, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA
 
@@ -29,8 +29,8 @@ def known(trials: list[list[float]]) -> Calibrated:
     return found
 
 
-def detected(dates: list[list[list[float]]]) -> float:
-    return detectable_shift(BaselineLevel.of(dates), tolerance=TOLERANCE, confirmation="fresh", alpha=ALPHA)
+def detected(days: list[list[list[float]]]) -> float:
+    return detectable_shift(BaselineLevel.of(days), tolerance=TOLERANCE, confirmation="fresh", alpha=ALPHA)
 
 
 def worse(by: float) -> list[float]:
@@ -44,21 +44,21 @@ def test_trials_that_are_alike_raise_no_suspicion() -> None:
         noise=calm,
         tolerance=TOLERANCE,
         trials=6,
-        suspects=0,
-        detectable=detected([[ROUNDS] * 6]),
-        detectable_of_dates=detected([[ROUNDS]] * 6),
+        suspected=0,
+        detectable_change=detected([[ROUNDS] * 6]),
+        detectable_over_days=detected([[ROUNDS]] * 6),
     )
     assert detected([[ROUNDS]] * 6) < detected([[ROUNDS] * 6])
 
 
-def test_one_trial_that_stands_out_is_one_suspect() -> None:
+def test_one_trial_that_stands_out_is_one_suspected_regression() -> None:
     """Fresh trials would clear it."""
-    assert known([*[ROUNDS] * 7, worse(0.5)]).suspects == 1
+    assert known([*[ROUNDS] * 7, worse(0.5)]).suspected == 1
 
 
-def test_of_trials_of_two_kinds_half_are_suspect() -> None:
+def test_of_trials_of_two_kinds_half_are_suspected_regression() -> None:
     """Such a metric is judged by a coin's toss, and a calibration must say so."""
-    assert known([ROUNDS, worse(0.5)] * 4).suspects == 4
+    assert known([ROUNDS, worse(0.5)] * 4).suspected == 4
 
 
 def test_the_noise_that_was_made_is_found_and_decides_what_can_be_detected() -> None:
@@ -68,7 +68,9 @@ def test_the_noise_that_was_made_is_found_and_decides_what_can_be_detected() -> 
     assert found.noise.between == pytest.approx(0.065, rel=0.25)
     few = drawn(6, within=0.06, between=0.065)
     level = BaselineLevel.of([few])
-    assert known(few).detectable == detectable_shift(level, tolerance=TOLERANCE, confirmation="fresh", alpha=ALPHA)
+    assert known(few).detectable_change == detectable_shift(
+        level, tolerance=TOLERANCE, confirmation="fresh", alpha=ALPHA
+    )
 
 
 def test_one_round_a_trial_and_one_trial_say_nothing() -> None:

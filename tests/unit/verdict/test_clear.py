@@ -18,7 +18,7 @@ SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 def clear(*trials: Sequence[float], limit: str = "baseline - 10%", levels: Sequence[float] = (1.0, 1.0, 1.0)) -> bool:
     """Judge trials of these rates against a baseline whose trials have these levels."""
     stored = tuple(tuple({RATE: level * factor} for factor in SPREAD) for level in levels)
-    baseline = BaselineRounds(trials=stored, dates=tuple(f"2026-01-{day}" for day in range(10, 10 + len(stored))))
+    baseline = BaselineRounds(trials=stored, days=tuple(f"2026-01-{day}" for day in range(10, 10 + len(stored))))
     measured = [Measured(rounds=[{RATE: rate} for rate in rates]) for rates in trials]
     return is_clear(parse_threshold(f"{RATE} >= {limit}"), measured, baseline, alpha=ALPHA)
 
@@ -32,7 +32,7 @@ def around(level: float) -> list[float]:
     [
         (around(0.5), True),
         (around(0.75), True),
-        (around(0.85), False),  # a suspect that fresh trials may clear
+        (around(0.85), False),  # a suspected regression that fresh trials may clear
         ([*around(0.5)[:4], 0.9], False),  # one round says otherwise
         ([0.75, 0.6, 0.5, 0.4, 0.75], False),  # its own noise may be the reason
         ([0.5, 0.5], False),
@@ -60,7 +60,7 @@ def test_every_trial_has_to_be_clear() -> None:
 
 
 def test_what_noise_may_explain_is_not_clear() -> None:
-    """One date does not show how far another may be off; and limits with another part are left to more trials."""
+    """One day does not show how far another may be off; and limits with another part are left to more trials."""
     assert not clear(around(0.73), levels=(1.0,))
     assert clear(around(0.5), levels=(1.0,))
     assert not clear(around(0.5), limit="max(baseline - 10%, 3 records/s)")

@@ -82,18 +82,18 @@ def test_a_positive_difference_is_worse_whatever_the_metric() -> None:
     ("trial", "reason"),
     [
         (Measured(rounds=[], other_side=rounds(P99.name, 1.0)), "no round was measured"),
-        (Measured(rounds=rounds(P99.name, 1.0), other_side=[]), "no round of the live baseline was measured"),
+        (Measured(rounds=rounds(P99.name, 1.0), other_side=[]), "no round of the baseline was measured"),
         (
             Measured(rounds=rounds(P99.name, 1.0), other_side=[{}]),
-            "produce.latency.p99 is missing in round 1 of 1 of the live baseline",
+            "produce.latency.p99 is missing in round 1 of 1 of the baseline",
         ),
         (
             Measured(rounds=rounds(P99.name, 1.0), other_side=rounds(P99.name, 0.0)),
-            "produce.latency.p99 is 0 s in round 1 of 1 of the live baseline, so it has no ratio",
+            "produce.latency.p99 is 0 s in round 1 of 1 of the baseline, so it has no ratio",
         ),
         (
             Measured(rounds=rounds(P99.name, 1.0), other_side=rounds(P99.name, 1.0, 2.0)),
-            "1 round and 2 of the live baseline do not form pairs",
+            "1 round and 2 of the baseline do not form pairs",
         ),
     ],
 )

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.verdict.dates import BaselineLevel
+from pytest_kafkaperf.verdict.days import BaselineLevel
 from pytest_kafkaperf.verdict.power import Confirmation, Noise, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA
 from tests.support.simulated_trials import differences, judged
@@ -55,10 +55,10 @@ def test_without_two_rounds_in_a_trial_no_noise_can_be_told(rounds: list[list[fl
     assert Noise.of(rounds) is None
 
 
-def level(noise: float, *, dates: int = 5, rounds: int = 5) -> BaselineLevel:
-    """Each date has one trial, and the noise of dates, trials and rounds are alike."""
+def level(noise: float, *, days: int = 5, rounds: int = 5) -> BaselineLevel:
+    """Each day has one trial, and the noise of days, trials and rounds are alike."""
     source = np.random.default_rng(1)
-    drawn = noise * (source.standard_normal((dates, 1, 1)) + source.standard_normal((dates, 1, rounds)))
+    drawn = noise * (source.standard_normal((days, 1, 1)) + source.standard_normal((days, 1, rounds)))
     return BaselineLevel.of(drawn.tolist())
 
 
@@ -74,35 +74,35 @@ def test_without_noise_the_tolerance_is_what_can_be_detected(way: Confirmation) 
     assert found(level(0.0), tolerance=0.1, way=way) == pytest.approx(0.1)
 
 
-def test_beside_the_baselines_brokers_noise_of_dates_explains_nothing() -> None:
-    """A baseline of one date is enough there."""
-    known = level(0.06, dates=1)
+def test_beside_the_baselines_brokers_noise_of_days_explains_nothing() -> None:
+    """A baseline of one day is enough there."""
+    known = level(0.06, days=1)
     assert TOLERANCE < found(known, way="beside") < 0.6 * found(known)
-    assert found(level(0.02, dates=1), way="beside") < found(known, way="beside")
+    assert found(level(0.02, days=1), way="beside") < found(known, way="beside")
 
 
 def test_a_change_that_can_be_detected_side_by_side_is_found_in_four_of_five_cases() -> None:
-    """Draws of the whole rule: a first trial of another date, then trials in pairs."""
-    known, runs = level(0.05, dates=3), 2000
+    """Draws of the whole rule: a first trial of another day, then trials in pairs."""
+    known, runs = level(0.05, days=3), 2000
     change, of_trial = found(known, way="beside"), math.sqrt(known.of_trials.value)
     source = np.random.default_rng(7)
-    dates = math.sqrt(known.of_dates.value * (1 + 1 / known.dates) + known.of_trials.value * (1 + 1 / known.dates))
-    suspect = change + dates * source.standard_normal(runs) > TOLERANCE
+    days = math.sqrt(known.of_days.value * (1 + 1 / known.days) + known.of_trials.value * (1 + 1 / known.days))
+    suspected = change + days * source.standard_normal(runs) > TOLERANCE
     drawn = differences(runs=runs, deviation=math.sqrt(2) * of_trial, seed=8) + change
     confirmed = judged(drawn, tolerance=TOLERANCE, alpha=ALPHA).decisions == "regressed"
-    assert 0.78 < (suspect & confirmed).mean() < 0.97
+    assert 0.78 < (suspected & confirmed).mean() < 0.97
 
 
-def test_what_noise_explains_is_not_found_and_fewer_dates_explain_more() -> None:
-    """What the user is advised to do: more dates, a calmer machine."""
+def test_what_noise_explains_is_not_found_and_fewer_days_explain_more() -> None:
+    """What the user is advised to do: more days, a calmer machine."""
     assert found(level(0.06)) > level(0.06).most_by_noise(3, ALPHA)
     assert found(level(0.06), alpha=ALPHA / 3) > found(level(0.06)) > found(level(0.02))
-    assert found(level(0.06, dates=1)) > found(level(0.06, dates=3)) > found(level(0.06, dates=10))
+    assert found(level(0.06, days=1)) > found(level(0.06, days=3)) > found(level(0.06, days=10))
 
 
 @pytest.mark.parametrize("noise", [0.03, 0.1])
 def test_a_tolerance_below_what_noise_explains_does_not_add_to_it(noise: float) -> None:
-    """A small tolerance makes more suspects, and finds nothing smaller."""
+    """A small tolerance makes more suspected regressions, and finds nothing smaller."""
     assert found(level(noise), tolerance=0.0) == pytest.approx(found(level(noise), tolerance=0.02), rel=0.02)
     assert found(level(noise), tolerance=1.0) < 1.3
 

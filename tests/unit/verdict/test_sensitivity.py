@@ -25,10 +25,10 @@ def trial(level: float, name: str = P99) -> list[Mapping[str, float]]:
 def found(limit: str, *, level: float = 0.01, trials: int = 5) -> float | None:
     threshold = parse_threshold(limit)
     rounds = trial(level, threshold.metric.name)
-    dates = tuple(f"2026-01-0{day}" for day in range(1, trials + 1))
-    baseline = BaselineRounds(trials=(tuple(rounds),) * trials, dates=dates)
+    days = tuple(f"2026-01-0{day}" for day in range(1, trials + 1))
+    baseline = BaselineRounds(trials=(tuple(rounds),) * trials, days=days)
     judgement = judge(thresholds=[threshold], trials=[Measured(rounds=rounds)], baseline=baseline, confirm=True)
-    return judgement.checks[0].detectable
+    return judgement.checks[0].detectable_change
 
 
 def test_a_limit_on_the_baseline_finds_a_little_more_than_its_tolerance() -> None:
@@ -62,7 +62,7 @@ def test_without_noise_to_go_by_there_is_no_figure() -> None:
         baseline=elsewhere,
         confirm=True,
     ).checks
-    assert check.detectable is None
+    assert check.detectable_change is None
 
 
 def test_limits_that_share_an_error_find_less() -> None:
@@ -78,7 +78,7 @@ def test_limits_that_share_an_error_find_less() -> None:
             confirm=True,
         )
         .checks[0]
-        .detectable
+        .detectable_change
         for number in (1, 2)
     )
     assert alone is not None

@@ -317,10 +317,10 @@ def test_each_trial_gives_one_difference() -> None:
     ("broken", "reason"),
     [
         (_trial(None), "produce.latency.p99 is missing in round 1 of 1 (trial 2)"),
-        (_trial(1.0, None), "produce.latency.p99 is missing in round 1 of 1 of the live baseline (trial 2)"),
+        (_trial(1.0, None), "produce.latency.p99 is missing in round 1 of 1 of the baseline (trial 2)"),
         (
             _trial(1.0, 0.0),
-            "produce.latency.p99 is 0 s in round 1 of 1 of the live baseline, so it has no ratio (trial 2)",
+            "produce.latency.p99 is 0 s in round 1 of 1 of the baseline, so it has no ratio (trial 2)",
         ),
         (Measured(rounds=[], other_side=[]), "no round was measured (trial 2)"),
     ],

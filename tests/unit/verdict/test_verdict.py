@@ -43,9 +43,9 @@ def _told(checks: Sequence[Check], problems: Sequence[Problem] = (), *, strict: 
     return failure_of(result, strict=strict)
 
 
-def _on_dates(trial: tuple[Mapping[str, float], ...]) -> BaselineRounds:
-    """The same trial on ten dates: their noise is known to be small."""
-    return BaselineRounds(trials=(trial,) * 10, dates=tuple(f"2026-01-{day}" for day in range(10, 20)))
+def _on_days(trial: tuple[Mapping[str, float], ...]) -> BaselineRounds:
+    """The same trial on ten days: their noise is known to be small."""
+    return BaselineRounds(trials=(trial,) * 10, days=tuple(f"2026-01-{day}" for day in range(10, 20)))
 
 
 def _times(factor: float, values: Sequence[float] = _TEN_MS) -> list[float]:
@@ -61,7 +61,7 @@ def _judge(
 ) -> Check:
     threshold = parse_threshold(expression)
     if not isinstance(baseline, BaselineRounds):
-        baseline = _on_dates(_rounds(threshold.metric.name, baseline)) if baseline else _NO_BASELINE
+        baseline = _on_days(_rounds(threshold.metric.name, baseline)) if baseline else _NO_BASELINE
     judgement = judge(
         thresholds=[threshold],
         trials=[Measured(rounds=_rounds(threshold.metric.name, current))],
@@ -86,7 +86,7 @@ def test_an_absolute_limit_judges_the_median_over_the_rounds() -> None:
         limit_value=0.025,
         baseline=None,
         change=None,
-        detectable=approx(12.77, abs=0.01),
+        detectable_change=approx(12.77, abs=0.01),
         outcome=Verdict.PASSED,
         reason="median of 5 rounds, from 20 ms to 900 ms",
         spread=(0.020, 0.9),
@@ -237,10 +237,10 @@ def test_worse_by_more_than_the_tolerance_and_beyond_noise_is_regressed() -> Non
         limit_value=approx(0.012),
         baseline=approx(0.010),
         change=approx(0.5),
-        detectable=approx(0.242, abs=0.001),
+        detectable_change=approx(0.242, abs=0.001),
         outcome=Verdict.REGRESSED,
         reason=(
-            "+50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +9.5 % (baseline of 10 dates)"
+            "+50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +9.5 % (baseline of 10 days)"
         ),
         interval=approx((1.5 / 1.0862 - 1, 1.5 * 1.0862 - 1), abs=1e-3),
         spread=approx((0.0147, 0.0153)),
@@ -254,7 +254,7 @@ def test_less_throughput_is_worse() -> None:
     assert check.change == approx(-0.5)
     assert check.interval == approx((0.5 / 1.0862 - 1, 0.5 * 1.0862 - 1), abs=1e-3)
     assert check.reason == (
-        "-50.0 % against the baseline, the threshold is -10.0 %; noise explains up to -8.6 % (baseline of 10 dates)"
+        "-50.0 % against the baseline, the threshold is -10.0 %; noise explains up to -8.6 % (baseline of 10 days)"
     )
 
 
@@ -273,9 +273,9 @@ def test_worse_but_not_beyond_noise_is_inconclusive_and_says_what_to_do() -> Non
     check = _judge(f"{_P99} <= baseline + 20%", _times(1.3), one_date)
     assert check.outcome is Verdict.INCONCLUSIVE
     assert check.reason == (
-        "+30.0 % against the baseline, the threshold is +20.0 %; noise explains up to +44.0 % (baseline of 1 date): "
-        "compare side by side with --kafka-compare, or measure the baseline on more dates with "
-        "--kafka-update-baselines=append"
+        "+30.0 % against the baseline, the threshold is +20.0 %; noise explains up to +44.0 % (baseline of 1 day): "
+        "compare side by side with --kafka-compare, or measure the baseline on more days with "
+        "--kafka-update-baselines=add"
     )
 
 
@@ -284,7 +284,7 @@ def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> Non
     check = _judge(f"{_P99} <= baseline + 20%", _times(0.5), _TEN_MS)
     assert (check.outcome, check.change) == (Verdict.IMPROVED, approx(-0.5))
     assert check.reason == (
-        "-50.0 % against the baseline, the threshold is +20.0 %; noise explains up to -8.6 % (baseline of 10 dates)"
+        "-50.0 % against the baseline, the threshold is +20.0 %; noise explains up to -8.6 % (baseline of 10 days)"
     )
     assert _judge(f"{_RATE} >= baseline - 10%", _times(1.5), _TEN_MS).outcome is Verdict.IMPROVED
 
@@ -316,10 +316,10 @@ def test_a_plain_baseline_has_no_tolerance() -> None:
     assert _judge(f"{_P99} < baseline", _TEN_MS, _TEN_MS).outcome is Verdict.PASSED
 
 
-def test_dates_count_alike_however_many_trials_they_have() -> None:
-    """An afternoon of trials is one date."""
+def test_days_count_alike_however_many_trials_they_have() -> None:
+    """An afternoon of trials is one day."""
     trials = (*(_rounds(_P99, [0.010, 0.011, 0.012]),) * 9, _rounds(_P99, [0.040, 0.044, 0.048]))
-    known = BaselineRounds(trials=trials, dates=("2026-01-01",) * 9 + ("2026-01-02",))
+    known = BaselineRounds(trials=trials, days=("2026-01-01",) * 9 + ("2026-01-02",))
     check = _judge(f"{_P99} <= baseline + 10%", [0.022] * 5, known)
     assert (check.outcome, check.baseline, check.change) == (Verdict.PASSED, approx(0.022), approx(0.0))
 
@@ -341,7 +341,7 @@ def test_without_a_baseline_the_limit_is_inconclusive() -> None:
         limit_value=None,
         baseline=None,
         change=None,
-        detectable=None,
+        detectable_change=None,
         outcome=Verdict.INCONCLUSIVE,
         reason="no baseline for this test; make one with --kafka-update-baselines",
         spread=(0.0098, 0.0102),
@@ -467,7 +467,7 @@ def test_a_composed_limit_gives_both_reasons_and_the_figure_that_counts() -> Non
     assert check.limit_value == approx(0.012)
     assert check.reason == (
         "baseline + 20 %: +100.0 % against the baseline, the threshold is +20.0 %; noise explains up to +9.5 % "
-        "(baseline of 10 dates); 5 ms: median of 5 rounds, from 19.6 ms to 20.4 ms"
+        "(baseline of 10 days); 5 ms: median of 5 rounds, from 19.6 ms to 20.4 ms"
     )
 
 
@@ -643,7 +643,7 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
         )
     ]
     rounds = [{_P99: value, _RATE: 4000.0, "errors": 0.0} for value in _times(1.5)]
-    baseline = _on_dates(_rounds(_P99, _TEN_MS))
+    baseline = _on_days(_rounds(_P99, _TEN_MS))
     judgement = judge(thresholds=thresholds, trials=[Measured(rounds=rounds)], baseline=baseline, confirm=False)
     text = _told(judgement.checks)
     assert (
@@ -653,7 +653,7 @@ VIOLATED: produce.throughput 4k/s (and 1 more)
   threshold                                measured  baseline  change (95 % CI)
   ✗ produce.latency.p99 <= baseline + 20%     15 ms     10 ms   +50 % (+38…+63)
       12 ms allowed; +50.0 % against the baseline, the threshold is +20.0 %;
-      noise explains up to +9.5 % (baseline of 10 dates)
+      noise explains up to +9.5 % (baseline of 10 days)
   ✗ produce.throughput >= 5k records/s         4k/s
       median of 5 rounds, each 4k records/s"""
     )

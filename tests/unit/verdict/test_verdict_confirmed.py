@@ -1,4 +1,4 @@
-"""Limits that the first trial makes suspect are judged by fresh trials alone."""
+"""Limits that the first trial makes suspected regression are judged by fresh trials alone."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def trial(factor: float = 1.0, *, name: str = P99) -> Trial:
 
 
 def baseline(*factors: float) -> BaselineRounds:
-    """One trial a date."""
-    dates = tuple(f"2026-01-{day}" for day in range(10, 10 + len(factors)))
-    return BaselineRounds(trials=tuple(tuple(trial(factor)) for factor in factors), dates=dates)
+    """One trial a day."""
+    days = tuple(f"2026-01-{day}" for day in range(10, 10 + len(factors)))
+    return BaselineRounds(trials=tuple(tuple(trial(factor)) for factor in factors), days=days)
 
 
 BASELINE = baseline(*[0.98, 1.0, 1 / 0.98] * 3)
@@ -48,7 +48,7 @@ def test_what_is_within_the_tolerance_needs_no_further_trial() -> None:
     assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
 
 
-def test_a_suspect_is_not_yet_a_regression() -> None:
+def test_a_suspected_regression_is_not_yet_a_regression() -> None:
     """It decides nothing until fresh trials have run."""
     judgement = judged()
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
@@ -83,13 +83,13 @@ def test_a_confirmed_regression_shows_each_trial() -> None:
     (check,) = judged(1.3, 1.25, 1.35).checks
     assert check.reason == (
         "confirmed by 3 fresh trials: +30.0 %, +25.0 %, +35.0 %; the threshold is +10.0 %; noise explains up to "
-        "+9.0 % (baseline of 9 dates)"
+        "+9.0 % (baseline of 9 days)"
     )
     assert check.change == pytest.approx(0.3, abs=0.01)
     assert check.observed == pytest.approx(0.013, rel=0.02)
 
 
-def test_a_suspect_that_is_cleared_says_so() -> None:
+def test_a_suspected_regression_that_is_cleared_says_so() -> None:
     """Somebody has seen the reruns and wonders."""
     (check,) = judged(1.02, 0.99).checks
     assert check.reason == (
@@ -143,7 +143,7 @@ def test_a_shift_of_just_the_tolerance_is_within_it() -> None:
 
 
 def test_a_fresh_trial_that_cannot_be_compared_makes_the_test_invalid() -> None:
-    """The others must not be judged as if they were all, and a suspect that nobody could confirm has not passed."""
+    """The others must not be judged as if they were all; a suspected regression without confirmation has not passed."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
         trials=[Measured(rounds=rounds) for rounds in (trial(1.3), trial(1.3), [{}], trial(1.3))],
@@ -158,13 +158,13 @@ def test_a_fresh_trial_that_cannot_be_compared_makes_the_test_invalid() -> None:
 @pytest.mark.parametrize(
     ("factors", "verdict", "unsettled"),
     [
-        ((0.0,), Verdict.INCONCLUSIVE, True),  # a suspect as any other
+        ((0.0,), Verdict.INCONCLUSIVE, True),  # a suspected regression as any other
         ((0.0, 1.0, 1.0), Verdict.PASSED, False),
         ((0.7, 0.0), Verdict.REGRESSED, False),
         ((0.7, 1.0, 1.0, 0.0), Verdict.REGRESSED, False),  # another threshold may go on
     ],
 )
-def test_a_fresh_trial_without_anything_confirms_a_suspect(
+def test_a_fresh_trial_without_anything_confirms_a_suspected_regression(
     factors: tuple[float, ...], verdict: Verdict, *, unsettled: bool
 ) -> None:
     """A sink that writes nothing in one of three trials is broken, and no median hides that."""
@@ -192,7 +192,7 @@ def test_of_a_run_that_cannot_be_trusted_fresh_trials_are_not_judged() -> None:
     assert [(check.outcome, check.rerun) for check in judgement.checks] == [(Verdict.INCONCLUSIVE, False)]
 
 
-def test_what_dates_explain_is_no_regression_and_says_both_numbers() -> None:
+def test_what_days_explain_is_no_regression_and_says_both_numbers() -> None:
     """Fresh trials share today's date, so all of them may be slow with it."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
@@ -203,8 +203,8 @@ def test_what_dates_explain_is_no_regression_and_says_both_numbers() -> None:
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
     assert judgement.checks[0].reason == (
         "worse in 3 fresh trials: +30.0 %, +25.0 %, +35.0 %; the threshold is +10.0 %; noise explains up to +54.0 % "
-        "(baseline of 3 dates): compare side by side with --kafka-compare, or measure the baseline on more dates "
-        "with --kafka-update-baselines=append"
+        "(baseline of 3 days): compare side by side with --kafka-compare, or measure the baseline on more days "
+        "with --kafka-update-baselines=add"
     )
 
 
@@ -217,7 +217,7 @@ def test_more_gated_limits_ask_for_more() -> None:
 
     known = BaselineRounds(
         trials=tuple(tuple(measured(factor).rounds) for factor in (0.85, 1 / 0.85, 1.0, 1.0)),
-        dates=("2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"),
+        days=("2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"),
     )
     most = []
     for gated in (1, 2):
@@ -228,7 +228,7 @@ def test_more_gated_limits_ask_for_more() -> None:
             confirm=True,
         )
         most.append(judgement.checks[0].reason.rpartition("up to ")[2])
-    assert most == ["+42.8 % (baseline of 4 dates)", "+52.2 % (baseline of 4 dates)"]
+    assert most == ["+42.8 % (baseline of 4 days)", "+52.2 % (baseline of 4 days)"]
 
 
 def test_without_reruns_the_one_trial_decides() -> None:
@@ -250,7 +250,7 @@ def _of(**values: float) -> Measured:
 
 RATES = BaselineRounds(trials=tuple(tuple(trial(factor, name="produce.throughput")) for factor in (0.99, 1.0, 1.01)))
 SLOWER, EQUAL = 0.007, 0.010
-"""A suspect, and what clears it."""
+"""A suspected regression, and what clears it."""
 
 
 @pytest.mark.parametrize(

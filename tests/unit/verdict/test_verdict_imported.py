@@ -92,7 +92,7 @@ def test_one_trial_against_a_single_round_is_judged_by_its_ratio(first: float, v
         ),
     ],
 )
-def test_a_suspect_is_confirmed_by_the_median_of_three_trials(
+def test_a_suspected_regression_is_confirmed_by_the_median_of_three_trials(
     fresh: Sequence[float], verdict: Verdict, *, unsettled: bool, reason: str
 ) -> None:
     """Our own noise between trials is there all the same."""
@@ -103,9 +103,9 @@ def test_a_suspect_is_confirmed_by_the_median_of_three_trials(
 
 def test_no_change_is_said_to_be_found() -> None:
     """The minimum detectable change rests on noise; that of an absolute limit on our own rounds."""
-    assert judged(1.0).checks[0].detectable is None
-    absolute = judged(1.0, limit=f"{P99} <= 20 ms").checks[0].detectable
-    assert absolute == judged(1.0, baseline=BaselineRounds(), limit=f"{P99} <= 20 ms").checks[0].detectable
+    assert judged(1.0).checks[0].detectable_change is None
+    absolute = judged(1.0, limit=f"{P99} <= 20 ms").checks[0].detectable_change
+    assert absolute == judged(1.0, baseline=BaselineRounds(), limit=f"{P99} <= 20 ms").checks[0].detectable_change
     assert absolute is not None
 
 

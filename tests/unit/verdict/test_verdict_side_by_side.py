@@ -1,4 +1,4 @@
-"""Suspects that were measured again beside the baseline's brokers, rebuilt."""
+"""Suspected regressions that were measured again beside the baseline's brokers, rebuilt."""
 
 from __future__ import annotations
 
@@ -121,13 +121,13 @@ def test_short_rounds_on_shared_cores_do_not_show_how_slow_the_machine_is() -> N
     )
 
 
-def test_a_suspect_that_was_cleared_early_stays_cleared_when_no_trial_is_left() -> None:
-    """The last look decides for the suspects that are still open."""
+def test_a_suspected_regression_that_was_cleared_early_stays_cleared_when_no_trial_is_left() -> None:
+    """The last look decides for the suspected regressions that are still open."""
     pairs = [(0.69, 0.7), *((0.7 * level, 0.7) for level in (0.7, 1.1, 0.75, 1.2) * 7)]
     assert judged(0.7, *pairs[:28], slower_machine="test_b").verdict is Verdict.PASSED
 
 
-def test_a_limit_of_two_parts_is_confirmed_by_the_part_that_made_the_suspect() -> None:
+def test_a_limit_of_two_parts_is_confirmed_by_the_part_that_made_the_suspected_regression() -> None:
     """Shorter rounds may be below the other part, which the first trial has met; that is no reason to pass."""
     both = f"{RATE} >= max(baseline - 10%, 650k records/s)"
     worse = judged(0.7, *((0.6 * own, 1.0) for own in LEVELS), threshold=both)
@@ -136,13 +136,13 @@ def test_a_limit_of_two_parts_is_confirmed_by_the_part_that_made_the_suspect() -
     assert judged(0.7, *equal(0.6), threshold=both).verdict is Verdict.PASSED
 
 
-def test_a_suspect_that_is_cleared_early_stays_cleared() -> None:
-    """While other suspects of the test go on, a later trial may be worse by chance."""
+def test_a_suspected_regression_that_is_cleared_early_stays_cleared() -> None:
+    """While other suspected regressions of the test go on, a later trial may be worse by chance."""
     pairs = [(0.69, 0.7), (0.5, 0.7)]
     assert judged(0.7, *pairs, slower_machine="test_b").verdict is Verdict.PASSED
 
 
-def test_one_lucky_trial_does_not_clear_a_suspect_that_another_showed_to_be_slower() -> None:
+def test_one_lucky_trial_does_not_clear_a_suspected_regression_that_another_showed_to_be_slower() -> None:
     """Each trial would be a new chance; so the mean of the trials clears, even where the machine is slower."""
     assert judged(0.7, (0.55, 0.7), (0.69, 0.7), slower_machine="test_b").unsettled
     assert judged(0.7, (0.55, 0.7), (0.69, 0.7), (0.7, 0.7), slower_machine="test_b").verdict is Verdict.PASSED
@@ -169,7 +169,7 @@ def test_one_trial_never_convicts() -> None:
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 
-def test_what_was_no_suspect_stays_as_it_was() -> None:
+def test_what_was_no_suspected_regression_stays_as_it_was() -> None:
     """Trials that one threshold needs do not judge the others."""
     judgement = judge(
         thresholds=[parse_threshold(LIMIT), parse_threshold(f"{RATE} >= baseline - 50%")],

@@ -95,7 +95,7 @@ def test_a_trial_without_a_reading_does_not_end_the_comparison() -> None:
     judgement = judged([*trials(0.8, 2), flawed, *trials(0.8, 3)])
     assert judgement.verdict is Verdict.REGRESSED
     assert judgement.checks[0].reason == (
-        "5 trials side by side (left out: produce.throughput is missing in round 1 of 4 of the live baseline (trial 3))"
+        "5 trials side by side (left out: produce.throughput is missing in round 1 of 4 of the baseline (trial 3))"
     )
 
 
@@ -111,7 +111,7 @@ def test_before_the_first_look_nothing_is_decided(factor: float) -> None:
         judgement = judged(trials(factor, number))
         assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
         (check,) = judgement.checks
-        assert (check.interval, check.detectable) == (None, None)
+        assert (check.interval, check.detectable_change) == (None, None)
         assert f"undecided after {number} trial" in check.reason
 
 
@@ -129,7 +129,7 @@ def test_trials_without_any_noise_decide(factor: float, verdict: Verdict) -> Non
     """Figures of a load at a rate can be the same in every trial."""
     judgement = judged([beside(factor)] * 4)
     assert (judgement.verdict, judgement.unsettled) == (verdict, False)
-    assert judgement.checks[0].detectable == approx(-0.1)
+    assert judgement.checks[0].detectable_change == approx(-0.1)
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.5, Verdict.REGRESSED), (1.0, Verdict.PASSED)])
@@ -157,10 +157,10 @@ def test_limits_that_share_an_error_need_more_evidence() -> None:
     assert judged(found, limits[0]).verdict is Verdict.REGRESSED
     (first, *others) = judged(found, *limits).checks
     assert {check.outcome for check in (first, *others)} == {Verdict.INCONCLUSIVE}
-    alone = judged(found, limits[0]).checks[0].detectable
+    alone = judged(found, limits[0]).checks[0].detectable_change
     assert alone is not None
-    assert first.detectable is not None
-    assert alone < first.detectable
+    assert first.detectable_change is not None
+    assert alone < first.detectable_change
 
 
 def test_one_regression_ends_the_comparison_and_an_undecided_limit_prolongs_it() -> None:
@@ -244,11 +244,11 @@ def test_the_limit_follows_the_live_baseline() -> None:
 
 @pytest.mark.parametrize("value", [0.0, math.nan, math.inf, -1.0])
 def test_what_has_no_ratio_on_either_side_decides_nothing(value: float) -> None:
-    """Where more than a quarter of the live baseline has no value, there is nothing to compare with."""
+    """Where more than a quarter of the baseline has no value, there is nothing to compare with."""
     trial = Measured(rounds=rounds([1e6] * 4), other_side=rounds([1e6] * 3 + [value]))
     judgement = judged([*trials(0.5, 3), trial, trial])
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
-    assert "in round 4 of 4 of the live baseline" in judgement.checks[0].reason
+    assert "in round 4 of 4 of the baseline" in judgement.checks[0].reason
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -1.0])
@@ -297,14 +297,14 @@ def test_rounds_without_their_pairs_decide_nothing() -> None:
     (check,) = judged([Measured(rounds=rounds([1e6] * 5), other_side=rounds([1e6] * 4))]).checks
     assert (check.outcome, check.reason) == (
         Verdict.INCONCLUSIVE,
-        "5 rounds and 4 of the live baseline do not form pairs (trial 1)",
+        "5 rounds and 4 of the baseline do not form pairs (trial 1)",
     )
 
 
 def test_the_minimum_detectable_change_is_beyond_the_tolerance_and_below_the_target() -> None:
     """With little noise, the middle between both is where a change is as likely to fail as to pass."""
     (check,) = judged(trials(1.0, 6)).checks
-    assert check.detectable == approx(-0.146, abs=0.01)
+    assert check.detectable_change == approx(-0.146, abs=0.01)
 
 
 def test_what_was_decided_stays_so_although_later_trials_have_no_reading() -> None:
@@ -315,7 +315,7 @@ def test_what_was_decided_stays_so_although_later_trials_have_no_reading() -> No
     later = judged([*decided, *holed])
     assert (later.verdict, later.unsettled, len(later.checks[0].trials)) == (Verdict.PASSED, False, 4)
     undecided = judged([*trials(0.85, 4), *holed])
-    assert "is missing in round 1 of 4 of the live baseline" in undecided.checks[0].reason
+    assert "is missing in round 1 of 4 of the baseline" in undecided.checks[0].reason
     assert undecided.verdict is Verdict.INCONCLUSIVE
 
 

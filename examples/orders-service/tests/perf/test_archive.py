@@ -24,7 +24,7 @@ def archive(kafka_app):
 
 @pytest.mark.kafka_scenario(
     topic="orders-enriched",
-    group="archive",
+    watch_group="archive",
     payload="file:orders.jsonl",
     rate="500 records/s",
     duration="5 s",

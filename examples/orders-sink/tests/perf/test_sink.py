@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 pytestmark = pytest.mark.kafka_scenario(
-    topic="orders", group="orders-sink", payload="file:orders.jsonl", rate="500 records/s", warmup="1 s"
+    topic="orders", watch_group="orders-sink", payload="file:orders.jsonl", rate="500 records/s", warmup="1 s"
 )
 
 

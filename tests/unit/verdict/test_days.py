@@ -1,4 +1,4 @@
-"""A date is one value: how a baseline's noise is estimated, and how often the rule errs with dates that differ."""
+"""A day is one value: how a baseline's noise is estimated, and how often the rule errs with days that differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from pytest_kafkaperf.core.metrics import CATALOGUE, metric
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, exceeds
-from pytest_kafkaperf.verdict.dates import BaselineLevel, Comparison, Variance, compare
+from pytest_kafkaperf.verdict.days import BaselineLevel, Comparison, Variance, compare
 from pytest_kafkaperf.verdict.power import POWER
 from pytest_kafkaperf.verdict.regression import ALPHA, TRIALS, is_cleared
 from pytest_kafkaperf.verdict.sequential import student_quantile
@@ -35,29 +35,29 @@ def measured(*values: float) -> list[float]:
 
 
 def test_a_small_example_comes_out_as_by_hand() -> None:
-    """Two dates: one of two trials, one of a single trial."""
+    """Two days: one of two trials, one of a single trial."""
     level = BaselineLevel.of([[measured(1.0), measured(3.0)], [measured(5.0)]])
-    assert (level.level, level.dates, level.trials_share) == approx((3.5, 2, 0.75))
+    assert (level.level, level.days, level.trials_share) == approx((3.5, 2, 0.75))
     prior = 0.09 * (1 + math.pi / 2 / 3.5)
     of_trials = (FREEDOM * prior + 2.0) / (FREEDOM + 1)
     assert level.of_trials == Variance(value=approx(of_trials), freedom=4)
     between = statistics.variance([2.0, 5.0]) - 0.75 * of_trials
-    of_dates = (FREEDOM * of_trials + between) / (FREEDOM + 1)
-    assert level.of_dates == Variance(value=approx(of_dates), freedom=4)
-    by_dates, by_trials = of_dates * 1.5, of_trials * (math.pi / 2 / 3.5 + 0.375)
+    of_days = (FREEDOM * of_trials + between) / (FREEDOM + 1)
+    assert level.of_days == Variance(value=approx(of_days), freedom=4)
+    by_days, by_trials = of_days * 1.5, of_trials * (math.pi / 2 / 3.5 + 0.375)
     error, freedom = level.error(3)
-    assert error == pytest.approx(math.sqrt(by_dates + by_trials))
-    assert freedom == int((by_dates + by_trials) ** 2 / (by_dates**2 / 4 + by_trials**2 / 4))
+    assert error == pytest.approx(math.sqrt(by_days + by_trials))
+    assert freedom == int((by_days + by_trials) ** 2 / (by_days**2 / 4 + by_trials**2 / 4))
     assert level.most_by_noise(3, ALPHA) == pytest.approx(error * student_quantile(ALPHA, freedom))
 
 
-def test_trials_of_one_date_say_nothing_of_other_dates() -> None:
-    """A hundred trials of an afternoon are one date: its level may be wrong by as much as that of one trial."""
+def test_trials_of_one_date_say_nothing_of_other_days() -> None:
+    """A hundred trials of an afternoon are one day: its level may be wrong by as much as that of one trial."""
     source = np.random.default_rng(1)
     rounds = (0.02 * source.standard_normal((100, 5))).tolist()
     once, often = BaselineLevel.of([rounds[:1]]), BaselineLevel.of([rounds])
-    assert (once.dates, often.dates) == (1, 1)
-    assert often.of_dates.freedom == once.of_dates.freedom
+    assert (once.days, often.days) == (1, 1)
+    assert often.of_days.freedom == once.of_days.freedom
     assert often.most_by_noise(3, ALPHA) > 0.15
     apart = BaselineLevel.of([[trial] for trial in rounds])
     assert apart.most_by_noise(3, ALPHA) < 0.5 * often.most_by_noise(3, ALPHA)
@@ -67,7 +67,7 @@ def test_trials_are_taken_to_differ_at_least_by_what_is_known_of_the_metric() ->
     """Resident memory hardly moves within a trial, and differs much between two starts of a broker."""
     steady = [[[1.0, 1.01, 1.0, 0.99, 1.0]]]
     assert BaselineLevel.of(steady, least=0.1).of_trials.value == pytest.approx(0.01)
-    assert BaselineLevel.of(steady, least=0.1).of_dates.value == pytest.approx(0.01)
+    assert BaselineLevel.of(steady, least=0.1).of_days.value == pytest.approx(0.01)
     assert BaselineLevel.of(steady).of_trials.value < 0.001
     assert {one.name: one.trial_noise for one in CATALOGUE.values() if one.trial_noise} == {"broker.memory": 0.1}
 
@@ -77,17 +77,17 @@ def test_trials_are_taken_to_differ_at_least_by_what_is_known_of_the_metric() ->
     [(0.0, 0.0), (0.001, 0.003), (0.05, PRIOR), (0.3, 0.3)],
     ids=["none", "paced throughput", "closed loop", "tail"],
 )
-def test_the_noise_between_dates_is_assumed_if_there_is_one(noise: float, expected: float) -> None:
+def test_the_noise_between_days_is_assumed_if_there_is_one(noise: float, expected: float) -> None:
     """8 %, but at least the noise of trials, and at most three times that."""
     ratio = math.sqrt(1 + math.pi / 2 / 3.5)
     rounds = [-noise / ratio, 0.0, noise / ratio]
-    assert math.sqrt(BaselineLevel.of([[rounds]]).of_dates.value) == pytest.approx(expected)
+    assert math.sqrt(BaselineLevel.of([[rounds]]).of_days.value) == pytest.approx(expected)
 
 
 def test_without_a_second_round_or_trial_all_noise_is_assumed() -> None:
     """It works from one round on, and knows how little that is."""
     level = BaselineLevel.of([[[1.0]]])
-    assert (level.of_dates, level.of_trials) == (
+    assert (level.of_days, level.of_trials) == (
         Variance(value=PRIOR**2, freedom=3),
         Variance(value=PRIOR**2, freedom=3),
     )
@@ -99,10 +99,10 @@ def test_without_any_noise_nothing_is_explained_by_it() -> None:
 
 
 def test_a_comparison_shows_the_change_that_is_judged() -> None:
-    """Medians of rounds, the mean of a date's trials, the mean of the dates; and today's median trial."""
+    """Medians of rounds, the mean of a day's trials, the mean of the days; and today's median trial."""
     baseline = BaselineRounds(
         trials=tuple(tuple({P99.name: value} for value in values) for values in ((1.0, 9.0, 2.0), (4.0,), (16.0,))),
-        dates=("2026-01-01", "2026-01-01", "2026-01-02"),
+        days=("2026-01-01", "2026-01-01", "2026-01-02"),
     )
     today = [Measured(rounds=[{P99.name: value}]) for value in (8.0, 64.0, 16.0)]
     found = compare(P99, today, baseline)
@@ -124,57 +124,57 @@ def test_a_trial_without_the_metric_is_left_out_of_the_baseline() -> None:
     assert without == f"{P99.name} is missing in round 1 of 1 of the baseline's trial 1"
 
 
-@pytest.mark.parametrize("of_dates", DATE_NOISES)
-@pytest.mark.parametrize("dates", [1, 3, 10])
+@pytest.mark.parametrize("of_days", DATE_NOISES)
+@pytest.mark.parametrize("days", [1, 3, 10])
 @pytest.mark.parametrize(("of_rounds", "of_trials"), NOISES)
 def test_unchanged_tests_rarely_fail_and_intervals_hold_the_change(
-    of_rounds: float, of_trials: float, dates: int, of_dates: float
+    of_rounds: float, of_trials: float, days: int, of_days: float
 ) -> None:
-    """The promise of a gate, with dates that differ. The bounds leave room for the error of 10,000 tests."""
-    setting = Setting(of_dates=of_dates, of_trials=of_trials, of_rounds=of_rounds, tolerance=TOLERANCE, dates=dates)
+    """The promise of a gate, with days that differ. The bounds leave room for the error of 10,000 tests."""
+    setting = Setting(of_days=of_days, of_trials=of_trials, of_rounds=of_rounds, tolerance=TOLERANCE, days=days)
     for each in (setting, dataclasses.replace(setting, confirmed=False)):
         outcomes = judged_by_rule(drawn(each, runs=10_000), each)
         assert outcomes.failed.mean() <= 0.013
         assert outcomes.covered.mean() >= 0.945
 
 
-@pytest.mark.parametrize("dates", [1, 3, 5, 10])
-def test_intervals_hold_the_change_where_dates_differ_more_than_assumed(dates: int) -> None:
+@pytest.mark.parametrize("days", [1, 3, 5, 10])
+def test_intervals_hold_the_change_where_days_differ_more_than_assumed(days: int) -> None:
     """13 %, half as much again: the interval of 97 % keeps 93 %."""
     for of_rounds, of_trials in NOISES:
-        setting = Setting(of_dates=0.13, of_trials=of_trials, of_rounds=of_rounds, tolerance=TOLERANCE, dates=dates)
+        setting = Setting(of_days=0.13, of_trials=of_trials, of_rounds=of_rounds, tolerance=TOLERANCE, days=days)
         assert judged_by_rule(drawn(setting, runs=10_000), setting).covered.mean() >= 0.92
 
 
-@pytest.mark.parametrize(("dates", "least_at_50"), [(1, 0.15), (3, 0.6), (5, 0.7), (10, 0.8)])
-def test_half_as_much_again_is_found_the_better_the_more_dates(dates: int, least_at_50: float) -> None:
+@pytest.mark.parametrize(("days", "least_at_50"), [(1, 0.15), (3, 0.6), (5, 0.7), (10, 0.8)])
+def test_half_as_much_again_is_found_the_better_the_more_days(days: int, least_at_50: float) -> None:
     """A gate that never rings is none."""
-    setting = of_one_noise(0.05, dates=dates)
+    setting = of_one_noise(0.05, days=days)
     assert judged_by_rule(drawn(setting, runs=4000, worse=math.log(1.5)), setting).failed.mean() >= least_at_50
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
-@pytest.mark.parametrize(("dates", "trials"), [(1, 1), (1, 4), (3, 1), (4, 2)])
-def test_the_simulation_is_the_rule(*, dates: int, trials: int, confirmed: bool) -> None:
+@pytest.mark.parametrize(("days", "trials"), [(1, 1), (1, 4), (3, 1), (4, 2)])
+def test_the_simulation_is_the_rule(*, days: int, trials: int, confirmed: bool) -> None:
     """Tests at once, as arrays, fare as each does by the rule itself."""
     setting = Setting(
-        of_dates=0.1,
+        of_days=0.1,
         of_trials=0.05,
         of_rounds=0.05,
         tolerance=TOLERANCE,
-        dates=dates,
+        days=days,
         trials=trials,
         confirmed=confirmed,
     )
     draw = drawn(setting, runs=100, worse=0.4)
     outcomes = judged_by_rule(draw, setting)
-    together = [*zip(outcomes.failed.tolist(), outcomes.suspect.tolist(), outcomes.fresh.tolist(), strict=True)]
+    together = [*zip(outcomes.failed.tolist(), outcomes.suspected.tolist(), outcomes.fresh.tolist(), strict=True)]
     assert together == [_judged(draw, number, confirmed=confirmed) for number in range(100)]
     assert 5 < sum(outcomes.failed) < 100
 
 
 def _judged(draw: Draw, number: int, *, confirmed: bool) -> tuple[bool, bool, float]:
-    """One test by the rule itself: whether it fails, whether it was suspect, and its fresh trials."""
+    """One test by the rule itself: whether it fails, whether it was suspected regression, and its fresh trials."""
     known = BaselineLevel.of(draw.baseline[number].tolist())
     first, *more = (statistics.median(trial) - known.level for trial in draw.today[number].tolist())
     if not exceeds(first, TOLERANCE):
@@ -190,16 +190,16 @@ def _judged(draw: Draw, number: int, *, confirmed: bool) -> tuple[bool, bool, fl
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
-@pytest.mark.parametrize("dates", [1, 3, 10])
-def test_what_is_detectable_is_found_with_the_promised_mean_probability(*, dates: int, confirmed: bool) -> None:
-    """Over machines whose dates differ as the prior says: 4 times in 5, whichever baseline each of them has."""
+@pytest.mark.parametrize("days", [1, 3, 10])
+def test_what_is_detectable_is_found_with_the_promised_mean_probability(*, days: int, confirmed: bool) -> None:
+    """Over machines whose days differ as the prior says: 4 times in 5, whichever baseline each of them has."""
     drawn_noises = PRIOR * np.sqrt(FREEDOM / np.random.default_rng(3).chisquare(FREEDOM, 400))
     setting = Setting(
-        of_dates=drawn_noises,
+        of_days=drawn_noises,
         of_trials=0.065,
         of_rounds=0.06,
         tolerance=TOLERANCE,
-        dates=dates,
+        days=days,
         confirmed=confirmed,
     )
     assert POWER - 0.04 <= achieved_power(setting, baselines=400, runs=20) <= POWER + 0.08

@@ -1,4 +1,4 @@
-"""Advice: what moved without a limit on it, and how rarely noise is taken for a move."""
+"""OtherChange: what moved without a limit on it, and how rarely noise is taken for a move."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
-from tests.support.advised_runs import advised_runs
+from pytest_kafkaperf.verdict.other_changes import OtherChange, other_changes
+from tests.support.drawn_runs import drawn_runs
 
 P50, P99 = "produce.latency.p50", "produce.latency.p99"
 THROUGHPUT, BANDWIDTH = "produce.throughput", "produce.bandwidth"
@@ -22,7 +22,7 @@ Trial = list[dict[str, float]]
 
 def _trial(factor: float = 1.0, *, factors: Mapping[str, float] | None = None) -> Trial:
     """Rounds of some metrics; `factors` by the last part of the name."""
-    typical = {P50: 0.002, P99: 0.010, THROUGHPUT: 50_000.0, BANDWIDTH: 5_000_000.0, "client.cost": 0.5}
+    typical = {P50: 0.002, P99: 0.010, THROUGHPUT: 50_000.0, BANDWIDTH: 5_000_000.0, "client.cpu_per_record": 0.5}
     return [
         {
             name: value * factor * near * (factors or {}).get(name.rpartition(".")[2], 1.0)
@@ -33,16 +33,16 @@ def _trial(factor: float = 1.0, *, factors: Mapping[str, float] | None = None) -
 
 
 def _baseline(*trials: Trial) -> BaselineRounds:
-    """One trial a date."""
-    dates = tuple(f"2026-01-0{day}" for day in range(1, len(trials) + 1))
-    return BaselineRounds(trials=tuple(map(tuple, trials)), dates=dates)
+    """One trial a day."""
+    days = tuple(f"2026-01-0{day}" for day in range(1, len(trials) + 1))
+    return BaselineRounds(trials=tuple(map(tuple, trials)), days=days)
 
 
 BASELINE = _baseline(*(_trial(factor) for factor in (0.97, 0.99, 1.0, 1.01, 1.03)))
 
 
 def _told(*, gated: Sequence[str] = (), **factors: float) -> list[str]:
-    found = advice([Measured(rounds=_trial(factors=factors))], BASELINE, gated=gated)
+    found = other_changes([Measured(rounds=_trial(factors=factors))], BASELINE, gated=gated)
     return [f"{one.metric} {'better' if one.better else 'worse'}" for one in found]
 
 
@@ -53,16 +53,16 @@ def test_an_unchanged_run_gives_no_advice() -> None:
 
 def test_advice_names_the_metric_and_by_how_much_it_moved() -> None:
     """All that a report shows of it."""
-    (found,) = advice([Measured(rounds=_trial(factors={"cost": 1.5}))], BASELINE, gated=())
-    assert dataclasses.replace(found, change=0.0, baseline=0.0) == Advice(
-        metric="client.cost", observed=0.75, baseline=0.0, change=0.0, better=False
+    (found,) = other_changes([Measured(rounds=_trial(factors={"cpu_per_record": 1.5}))], BASELINE, gated=())
+    assert dataclasses.replace(found, change=0.0, baseline=0.0) == OtherChange(
+        metric="client.cpu_per_record", observed=0.75, baseline=0.0, change=0.0, better=False
     )
     assert (found.change, found.baseline) == pytest.approx((0.5, 0.5), abs=0.01)
 
 
 def test_a_gated_metric_is_left_to_its_limit() -> None:
     """Its verdict stands elsewhere, with a tolerance that somebody chose."""
-    assert _told(cost=1.5, gated=["client.cost"]) == []
+    assert _told(cpu_per_record=1.5, gated=["client.cpu_per_record"]) == []
 
 
 def test_the_bandwidth_is_no_advice_beside_the_throughput() -> None:
@@ -75,20 +75,20 @@ def test_a_lag_is_named_where_there_was_one_before() -> None:
     """Consumers that fall behind are what many look for first; from no lag at all there is no ratio."""
     before = [[{"lag.max": 100.0 * near * factor} for near in NEAR_ONE] for factor in (0.97, 0.99, 1.0, 1.01, 1.03)]
     now = Measured(rounds=[{"lag.max": 500.0 * near} for near in NEAR_ONE])
-    (found,) = advice([now], _baseline(*before), gated=())
+    (found,) = other_changes([now], _baseline(*before), gated=())
     assert (found.metric, found.better) == ("lag.max", False)
     assert found.change == pytest.approx(4.0, abs=0.05)
-    assert advice([now], _baseline([{"lag.max": 0.0}] * 5), gated=()) == ()
+    assert other_changes([now], _baseline([{"lag.max": 0.0}] * 5), gated=()) == ()
 
 
 def test_higher_throughput_is_better_and_higher_latency_worse_and_the_worst_comes_first() -> None:
     """A reader may stop after the first line."""
-    assert _told(throughput=2, cost=1.5, p99=3) == [
+    assert _told(throughput=2, cpu_per_record=1.5, p99=3) == [
         "produce.latency.p99 worse",
-        "client.cost worse",
+        "client.cpu_per_record worse",
         "produce.throughput better",
     ]
-    assert _told(throughput=0.5, cost=0.5) == ["produce.throughput worse", "client.cost better"]
+    assert _told(throughput=0.5, cpu_per_record=0.5) == ["produce.throughput worse", "client.cpu_per_record better"]
 
 
 def test_of_a_family_only_the_metric_that_moved_most_is_told() -> None:
@@ -99,22 +99,22 @@ def test_of_a_family_only_the_metric_that_moved_most_is_told() -> None:
 def test_a_move_within_what_trials_lie_apart_is_noise() -> None:
     """Trials of this baseline differ by as much."""
     wild = _baseline(*(_trial(factor) for factor in (0.7, 0.9, 1.0, 1.1, 1.4)))
-    assert advice([Measured(rounds=_trial(1.5))], wild, gated=()) == ()
+    assert other_changes([Measured(rounds=_trial(1.5))], wild, gated=()) == ()
 
 
 def test_a_small_move_is_not_worth_a_line() -> None:
     """However sure: 8 % that nobody set a limit on."""
-    assert _told(cost=1.08) == []
-    assert _told(cost=1.3) == ["client.cost worse"]
+    assert _told(cpu_per_record=1.08) == []
+    assert _told(cpu_per_record=1.3) == ["client.cpu_per_record worse"]
 
 
-def test_a_baseline_of_few_dates_gives_advice_only_on_large_moves() -> None:
-    """One date does not tell how far the next would lie from it."""
+def test_a_baseline_of_few_days_gives_advice_only_on_large_moves() -> None:
+    """One day does not tell how far the next would lie from it."""
     one_date = _baseline(_trial())
-    assert advice([Measured(rounds=_trial(1.4))], BASELINE, gated=()) != ()
-    assert advice([Measured(rounds=_trial(1.4))], one_date, gated=()) == ()
-    assert advice([Measured(rounds=_trial(9.0))], one_date, gated=()) != ()
-    assert advice([Measured(rounds=_trial(9.0))], BaselineRounds(), gated=()) == ()
+    assert other_changes([Measured(rounds=_trial(1.4))], BASELINE, gated=()) != ()
+    assert other_changes([Measured(rounds=_trial(1.4))], one_date, gated=()) == ()
+    assert other_changes([Measured(rounds=_trial(9.0))], one_date, gated=()) != ()
+    assert other_changes([Measured(rounds=_trial(9.0))], BaselineRounds(), gated=()) == ()
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, None])
@@ -123,21 +123,21 @@ def test_a_trial_in_which_a_metric_has_no_ratio_in_one_round_is_not_compared(
     value: float | None, side: str, changes: int
 ) -> None:
     """A median without that round would be another one. A baseline has other trials."""
-    current, known = _trial(factors={"cost": 2.0}), [_trial() for _ in range(5)]
+    current, known = _trial(factors={"cpu_per_record": 2.0}), [_trial() for _ in range(5)]
     damaged = (current if side == "current" else known[4])[2]
     if value is None:
-        del damaged["client.cost"]
+        del damaged["client.cpu_per_record"]
     else:
-        damaged["client.cost"] = value
-    assert len(advice([Measured(rounds=current)], _baseline(*known), gated=())) == changes
+        damaged["client.cpu_per_record"] = value
+    assert len(other_changes([Measured(rounds=current)], _baseline(*known), gated=())) == changes
 
 
 def test_metrics_that_can_be_zero_are_not_compared_and_unknown_ones_are_passed_over() -> None:
     """A baseline may be from a version that measured something else."""
     current = [{"recovery": 1000.0, "gone": 5.0} for _ in range(5)]
     known = [[{"recovery": 1.0, "gone": 1.0} for _ in range(5)] for _ in range(5)]
-    assert advice([Measured(rounds=current)], _baseline(*known), gated=()) == ()
-    assert advice([Measured(rounds=[])], _baseline(*known), gated=()) == ()
+    assert other_changes([Measured(rounds=current)], _baseline(*known), gated=()) == ()
+    assert other_changes([Measured(rounds=[])], _baseline(*known), gated=()) == ()
 
 
 def test_with_a_live_baseline_its_rounds_are_taken_pair_by_pair() -> None:
@@ -145,12 +145,14 @@ def test_with_a_live_baseline_its_rounds_are_taken_pair_by_pair() -> None:
     drifting = [1.0 + 0.2 * number for number in range(12)]
     live_baseline = [{THROUGHPUT: 1000.0 * drift} for drift in drifting]
     slower = [{THROUGHPUT: 500.0 * drift} for drift in drifting]
-    (found,) = advice([Measured(rounds=slower, other_side=live_baseline)] * 4, BASELINE, gated=())
+    (found,) = other_changes([Measured(rounds=slower, other_side=live_baseline)] * 4, BASELINE, gated=())
     assert (found.metric, found.better) == (THROUGHPUT, False)
     assert found.change == pytest.approx(-0.5)
     assert found.observed / found.baseline - 1 == pytest.approx(found.change)
-    assert advice([Measured(rounds=slower, other_side=live_baseline)] * 3, BASELINE, gated=()) == ()
-    assert advice([Measured(rounds=live_baseline, other_side=live_baseline)] * 4, BaselineRounds(), gated=()) == ()
+    assert other_changes([Measured(rounds=slower, other_side=live_baseline)] * 3, BASELINE, gated=()) == ()
+    assert (
+        other_changes([Measured(rounds=live_baseline, other_side=live_baseline)] * 4, BaselineRounds(), gated=()) == ()
+    )
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, None])
@@ -162,16 +164,16 @@ def test_a_metric_that_many_trials_beside_a_live_baseline_lack_gives_no_advice(v
         Measured(rounds=[broken], other_side=[{THROUGHPUT: 1000.0}]),
         Measured(rounds=[sound], other_side=[broken]),
     ):
-        assert advice([*trials, last, last], BaselineRounds(), gated=()) == ()
+        assert other_changes([*trials, last, last], BaselineRounds(), gated=()) == ()
 
 
 def test_noise_alone_rarely_gives_advice() -> None:
-    """Advice that cries wolf is switched off: 24 metrics, in each run."""
-    found = advised_runs(250)
+    """OtherChange that cries wolf is switched off: 24 metrics, in each run."""
+    found = drawn_runs(250)
     assert sum(bool(one) for one in found) / len(found) < 0.02
 
 
 def test_what_falls_by_two_thirds_is_seen() -> None:
     """A rule that never speaks would pass the test above."""
-    found = advised_runs(100, produce_throughput=1 / 3)
+    found = drawn_runs(100, produce_throughput=1 / 3)
     assert sum(any(each.metric == THROUGHPUT for each in one) for one in found) > 80

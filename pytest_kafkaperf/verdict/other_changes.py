@@ -1,7 +1,7 @@
-"""Advice: significant changes in metrics without a threshold, which never fail a test.
+"""OtherChange: significant changes in metrics without a threshold, which never fail a test.
 
 No tolerance is declared for these metrics, and there are many of them. So a change is reported only if it is larger
-than 10 %, and larger than noise explains (see `dates`) at a level of 1 % for all metrics and both directions together.
+than 10 %, and larger than noise explains (see `days`) at a level of 1 % for all metrics and both directions together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, value_of
-from pytest_kafkaperf.verdict.dates import compare, level_of_other_side
+from pytest_kafkaperf.verdict.days import compare, level_of_other_side
 from pytest_kafkaperf.verdict.sequential import differences_of, look
 
 ALPHA = 0.01
@@ -24,7 +24,7 @@ LEAST_CHANGE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class OtherChange:
     """A metric that changed. Values are in its base unit."""
 
     metric: str
@@ -37,7 +37,9 @@ class Advice:
     better: bool
 
 
-def advice(trials: Sequence[Measured], baseline: BaselineRounds, *, gated: Collection[str]) -> tuple[Advice, ...]:
+def other_changes(
+    trials: Sequence[Measured], baseline: BaselineRounds, *, gated: Collection[str]
+) -> tuple[OtherChange, ...]:
     """Return the significant changes, worst first; of related metrics (quantiles of a latency) only the largest change.
 
     Trials with a live baseline are compared with that, and others with the baseline. Metrics in `gated` have thresholds
@@ -55,7 +57,7 @@ def advice(trials: Sequence[Measured], baseline: BaselineRounds, *, gated: Colle
     ]
     alpha = ALPHA / 2 / max(1, len(subjects))
     beside = trials[0].other_side is not None
-    by_family: dict[str, list[Advice]] = {}
+    by_family: dict[str, list[OtherChange]] = {}
     for subject in subjects:
         found = _beside(subject, trials, alpha) if beside else _change(subject, trials, baseline, alpha)
         if found is not None:
@@ -64,7 +66,7 @@ def advice(trials: Sequence[Measured], baseline: BaselineRounds, *, gated: Colle
     return tuple(sorted(largest, key=_shift, reverse=True))
 
 
-def _beside(subject: Metric, trials: Sequence[Measured], alpha: float) -> Advice | None:
+def _beside(subject: Metric, trials: Sequence[Measured], alpha: float) -> OtherChange | None:
     """Return the change of a metric against the live baseline if it is significant, by the sequential test."""
     differences, _ = differences_of(subject, trials)
     if not differences:
@@ -76,7 +78,7 @@ def _beside(subject: Metric, trials: Sequence[Measured], alpha: float) -> Advice
     return None if known is None else _found(subject, known.level, evidence.mean)
 
 
-def _change(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds, alpha: float) -> Advice | None:
+def _change(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds, alpha: float) -> OtherChange | None:
     """Return the change of a metric against the baseline if it is significant."""
     comparison = compare(subject, trials, baseline)
     if isinstance(comparison, str) or not exceeds(abs(comparison.shift), math.log1p(LEAST_CHANGE)):
@@ -86,8 +88,8 @@ def _change(subject: Metric, trials: Sequence[Measured], baseline: BaselineRound
     return _found(subject, comparison.known.level, comparison.shift)
 
 
-def _found(subject: Metric, level: float, shift: float) -> Advice:
-    return Advice(
+def _found(subject: Metric, level: float, shift: float) -> OtherChange:
+    return OtherChange(
         metric=subject.name,
         observed=value_of(subject, level + shift),
         baseline=value_of(subject, level),
@@ -96,12 +98,12 @@ def _found(subject: Metric, level: float, shift: float) -> Advice:
     )
 
 
-def _shift(one: Advice) -> float:
+def _shift(one: OtherChange) -> float:
     """Return the change on the log scale where larger is worse."""
     return abs(math.log1p(one.change)) * (-1 if one.better else 1)
 
 
-def _importance(one: Advice) -> tuple[bool, float]:
+def _importance(one: OtherChange) -> tuple[bool, float]:
     """Return a key by which a throughput comes before the bandwidth, and else the largest change first."""
     return one.metric.endswith(".throughput"), abs(_shift(one))
 

@@ -1,11 +1,11 @@
-"""Comparison of trials with a stored baseline, at the level of dates.
+"""Comparison of trials with a stored baseline, at the level of days.
 
-Trials of one date share its level: the state of the machine, its neighbours, the kernel's write-back. So a date is
-one value, however many trials it has. A trial differs from the true level by the noise of its date, by its own,
+Trials of one day share its level: the state of the machine, its neighbours, the kernel's write-back. So a day is
+one value, however many trials it has. A trial differs from the true level by the noise of its day, by its own,
 and by that of its rounds: a nested random-effects model. Values are on the scale of `comparison`, where larger is
 worse.
 
-The variances are estimated by the method of moments, and pooled with a prior, because there are few dates. A difference
+The variances are estimated by the method of moments, and pooled with a prior, because there are few days. A difference
 is judged as one of a prediction interval: by Student's distribution, with Satterthwaite's degrees of freedom.
 
 Sources: S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992), chapter 3; A. Gelman and others,
@@ -28,19 +28,19 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import NOTHING, Measured, Rounds, flaw_of, has_nothing, logs, no_ratio
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
-FEWEST_DATES = 3
-"""Number of dates below which a baseline is weak: the prior weighs 3 of n + 2 degrees of freedom."""
+FEWEST_DAYS = 3
+"""Number of days below which a baseline is weak: the prior weighs 3 of n + 2 degrees of freedom."""
 
 _MEASURED = 0.08
-"""Prior of the standard deviation between dates: 6 to 8 % were measured for closed-loop throughput on 2 cores."""
+"""Prior of the standard deviation between days: 6 to 8 % were measured for closed-loop throughput on 2 cores."""
 _MOST_RATIO = 3.0
 """Largest ratio of that prior to the noise of trials; the least is 1. A rate keeps a paced throughput steady on all
-dates, and the tail of a latency varies more than 8 % on each."""
+days, and the tail of a latency varies more than 8 % on each."""
 _PRIOR_FREEDOM = 3
-"""Degrees of freedom of a prior: it weighs as much as 4 dates. The true value is between 0.6 and 3.7 times the prior
+"""Degrees of freedom of a prior: it weighs as much as 4 days. The true value is between 0.6 and 3.7 times the prior
 with a probability of 95 %."""
 LEVEL = 0.97
-"""Level of the confidence interval of a change. In simulations it is at least 93 %, also if dates differ by 13 %, which
+"""Level of the confidence interval of a change. In simulations it is at least 93 %, also if days differ by 13 %, which
 is more than the prior says."""
 
 
@@ -54,46 +54,46 @@ class Variance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineLevel:
-    """The level of a baseline, and the noise with which trials of another date differ from it."""
+    """The level of a baseline, and the noise with which trials of another day differ from it."""
 
     level: float
-    """Mean of the dates; of each date the mean of its trials, and of each trial the median of its rounds."""
-    dates: int
-    of_dates: Variance
-    """Between dates."""
+    """Mean of the days; of each day the mean of its trials, and of each trial the median of its rounds."""
+    days: int
+    of_days: Variance
+    """Between days."""
     of_trials: Variance
-    """Between trials of one date, with the noise of their rounds."""
+    """Between trials of one day, with the noise of their rounds."""
     trials_share: float
-    """Mean over the dates of 1 / number of trials."""
+    """Mean over the days of 1 / number of trials."""
 
     @classmethod
-    def of(cls, dates: Sequence[Sequence[Sequence[float]]], *, least: float = 0.0) -> Self:
-        """Estimate the level and the variances from the rounds of each trial of each date.
+    def of(cls, days: Sequence[Sequence[Sequence[float]]], *, least: float = 0.0) -> Self:
+        """Estimate the level and the variances from the rounds of each trial of each day.
 
         `least` is the metric's `trial_noise`.
         """
-        of_trials = _of_trials(dates, least)
-        levels = [statistics.fmean(map(statistics.median, trials)) for trials in dates]
-        share = statistics.fmean(1 / len(trials) for trials in dates)
+        of_trials = _of_trials(days, least)
+        levels = [statistics.fmean(map(statistics.median, trials)) for trials in days]
+        share = statistics.fmean(1 / len(trials) for trials in days)
         between = 0.0
         if len(levels) > 1:
             between = max(0.0, statistics.variance(levels) - share * of_trials.value)
         prior = min(max(_MEASURED**2, of_trials.value), _MOST_RATIO**2 * of_trials.value)
         return cls(
             level=statistics.fmean(levels),
-            dates=len(levels),
-            of_dates=_with_prior(prior, between, freedom=len(levels) - 1),
+            days=len(levels),
+            of_days=_with_prior(prior, between, freedom=len(levels) - 1),
             of_trials=of_trials,
             trials_share=share,
         )
 
     def error(self, trials: int) -> tuple[float, int]:
-        """Return the standard error of the median of this many trials of one other date, and its freedom."""
-        of_dates = self.of_dates.value * (1 + 1 / self.dates)
-        of_trials = self.of_trials.value * (median_variance_ratio(trials) + self.trials_share / self.dates)
-        total = of_dates + of_trials
-        ratio = of_dates / total if total else 0.0
-        freedom = 1 / (ratio**2 / self.of_dates.freedom + (1 - ratio) ** 2 / self.of_trials.freedom)
+        """Return the standard error of the median of this many trials of one other day, and its freedom."""
+        of_days = self.of_days.value * (1 + 1 / self.days)
+        of_trials = self.of_trials.value * (median_variance_ratio(trials) + self.trials_share / self.days)
+        total = of_days + of_trials
+        ratio = of_days / total if total else 0.0
+        freedom = 1 / (ratio**2 / self.of_days.freedom + (1 - ratio) ** 2 / self.of_trials.freedom)
         return math.sqrt(total), int(freedom)
 
     def most_by_noise(self, trials: int, alpha: float) -> float:
@@ -104,7 +104,7 @@ class BaselineLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Trials of one date, compared with a baseline."""
+    """Trials of one day, compared with a baseline."""
 
     shifts: tuple[float, ...]
     """Difference of each trial's level from that of the baseline; positive if the trial is worse."""
@@ -117,7 +117,7 @@ class Comparison:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Confidence interval of the true change, which holds for other dates, too."""
+        """Confidence interval of the true change, which holds for other days, too."""
         half = self.most_by_noise((1 - LEVEL) / 2)
         return self.shift - half, self.shift + half
 
@@ -127,7 +127,7 @@ class Comparison:
 
 
 def compare(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds) -> Comparison | str:
-    """Compare trials of one date with a baseline; return the reason as text if that is impossible."""
+    """Compare trials of one day with a baseline; return the reason as text if that is impossible."""
     for number, trial in enumerate(trials, 1):
         if problem := flaw_of(subject, trial.rounds):
             return problem if len(trials) == 1 else f"{problem} (fresh trial {number})"
@@ -148,9 +148,9 @@ def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:
     """Return the level of a metric of a baseline, by its trials that have a ratio to a round; None without any."""
     if subject.can_be_zero:
         return None
-    usable = ([one for one in date if flaw_of(subject, one, ratio=True) is None] for date in baseline.by_date)
-    dates = [[logs(subject, rounds) for rounds in trials] for trials in usable if trials]
-    return BaselineLevel.of(dates, least=subject.trial_noise) if dates else None
+    usable = ([one for one in day if flaw_of(subject, one, ratio=True) is None] for day in baseline.by_day)
+    days = [[logs(subject, rounds) for rounds in trials] for trials in usable if trials]
+    return BaselineLevel.of(days, least=subject.trial_noise) if days else None
 
 
 def level_of_other_side(subject: Metric, trials: Sequence[Measured]) -> BaselineLevel | None:
@@ -166,19 +166,19 @@ def median_variance_ratio(values: int) -> float:
     return math.pi / 2 / (values + (0.5 if values % 2 else 1.25))
 
 
-def _of_trials(dates: Sequence[Sequence[Sequence[float]]], least: float) -> Variance:
-    """Return the variance of the trials of one date. Its prior: trials vary as their rounds do, or by `least`.
+def _of_trials(days: Sequence[Sequence[Sequence[float]]], least: float) -> Variance:
+    """Return the variance of the trials of one day. Its prior: trials vary as their rounds do, or by `least`.
 
     Of all metrics of two tests in 14 baselines, all but `broker.memory` varied less between trials than that.
     """
-    every = [rounds for trials in dates for rounds in trials]
+    every = [rounds for trials in days for rounds in trials]
     freedom = sum(len(rounds) - 1 for rounds in every)
     prior = _MEASURED**2
     if freedom:
         of_rounds = sum(map(_squares, every)) / freedom
         prior = of_rounds * (1 + statistics.fmean(median_variance_ratio(len(rounds)) for rounds in every))
-    freedom = len(every) - len(dates)
-    squares = sum(_squares([statistics.median(rounds) for rounds in trials]) for trials in dates)
+    freedom = len(every) - len(days)
+    squares = sum(_squares([statistics.median(rounds) for rounds in trials]) for trials in days)
     return _with_prior(max(prior, least**2), squares / freedom if freedom else 0.0, freedom=freedom)
 
 

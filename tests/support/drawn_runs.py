@@ -1,4 +1,4 @@
-"""Advice for many runs whose noise is known."""
+"""OtherChange for many runs whose noise is known."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import random
 from collections.abc import Mapping
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, QUANTILES
-from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.other_changes import OtherChange, other_changes
 
 Trial = list[dict[str, float]]
 
-_NOISE = {"broker.cpu": 0.065, "broker.cpu.max": 0.1, "broker.memory": 0.05, "client.cost": 0.05}
+_NOISE = {"broker.cpu": 0.065, "broker.cpu.max": 0.1, "broker.memory": 0.05, "client.cpu_per_record": 0.05}
 """Between trials, standard deviation of the log; of throughputs as of the CPU, of latencies 0.17."""
 
 
@@ -33,16 +33,16 @@ def _drawn(chance: random.Random, rounds: int, moved: Mapping[str, float]) -> Tr
     return trial
 
 
-def advised_runs(number: int, *, rounds: int = 5, **moved: float) -> list[tuple[Advice, ...]]:
-    """The advice that each of so many runs gets from a baseline of five trials, one a date."""
+def drawn_runs(number: int, *, rounds: int = 5, **moved: float) -> list[tuple[OtherChange, ...]]:
+    """The advice that each of so many runs gets from a baseline of five trials, one a day."""
     chance = random.Random(1945)
     named = {name.replace("_", "."): factor for name, factor in moved.items()}
     return [
-        advice([Measured(rounds=_drawn(chance, rounds, named))], _baseline(chance, rounds), gated=())
+        other_changes([Measured(rounds=_drawn(chance, rounds, named))], _baseline(chance, rounds), gated=())
         for _ in range(number)
     ]
 
 
 def _baseline(chance: random.Random, rounds: int) -> BaselineRounds:
-    dates = tuple(f"2026-01-0{day}" for day in range(1, 6))
-    return BaselineRounds(trials=tuple(tuple(_drawn(chance, rounds, {})) for _ in dates), dates=dates)
+    days = tuple(f"2026-01-0{day}" for day in range(1, 6))
+    return BaselineRounds(trials=tuple(tuple(_drawn(chance, rounds, {})) for _ in days), days=days)
