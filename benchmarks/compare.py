@@ -1,7 +1,7 @@
 """Comparison with Kafka's own tools and with confluent-kafka, on one local broker: `python benchmarks/compare.py`.
 
 Contenders take turns (A B C, A B C, ...). The first turn of each warms up the broker and is discarded. README.md says
-what each figure includes.
+what each value includes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 
 if TYPE_CHECKING:
-    from contenders import Figures
+    from contenders import Values
     from workloads import Workload
 
 README = Path(__file__).parent / "README.md"
@@ -37,7 +37,7 @@ _BROKER_CONFIG = {"log.segment.delete.delay.ms": "1000"}
 
 
 def main() -> int:
-    """Measure, print, and write the table if asked to. Return 1 if a figure could not be measured."""
+    """Measure, print, and write the table if asked to. Return 1 if a value could not be measured."""
     options = _options()
     console = Console()
     chosen = [_scaled(workload, options.scale) for workload in WORKLOADS if workload.name in options.parts]
@@ -53,29 +53,29 @@ def main() -> int:
 
 def _measure(workload: Workload, arena: Arena, repeats: int) -> Outcome:
     """Run all turns of one workload. A contender that fails once is left out, with the reason."""
-    runs: dict[str, list[Figures]] = {contender: [] for contender in workload.contenders}
+    runs: dict[str, list[Values]] = {contender: [] for contender in workload.contenders}
     failures: dict[str, str] = {}
     with arena.backlog(workload) as backlog:
         for turn in range(repeats + 1):
             for contender in [name for name in workload.contenders if name not in failures]:
                 time.sleep(_PAUSE_S)
                 try:
-                    figures = compete(contender, arena, workload, backlog)
+                    values = compete(contender, arena, workload, backlog)
                 except ContenderError as error:
                     failures[contender] = str(error)
                     print(f"{workload.name}: {error}", flush=True)
                     continue
                 if turn > 0:
-                    runs[contender].append(figures)
+                    runs[contender].append(values)
                 name = f"turn {turn} of {repeats}" if turn else "warm-up"
-                print(f"{workload.name}, {name}, {contender}: {_told(figures)}", flush=True)
+                print(f"{workload.name}, {name}, {contender}: {_told(values)}", flush=True)
     return Outcome(
         workload=workload, runs={name: runs[name] for name in runs if name not in failures}, failures=failures
     )
 
 
-def _told(figures: Figures) -> str:
-    return ", ".join(f"{results.number(value, name)} {name}" for name, value in figures.items())
+def _told(values: Values) -> str:
+    return ", ".join(f"{results.number(value, name)} {name}" for name, value in values.items())
 
 
 def _scaled(workload: Workload, scale: float) -> Workload:

@@ -1,4 +1,4 @@
-"""The contenders: how each of them runs a workload, and the figures that it gives."""
+"""The contenders: how each of them runs a workload, and the values that it gives."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _FOLDER = Path(__file__).parent
 _PRODUCER_CONFIG = {"acks": str(ACKS), "batch.size": str(BATCH_BYTES), "linger.ms": str(LINGER_MS)}
 """The settings of Kafka's own producer and of librdkafka."""
 
-Figures = dict[str, float]
-"""Figures by the names in `workloads`: throughput in records a second, CPU in seconds per million records."""
+Values = dict[str, float]
+"""Values by the names in `workloads`: throughput in records a second, CPU in seconds per million records."""
 
 
 class ContenderError(Exception):
@@ -82,7 +82,7 @@ class Arena:
             yield topic
 
 
-def compete(contender: str, arena: Arena, workload: Workload, backlog: str | None) -> Figures:
+def compete(contender: str, arena: Arena, workload: Workload, backlog: str | None) -> Values:
     """Let a contender run a workload once.
 
     Raises:
@@ -100,7 +100,7 @@ def compete(contender: str, arena: Arena, workload: Workload, backlog: str | Non
         raise ContenderError(f"{contender} {error}") from error
 
 
-def _ours(arena: Arena, workload: Workload) -> Figures:
+def _ours(arena: Arena, workload: Workload) -> Values:
     """Run the scenario as a test would declare it, with a cold client and in a separate process.
 
     CPU covers more than the load, as it does for the tools: at least two starts of Python, creating and deleting the
@@ -130,7 +130,7 @@ def _ours(arena: Arena, workload: Workload) -> Figures:
     }
 
 
-def _producer_tool(arena: Arena, workload: Workload, topic: str) -> Figures:
+def _producer_tool(arena: Arena, workload: Workload, topic: str) -> Values:
     """Run one process for each producer. Several count from the first start of sending to the last end."""
     ended = run_together(_tool_commands(arena, topic, workload), timeout_s=RUN_TIMEOUT_S)
     produced = [read_produced(lines) for lines in ended.outputs]
@@ -139,30 +139,30 @@ def _producer_tool(arena: Arena, workload: Workload, topic: str) -> Figures:
     return {THROUGHPUT: throughput, CPU: _by_million(ended.cpu_s, workload)}
 
 
-def _consumer_tool(arena: Arena, workload: Workload, topic: str) -> Figures:
+def _consumer_tool(arena: Arena, workload: Workload, topic: str) -> Values:
     group = f"{topic}-{secrets.token_hex(4)}"
     command = arena.tools.consume(arena.cluster.bootstrap_servers, topic, records=workload.records, group=group)
     ended = run_together([command], timeout_s=RUN_TIMEOUT_S)
-    figures = read_consumed(ended.outputs[0], records=workload.records)
-    return {THROUGHPUT: figures["nMsg.sec"], FETCH_THROUGHPUT: figures["fetch.nMsg.sec"]}
+    values = read_consumed(ended.outputs[0], records=workload.records)
+    return {THROUGHPUT: values["nMsg.sec"], FETCH_THROUGHPUT: values["fetch.nMsg.sec"]}
 
 
-def _librdkafka_produce(arena: Arena, workload: Workload, topic: str) -> Figures:
+def _librdkafka_produce(arena: Arena, workload: Workload, topic: str) -> Values:
     size_bytes = workload.record_size_bytes
     return _librdkafka("produce", arena, workload, topic, record_size_bytes=size_bytes, config=_PRODUCER_CONFIG)
 
 
-def _librdkafka_drain(arena: Arena, workload: Workload, topic: str) -> Figures:
+def _librdkafka_drain(arena: Arena, workload: Workload, topic: str) -> Values:
     return {THROUGHPUT: _librdkafka("drain", arena, workload, topic, config={})[THROUGHPUT]}
 
 
-def _librdkafka_tuned_drain(arena: Arena, workload: Workload, topic: str) -> Figures:
+def _librdkafka_tuned_drain(arena: Arena, workload: Workload, topic: str) -> Values:
     """Drain with a larger queue: by default librdkafka stops fetching for a second at 100,000 queued messages."""
     config = {"queued.min.messages": "1000000"}
     return {THROUGHPUT: _librdkafka("drain", arena, workload, topic, config=config)[THROUGHPUT]}
 
 
-def _librdkafka(action: str, arena: Arena, workload: Workload, topic: str, **more: Any) -> Figures:
+def _librdkafka(action: str, arena: Arena, workload: Workload, topic: str, **more: Any) -> Values:
     if importlib.util.find_spec("confluent_kafka") is None:
         raise ChildError("is not installed; run: pip install --group benchmarks")
     assignment = {
@@ -193,11 +193,11 @@ def _by_million(cpu_s: float, workload: Workload) -> float:
     return cpu_s / (workload.records / 1e6)
 
 
-_PRODUCING: dict[str, Callable[[Arena, Workload, str], Figures]] = {
+_PRODUCING: dict[str, Callable[[Arena, Workload, str], Values]] = {
     PRODUCER_TOOL: _producer_tool,
     LIBRDKAFKA: _librdkafka_produce,
 }
-_DRAINING: dict[str, Callable[[Arena, Workload, str], Figures]] = {
+_DRAINING: dict[str, Callable[[Arena, Workload, str], Values]] = {
     CONSUMER_TOOL: _consumer_tool,
     LIBRDKAFKA: _librdkafka_drain,
     LIBRDKAFKA_TUNED: _librdkafka_tuned_drain,

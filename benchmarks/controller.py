@@ -1,4 +1,4 @@
-"""One figure of `scaling.py` in a separate process: `python benchmarks/controller.py PART SIZE REPEATS`.
+"""One value of `scaling.py` in a separate process: `python benchmarks/controller.py PART SIZE REPEATS`.
 
 Prints JSON: seconds (the median of the repeats) and bytes, by name. A separate process contains nothing of another
 size.
@@ -34,11 +34,11 @@ from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.perf_run import PerfRun
+from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.time_budget import CaseBudget, RunBudget
+from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
@@ -158,12 +158,12 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
         trial: Any = SimpleNamespace(
             results=found, settings=settings, written={}, orphans=[], pruned=False, seed=0, created=simulated.CREATED
         )
-        cases = list(_cases(size, settings))
+        perftests = list(_cases(size, settings))
 
         def plan() -> None:
-            run = RunBudget(cases, left_s=1e6)
-            for number, case in enumerate(cases, start=1):
-                CaseBudget(run, case, cases[number:])
+            run = RunBudget(perftests, left_s=1e6)
+            for number, perftest in enumerate(perftests, start=1):
+                PerfTestBudget(run, perftest, perftests[number:])
 
         def table() -> None:
             summary_lines(trial, {}, Paper(width=120, colour=True), verbose=False)
@@ -275,7 +275,7 @@ def _records(size: int) -> list[BaselineRecord]:
     return [BaselineRecord.model_validate({**one, "nodeid": _nodeid(number)}) for number in range(size)]
 
 
-def _cases(size: int, settings: Settings) -> Iterator[Case]:
+def _cases(size: int, settings: Settings) -> Iterator[PerfTest]:
     for number in range(size):
         fields = {"rate": f"{number + 1}k records/s", "duration": "10 s", "consumers": 1}
         limits = ("produce.latency.p99 <= baseline + 20%", "produce.throughput >= baseline - 10%", "errors == 0")
@@ -283,7 +283,7 @@ def _cases(size: int, settings: Settings) -> Iterator[Case]:
             pytest.mark.kafka_scenario(**fields).mark,
             pytest.mark.kafka_threshold(*limits).mark,
         ]
-        yield read_case(_nodeid(number), marks, {}, settings, folder=settings.root)
+        yield read_perftest(_nodeid(number), marks, {}, settings, folder=settings.root)
 
 
 def _nodeid(number: int) -> str:

@@ -40,8 +40,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "closed loop": {"record_size": "1 KiB"},
 }
 LOAD: dict[str, Any] = {"producers": 2, "consumers": 1, "duration": "5 s", "warmup": "2 s", "rounds": 1}
-PREHEAT: dict[str, Any] = {"producers": 2, "consumers": 1, "duration": "3 s", "warmup": 0, "rounds": 1}
-FIGURES = (
+WARM_UP: dict[str, Any] = {"producers": 2, "consumers": 1, "duration": "3 s", "warmup": 0, "rounds": 1}
+SHOWN = (
     "produce.throughput",
     "produce.latency.p50",
     "produce.latency.p99",
@@ -62,7 +62,7 @@ def main() -> int:
     missed = 0
     with provision(ClusterSpec(), target="local") as cluster, dask() as allocation:
         for _ in range(2):
-            run_round(Side(Scenario.of(PREHEAT), cluster), WorkerAllocation())
+            run_round(Side(Scenario.of(WARM_UP), cluster), WorkerAllocation())
         for name, fields in SCENARIOS.items():
             print(f"\n {name}: {fields}; throughput in records/s, latencies in ms, CPU in s a million records")
             missed += show(cluster, allocation, Scenario.of({**LOAD, **fields}), pairs)
@@ -84,8 +84,8 @@ def dask() -> Iterator[WorkerAllocation]:
 
 
 def show(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, pairs: int) -> bool:
-    """Print the figures of each pair, and the ratios of all. Return True if none was valid."""
-    print(f" {'pair':>5} {'by':9} {'load':>5}" + "".join(f" {figure:>20}" for figure in FIGURES))
+    """Print the values of each pair, and the ratios of all. Return True if none was valid."""
+    print(f" {'pair':>5} {'by':9} {'load':>5}" + "".join(f" {name:>20}" for name in SHOWN))
     measured = []
     for pair in range(pairs):
         sides = {}
@@ -96,15 +96,15 @@ def show(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, pai
         if all(sides.values()):
             measured.append((sides["dask"], sides["processes"]))
     print(f" mean ratio of {len(measured)} pairs, dask by processes:")
-    for figure in FIGURES if measured else ():
-        print(f" {figure:>20} {ratio(measured, figure)}")
+    for name in SHOWN if measured else ():
+        print(f" {name:>20} {ratio(measured, name)}")
     return not measured
 
 
 def one_round(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, name: str) -> Mapping[str, float]:
-    """Run one round and print it; return no figures for an invalid one."""
+    """Run one round and print it; return no values for an invalid one."""
     only = run_round(Side(scenario, cluster), allocation)
-    values = "".join(f" {only.metrics[figure] * scale(figure):20,.2f}" for figure in FIGURES if figure in only.metrics)
+    values = "".join(f" {only.metrics[each] * scale(each):20,.2f}" for each in SHOWN if each in only.metrics)
     print(f" {name} {os.getloadavg()[0]:5.1f}{values}{''.join(f' {text}' for text in only.problems)}", flush=True)
     return {} if only.problems else only.metrics
 
@@ -115,9 +115,9 @@ def run_round(side: Side, allocation: WorkerAllocation) -> Round:
         return side.measure(workers)
 
 
-def ratio(measured: Sequence[tuple[Mapping[str, float], Mapping[str, float]]], figure: str) -> str:
+def ratio(measured: Sequence[tuple[Mapping[str, float], Mapping[str, float]]], name: str) -> str:
     """Format a ratio with its interval, by Student's distribution of the logarithms."""
-    shifts = [math.log(dask[figure] / processes[figure]) for dask, processes in measured]
+    shifts = [math.log(dask[name] / processes[name]) for dask, processes in measured]
     mean = statistics.fmean(shifts)
     if len(shifts) == 1:
         return f"{math.exp(mean):.3f}"
@@ -125,9 +125,9 @@ def ratio(measured: Sequence[tuple[Mapping[str, float], Mapping[str, float]]], f
     return f"{math.exp(mean):.3f} ({math.exp(mean - half):.3f} to {math.exp(mean + half):.3f})"
 
 
-def scale(figure: str) -> float:
+def scale(name: str) -> float:
     """Convert from the base unit."""
-    return SCALE[figure.rpartition(".")[2]]
+    return SCALE[name.rpartition(".")[2]]
 
 
 if __name__ == "__main__":

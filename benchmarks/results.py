@@ -1,4 +1,4 @@
-"""The results: claims against figures, as a table in the terminal and in README.md."""
+"""The results: claims against values, as a table in the terminal and in README.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from contenders import Figures
+    from contenders import Values
     from workloads import Claim, Workload
 
     from pytest_kafkaperf.clusters.spec import Cluster
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 BEGIN = "<!-- results: written by compare.py --write -->"
 END = "<!-- /results -->"
 
-_COLUMNS = ("figure", "against", "ours", "theirs", "ratio", "target", "met")
-_WIDTHS = {"figure": 15, "against": 24, "ours": 5, "theirs": 5, "ratio": 5, "target": 8}
+_COLUMNS = ("what", "against", "ours", "theirs", "ratio", "target", "met")
+_WIDTHS = {"what": 15, "against": 24, "ours": 5, "theirs": 5, "ratio": 5, "target": 8}
 """The lengths of the longest texts, so that all tables align."""
 
 
@@ -37,7 +37,7 @@ class Outcome:
     """The runs of the contenders with one workload."""
 
     workload: Workload
-    runs: Mapping[str, Sequence[Figures]]
+    runs: Mapping[str, Sequence[Values]]
     """Runs by contender, one entry for each repeat; none if it failed."""
     failures: Mapping[str, str]
     """The reason for having no runs, by contender."""
@@ -71,7 +71,7 @@ def write(readme: Path, outcomes: Sequence[Outcome], *, cluster: Cluster, comman
 def _table(outcome: Outcome) -> Table:
     shown = Table(title=f"\n{outcome.workload.title}", title_justify="left", box=None, padding=(0, 1, 0, 0))
     for column in _COLUMNS:
-        is_text = column in ("figure", "against", "met")
+        is_text = column in ("what", "against", "met")
         shown.add_column(column, no_wrap=True, justify="left" if is_text else "right", min_width=_WIDTHS.get(column))
     for claim in outcome.workload.claims:
         shown.add_row(*_cells(outcome, claim, with_range=False))
@@ -90,15 +90,15 @@ def _markdown(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _cells(outcome: Outcome, claim: Claim, *, with_range: bool) -> tuple[str, ...]:
     """Return one claim as `_COLUMNS` has it."""
-    rival_figure = claim.rival_figure or claim.figure
-    ours = [figures[claim.figure] for figures in outcome.runs.get(OURS, ())]
-    theirs = [figures[rival_figure] for figures in outcome.runs.get(claim.rival, ())]
+    rival_figure = claim.rival_figure or claim.name
+    ours = [readings[claim.name] for readings in outcome.runs.get(OURS, ())]
+    theirs = [readings[rival_figure] for readings in outcome.runs.get(claim.rival, ())]
     ratio = statistics.median(ours) / statistics.median(theirs) if ours and theirs else None
     met = None if ratio is None else claim.is_met(ratio)
     return (
         rival_figure,
         claim.rival,
-        _shown(ours, claim.figure, with_range=with_range),
+        _shown(ours, claim.name, with_range=with_range),
         _shown(theirs, rival_figure, with_range=with_range),
         "" if ratio is None else f"{ratio:.2f}x",
         claim.target(),
@@ -106,17 +106,17 @@ def _cells(outcome: Outcome, claim: Claim, *, with_range: bool) -> tuple[str, ..
     )
 
 
-def number(value: float, figure: str) -> str:
-    """Format as `1.42M`, without the unit, which the figure's name has."""
-    unit = UNITS[figure]
+def number(value: float, name: str) -> str:
+    """Format as `1.42M`, without the unit, which the metric's name has."""
+    unit = UNITS[name]
     return format_quantity(value, unit).removesuffix(f" {unit}")
 
 
-def _shown(values: Sequence[float], figure: str, *, with_range: bool) -> str:
+def _shown(values: Sequence[float], name: str, *, with_range: bool) -> str:
     """Format as `1.42M (1.3M to 1.5M)`: the median, and the lowest and the highest value."""
     if not values:
         return "-"
-    median, low, high = (number(value, figure) for value in (statistics.median(values), min(values), max(values)))
+    median, low, high = (number(value, name) for value in (statistics.median(values), min(values), max(values)))
     return f"{median} ({low} to {high})" if with_range and len(values) > 1 else median
 
 

@@ -7,7 +7,7 @@ column grows faster than its size. Exits with 1 if merging the reports of 200 wo
 500 perf tests takes more than twice as long as 500 empty ones.
 
 The exponent of a column is its slope on logarithmic scales from a size to ten times that size, so that the noise of one
-figure does not look like a bend. Up to 1.2 it counts as linear. A column that begins with a large constant approaches 1
+value does not look like a bend. Up to 1.2 it counts as linear. A column that begins with a large constant approaches 1
 slowly, from below.
 """
 
@@ -60,7 +60,7 @@ _PYTEST = ("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-p
 """Options that load the plugins that this plugin requires, and no others, whose cost would hide that of this plugin."""
 
 Columns = dict[str, list[float]]
-"""Figures by name, one for each size."""
+"""Values by name, one for each size."""
 
 
 def controller(part: str, sizes: Sequence[int], repeats: int) -> tuple[Columns, Columns]:
@@ -73,9 +73,9 @@ def controller(part: str, sizes: Sequence[int], repeats: int) -> tuple[Columns, 
         if done.returncode:
             sys.exit(f"{part} of {size}: {done.stderr}")
         found = json.loads(done.stdout)
-        for columns, figures in ((seconds, found["seconds"]), (sizes_bytes, found["bytes"])):
-            for name, figure in figures.items():
-                columns.setdefault(name, []).append(figure)
+        for columns, values in ((seconds, found["seconds"]), (sizes_bytes, found["bytes"])):
+            for name, value in values.items():
+                columns.setdefault(name, []).append(value)
     return seconds, sizes_bytes
 
 
@@ -103,7 +103,7 @@ def collection(sizes: Sequence[int], pairs: int) -> tuple[Columns, Columns]:
 def exponents(sizes: Sequence[int], values: Sequence[float]) -> dict[int, float]:
     """Return the slope on logarithmic scales from each size to ten times as much, by the smaller one; 1 is linear.
 
-    Sizes with a figure of zero are left out, such as reports that fit into memory that was already allocated.
+    Sizes with a value of zero are left out, such as reports that fit into memory that was already allocated.
     """
     known = {size: value for size, value in zip(sizes, values, strict=True) if value > 0}
     return {size: math.log10(known[10 * size] / known[size]) for size in known if 10 * size in known}

@@ -32,7 +32,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from starts import boot, burn_jar, figures, neighbour
+from starts import boot, burn_jar, neighbour, values
 
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.core.units import format_ratio
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _run(phase: str, number: int) -> None:
-    name, _, beside = phase.partition("+")
+    name, _, side_by_side = phase.partition("+")
     if name not in PHASES:
         raise SystemExit(f"{phase!r} is not one of {', '.join(PHASES)}, perhaps with +neighbour")
     environment, half_minutes = dict(_SLOWER.get(phase, _SLOWER.get(name, {}))), name in ("equal", "slower")
@@ -85,7 +85,7 @@ def _run(phase: str, number: int) -> None:
             raise SystemExit(f"no baseline of {key} in {BASELINES}; make one: python {sys.argv[0]} baseline")
         arguments = [f"--kafka-baselines={known[number % len(known)]}"]
     began_s = time.monotonic()
-    with neighbour(half_minutes=half_minutes) if beside else contextlib.nullcontext():
+    with neighbour(half_minutes=half_minutes) if side_by_side else contextlib.nullcontext():
         report = _pytest(project, *arguments, **environment)
     seconds, tests = round(time.monotonic() - began_s), [_kept(test) for test in report["tests"]]
     line = {"phase": phase, "boot": boot(), "at": report["created"], "seconds": seconds, "tests": tests}
@@ -128,16 +128,16 @@ def _kept(test: dict[str, Any]) -> dict[str, Any]:
             {name: check[name] for name in ("metric", "outcome", "change", "detectable_change", "reason")}
             for check in test["checks"]
         ],
-        "measured": [_figures(test["rounds"], (test["live_baseline"] or {}).get("rounds", []))]
-        + [_figures(trial["rounds"], trial["other_side_rounds"]) for trial in test["further_trials"]],
+        "measured": [_values(test["rounds"], (test["live_baseline"] or {}).get("rounds", []))]
+        + [_values(trial["rounds"], trial["other_side_rounds"]) for trial in test["further_trials"]],
     }
 
 
-def _figures(rounds: list[dict[str, Any]], other_side: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of a trial, in the form of `starts.jsonl`."""
+def _values(rounds: list[dict[str, Any]], other_side: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the values of a trial, in the form of `starts.jsonl`."""
     return {
-        "rounds": [figures(one["metrics"]) for one in rounds],
-        "other_side": [figures(one["metrics"]) for one in other_side],
+        "rounds": [values(one["metrics"]) for one in rounds],
+        "other_side": [values(one["metrics"]) for one in other_side],
     }
 
 

@@ -34,8 +34,8 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.case_run import TrialRunner
 from pytest_kafkaperf.runner.rounds import Side
+from pytest_kafkaperf.runner.trial_runs import TrialRunner
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.comparison import Measured, difference
 
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def _run(arm: str, trials: int) -> None:
-    name, _, beside = arm.partition("+")
+    name, _, side_by_side = arm.partition("+")
     load, noise, effect = name.split("-", 2)
     common: dict[str, Any] = {**_NOISES[noise], "heap": "1g"}
     fields = {"rounds": _PAIRS, "duration": f"{_ROUND_S} s", "warmup": f"{_WARMUP_S} s", **_LOADS[load]}
@@ -113,7 +113,7 @@ def _run(arm: str, trials: int) -> None:
         )
         for number in range(trials):
             # Not always with the same side first.
-            with neighbour() if beside and number % 4 in (1, 2) else contextlib.nullcontext():
+            with neighbour() if side_by_side and number % 4 in (1, 2) else contextlib.nullcontext():
                 _keep(arm, number, runner)
 
 
@@ -131,8 +131,8 @@ def _keep(arm: str, number: int, runner: TrialRunner) -> None:
         "load": round(os.getloadavg()[0], 1),
         "steal": round(after.steal - before.steal, 2),
         "problems": [str(problem) for problem in trial.problems],
-        "rounds": [figures(one.metrics) for one in trial.rounds],
-        "other_side": [figures(one.metrics) for one in trial.other_side or ()],
+        "rounds": [values(one.metrics) for one in trial.rounds],
+        "other_side": [values(one.metrics) for one in trial.other_side or ()],
     }
     with STARTS.open("a", encoding="utf-8") as file:
         file.write(f"{json.dumps(line)}\n")
@@ -147,8 +147,8 @@ def boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
 
 
-def figures(metrics: Any) -> dict[str, float]:
-    """Return the figures of a round that are kept."""
+def values(metrics: Any) -> dict[str, float]:
+    """Return the values of a round that are kept."""
     return {name: float(f"{metrics[name]:.5g}") for name in METRICS if name in metrics}
 
 

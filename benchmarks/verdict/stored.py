@@ -1,10 +1,10 @@
 """Verdicts against stored baselines, replayed: `python benchmarks/verdict/stored.py`, in four minutes.
 
 The first trial of each run `unchanged` of `runs.py` is judged against each baseline that was measured on its kind of
-machine. If that makes a re-test, trials beside rebuilt brokers follow, as in a run: those that such runs measured,
-from a random one on. So ten baselines and thirty trials give three hundred verdicts of the plugin's own rule on
-measured figures. Those of one trial depend on each other, so the interval is that of as many verdicts as there are
-trials (Wilson, 95 %), and the range over the baselines stands beside it.
+machine. If that makes a re-test, trials side by side with rebuilt brokers follow, as in a run: those that such runs
+measured, from a random one on. So ten baselines and thirty trials give three hundred verdicts of the plugin's own rule
+on measured values. Those of one trial depend on each other, so the interval is that of as many verdicts as there are
+trials (Wilson, 95 %), and the range over the baselines stands next to it.
 
 A change makes the metric worse by a constant in the first trial and in the current side of the others.
 
@@ -55,8 +55,8 @@ class Run:
     machine: str
     """The kind of machine, whose baselines the plugin keeps apart."""
     alone: list[Measured]
-    beside: list[Measured]
-    """Those beside rebuilt brokers; empty if the first trial made no suspected regression."""
+    side_by_side: list[Measured]
+    """Those side by side with rebuilt brokers; empty if the first trial made no suspected regression."""
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def main() -> None:
         "suspected",
         *map(str.lower, OUTCOMES),
         "by baseline",
-        "trials beside",
+        "trials side by side with",
     )
     print(f"| trials of | {' | '.join(heads)} |\n|---|{'--:|' * len(heads)}")
     for (test, threshold), phase in itertools.product(THRESHOLDS.items(), PHASES):
@@ -93,10 +93,10 @@ def _runs(lines: Sequence[dict[str, Any]], phase: str, test: str) -> list[Run]:
                     Measured(rounds=trial["rounds"], other_side=trial["other_side"] or None)
                     for trial in one["measured"]
                 ]
-                alone, beside = (
+                alone, side_by_side = (
                     [each for each in trials if bool(each.other_side) == paired] for paired in (False, True)
                 )
-                found.append(Run(machine=machines[line["boot"]], alone=alone, beside=beside))
+                found.append(Run(machine=machines[line["boot"]], alone=alone, side_by_side=side_by_side))
     return found
 
 
@@ -104,14 +104,14 @@ def _row(threshold: Threshold, baselines: Sequence[Run], runs: Sequence[Run], ch
     """Yield the cells of a row."""
     draws = np.random.default_rng(_SEED)
     firsts = [(run.machine, _worse(threshold, run.alone[0], change)) for run in runs]
-    beside = [_worse(threshold, one, change) for run in runs for one in run.beside]
+    side_by_side = [_worse(threshold, one, change) for run in runs for one in run.side_by_side]
     found: list[list[tuple[Verdict, int]]] = []
     for baseline in baselines:
         known = BaselineRounds(trials=tuple(tuple(one.rounds) for one in baseline.alone))
         verdicts = []
         for _, first in (each for each in firsts if each[0] == baseline.machine):
-            begin = int(draws.integers(len(beside)))
-            verdicts.append(_judged(threshold, known, first, beside[begin:] + beside[:begin]))
+            begin = int(draws.integers(len(side_by_side)))
+            verdicts.append(_judged(threshold, known, first, side_by_side[begin:] + side_by_side[:begin]))
         if verdicts:
             found.append(verdicts)
     every = [one for verdicts in found for one in verdicts]
@@ -143,17 +143,17 @@ def _noises(records: Sequence[BaselineRecord]) -> Iterator[tuple[str, list[str]]
 
 
 def _judged(
-    threshold: Threshold, known: BaselineRounds, first: Measured, beside: Sequence[Measured]
+    threshold: Threshold, known: BaselineRounds, first: Measured, side_by_side: Sequence[Measured]
 ) -> tuple[Verdict, int]:
     """Return the verdict, and the number of trials that it took."""
     for number in range(MOST_TRIALS + 1):
-        further = [beside[place % len(beside)] for place in range(number)]
+        further = [side_by_side[place % len(side_by_side)] for place in range(number)]
         found = judge(
             thresholds=[threshold],
             trials=[first, *further],
             baseline=known,
             confirm=True,
-            beside=True,
+            side_by_side=True,
             rebuilt=Rebuilt() if number else None,
         )
         if not found.unsettled:

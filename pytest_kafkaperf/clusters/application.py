@@ -113,7 +113,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
         self._changing = threading.Lock()
         """Held while a process starts, and while it ends, which may take 10 s: there is never a second instance."""
-        self.beside: Sequence[Application] = ()
+        self.side_by_side: Sequence[Application] = ()
         """The applications that run at the same time; those of its own group share the group's partitions."""
         self._others: set[str] = set()
         """Ids of members that its consumer group had before its start."""
@@ -342,7 +342,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     def _require_whole_group(self, members: Mapping[str, Member]) -> None:
         """Raise `ApplicationError` if a foreign member has partitions: the test would measure that one as well."""
-        if any(self._shares_group(other) for other in self.beside if other is not self):
+        if any(self._shares_group(other) for other in self.side_by_side if other is not self):
             return
         foreign = [member for name, member in members.items() if name in self._others and member.partitions]
         if foreign:

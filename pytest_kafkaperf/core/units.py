@@ -210,7 +210,7 @@ def unit_of(given: object) -> str:
     """Return the unit of a metric that a test records: a base unit, or one of the user's own, such as `rows/s`.
 
     Raises:
-        UnitError: it is not readable beside a number, or is a multiple of a base unit.
+        UnitError: it is not readable next to a number, or is a multiple of a base unit.
 
     """
     if not isinstance(given, str) or not given.isprintable() or not _OWN.fullmatch(given):

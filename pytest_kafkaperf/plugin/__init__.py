@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.spec import Cluster
     from pytest_kafkaperf.plugin.fixtures import KafkaPerf
     from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
-    from pytest_kafkaperf.runner.case import Case
+    from pytest_kafkaperf.runner.perftest import PerfTest
     from pytest_kafkaperf.runner.settings import Settings
 
 ARGUMENTS: pytest.StashKey[Iterable[str]] = pytest.StashKey()
@@ -37,7 +37,7 @@ ARGUMENTS: pytest.StashKey[Iterable[str]] = pytest.StashKey()
 PEER = "kafkaperf-peer"
 """Name of the plugin that serves another pytest; only there, the module `plugin.peer_side` registers it."""
 _COLLECTION = "kafkaperf-collection"
-_PERF = "kafkaperf-session"
+_PERF = "kafkaperf-run"
 
 
 class Collection:
@@ -53,7 +53,7 @@ class Collection:
         """Nodeids of deselected tests, and of files and classes that could not be collected."""
         self.broken: set[str] = set()
         """Nodeids of files and classes that could not be collected."""
-        self.cases: dict[str, Case] = {}
+        self.tests: dict[str, PerfTest] = {}
         """The perf tests, by nodeid."""
         self.marks: dict[str, list[pytest.Mark]] = {}
         """The markers of each of them."""
@@ -111,18 +111,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not any(takes_perf(item) or is_declared(item) for item in items):
         yield
         return
-    from pytest_kafkaperf.plugin.cases import marks_of, read_cases, warn_of_latency  # noqa: PLC0415 - imports pydantic
+    from pytest_kafkaperf.plugin.collection import marks_of, read_perftests, warn_of_latency  # noqa: PLC0415 - imports pydantic
 
-    items[:], collection.cases = read_cases(items, _settings(config))
-    read = {item: marks_of(item) for item in items if item.nodeid in collection.cases}
+    items[:], collection.tests = read_perftests(items, _settings(config))
+    read = {item: marks_of(item) for item in items if item.nodeid in collection.tests}
     yield
     # The same hook of a conftest.py may have added markers meanwhile.
     changed = [item for item in items if item in read and marks_of(item) != read[item]]
-    kept, cases = read_cases(changed, _settings(config))
+    kept, tests = read_perftests(changed, _settings(config))
     items[:] = [item for item in items if item not in changed or item in kept]
-    collection.cases |= cases
-    items[:] = warn_of_latency(items, collection.cases)
-    collection.marks = {item.nodeid: marks_of(item) for item in items if item.nodeid in collection.cases}
+    collection.tests |= tests
+    items[:] = warn_of_latency(items, collection.tests)
+    collection.marks = {item.nodeid: marks_of(item) for item in items if item.nodeid in collection.tests}
 
 
 @pytest.hookimpl(tryfirst=True)

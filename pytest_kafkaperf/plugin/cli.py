@@ -110,9 +110,11 @@ def make_parser() -> argparse.ArgumentParser:
         ),
     )
     command.add_argument("files", nargs="+", metavar="FILE", help="output of a tool, or - for standard input")
-    command.add_argument("--baseline", required=True, metavar="TEST", help=f"test of the baseline, such as {_EXAMPLE}")
+    command.add_argument("--test", required=True, metavar="NODEID", help=f"test of the baseline, such as {_EXAMPLE}")
     folder = OPTIONS["baselines"].default
-    command.add_argument("--baselines", type=Path, default=Path(folder), metavar="DIR", help=f"default: {folder}")
+    command.add_argument(
+        "--dir", type=Path, default=Path(folder), metavar="DIR", help=f"folder of the baselines; default: {folder}"
+    )
     command.add_argument("--environment", metavar="NAME", help="as --kafka-environment; default: this machine's")
     command.add_argument(
         "--cluster",
@@ -166,18 +168,18 @@ def make_parser() -> argparse.ArgumentParser:
 def _import(given: argparse.Namespace, paper: Paper) -> _Output:
     provider = resolve(parse_target(given.cluster, option="--cluster"))
     environment = given.environment or default_environment_key(provider.name)
-    store = BaselineStore(given.baselines)
-    path = store.path(environment, _nodeid(given.baseline))
+    store = BaselineStore(given.dir)
+    path = store.path(environment, _nodeid(given.test))
     runs = [run for file in given.files for run in _runs(file)]
     rounds = rounds_of(runs)
-    old = store.load(environment, given.baseline)
+    old = store.load(environment, given.test)
     if old is not None and old.imported is None and not given.force:
         raise UsageError(
             f"{path} is a measured baseline with {counted(len(old.trials), 'trial')}, which is more reliable than "
             "imported results; use --force to replace it"
         )
     record = BaselineRecord.of_trial(
-        nodeid=given.baseline,
+        nodeid=given.test,
         environment=environment,
         scenario={},
         fingerprint={},
@@ -187,7 +189,7 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
     )
     counts = Counter((run.file, run.tool) for run in runs)
     notes = notes_on(runs)
-    file = file_of(given.baseline)
+    file = file_of(given.test)
     if not os.path.exists(file):  # noqa: PTH110 - a Path raises where a name is too long
         notes.append(f"there is no {file} here: node ids start at pytest's root folder")
     store.save(record)
@@ -202,7 +204,7 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
 def _nodeid(text: str) -> str:
     file, separator, name = text.partition("::")
     if not (file and separator and name):
-        raise UsageError(f"--baseline {text}: a node id as printed by pytest is needed, for example {_EXAMPLE}")
+        raise UsageError(f"--test {text}: a node id as printed by pytest is needed, for example {_EXAMPLE}")
     return text
 
 

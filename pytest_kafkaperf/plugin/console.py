@@ -13,13 +13,15 @@ from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
 from pytest_kafkaperf.reports.table import shown_metrics
 from pytest_kafkaperf.reports.terminal import summary_lines
-from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.perf_run import PerfRun
+from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Ending
 
 
 @contextlib.contextmanager
-def progress(item: pytest.Item, case: Case) -> Iterator[tuple[ProgressLine | RoundLines | None, Callable[[str], None]]]:
+def progress(
+    item: pytest.Item, test: PerfTest
+) -> Iterator[tuple[ProgressLine | RoundLines | None, Callable[[str], None]]]:
     """Yield the progress of rounds, and a function that prints a line, which does nothing with `-q`.
 
     Progress is a line that is updated in a terminal, one line per round if output is redirected with `-v`, or None.
@@ -51,13 +53,13 @@ def progress(item: pytest.Item, case: Case) -> Iterator[tuple[ProgressLine | Rou
         write_line(text)
 
     line: ProgressLine | RoundLines | None = None
-    metrics = shown_metrics(case.thresholds)
+    metrics = shown_metrics(test.thresholds)
     if live:
         with _uncaptured(config):
             reporter.ensure_newline()
-        line = ProgressLine(item.name, case.scenario, write, metrics=metrics)
+        line = ProgressLine(item.name, test.scenario, write, metrics=metrics)
     elif config.get_verbosity() > 0:
-        line = RoundLines(item.name, case.scenario, write_line, metrics=metrics)
+        line = RoundLines(item.name, test.scenario, write_line, metrics=metrics)
     try:
         yield line, say
     finally:

@@ -28,8 +28,8 @@ from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.pytest_benchmark import LoadClock, is_disabled, record_rounds
 from pytest_kafkaperf.reports.writing import add_to_history
 from pytest_kafkaperf.runner.actions import Action, planned
-from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.perf_run import PerfRun
+from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Ending, Result, Trial
 from pytest_kafkaperf.runner.time_budget import as_run
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -69,11 +69,17 @@ class KafkaPerf:
     """The value of the `kafka_perf` fixture; call it to run the scenario."""
 
     def __init__(
-        self, request: pytest.FixtureRequest, perf: PerfRun, cluster: object, *, case: Case, later: Sequence[Case]
+        self,
+        request: pytest.FixtureRequest,
+        perf: PerfRun,
+        cluster: object,
+        *,
+        test: PerfTest,
+        later: Sequence[PerfTest],
     ) -> None:
-        """`later` are the cases of the tests after this one."""
+        """`later` are the the tests after this one."""
         self._node: pytest.Item = request.node
-        self._case = case
+        self._test = test
         self._later = later
         self._perf = perf
         self._cluster = cluster
@@ -182,12 +188,14 @@ class KafkaPerf:
         """Do the same as `capacity` in an `async def` test: the event loop, and services in it, run on meanwhile."""
         return await self._run_in_thread(self._searching(limits, low, high, hold))
 
-    def _searching(self, limits: Sequence[str], low: object, high: object, hold: object) -> Callable[[Case], Case]:
+    def _searching(
+        self, limits: Sequence[str], low: object, high: object, hold: object
+    ) -> Callable[[PerfTest], PerfTest]:
         if self._planned:
             pytest.fail("kafka_perf.at(...) cannot be combined with kafka_perf.capacity(): use only one", pytrace=False)
-        return lambda case: case.with_search(limits, low=low, high=high, hold=hold)
+        return lambda test: test.with_search(limits, low=low, high=high, hold=hold)
 
-    async def _run_in_thread(self, configure: Callable[[Case], Case]) -> Result:
+    async def _run_in_thread(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
         thread = concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-run")
         ended = asyncio.wrap_future(thread.submit(self._run, configure))
         thread.shutdown(wait=False)  # it ends after the load
@@ -203,7 +211,7 @@ class KafkaPerf:
     def _actions(self, *, duration_s: float | None) -> list[Action]:
         return [*(planned(time, do, duration_s=duration_s) for time, do in self._planned), *self._recorded.values()]
 
-    def _run(self, configure: Callable[[Case], Case]) -> Result:
+    def _run(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
         with self._lock:
             if self._is_over:
                 pytest.fail(_TOO_LATE, pytrace=False)
@@ -221,7 +229,7 @@ class KafkaPerf:
         self._failure = None  # that of an earlier call with invalid arguments
         return result
 
-    def _measure(self, configure: Callable[[Case], Case]) -> Result:
+    def _measure(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
         node, perf = self._node, self._perf
         self._called = True
         if self._finished:
@@ -231,11 +239,11 @@ class KafkaPerf:
             cluster = as_cluster(self._cluster)
             if peer is not None:
                 peer.serve(cluster, self._actions(duration_s=None), perf.clusters.applications_on(cluster))
-            declared = case = configure(self._case).with_recorded(self._recorded)
+            declared = test = configure(self._test).with_recorded(self._recorded)
             if self._benchmark is not None and is_disabled(node.config):
-                case = declared.as_smoke_test()
-            actions = self._actions(duration_s=case.scenario.duration)
-            with progress(node, case if actions else as_run(case)) as (line, say):
+                test = declared.as_smoke_test()
+            actions = self._actions(duration_s=test.scenario.duration)
+            with progress(node, test if actions else as_run(test)) as (line, say):
 
                 def on_progress(label: str, number: int, progress: Progress) -> None:
                     if self._stopping.is_set():
@@ -243,26 +251,26 @@ class KafkaPerf:
                     if line:
                         line.update(label, number, progress)
 
-                on_trial = functools.partial(self._say_trial, case, say, time.monotonic())
-                result = perf.run(case, cluster, on_progress, actions, later=self._later, on_trial=on_trial)
-            if not case.is_smoke_test:
+                on_trial = functools.partial(self._say_trial, test, say, time.monotonic())
+                result = perf.run(test, cluster, on_progress, actions, later=self._later, on_trial=on_trial)
+            if not test.is_smoke_test:
                 add_to_history(perf, result)
         self._finished = True
         if self._benchmark is not None:
             record_rounds(result, *self._benchmark)
-        if case.is_smoke_test and perf.settings.strict and declared.thresholds:
+        if test.is_smoke_test and perf.settings.strict and declared.thresholds:
             pytest.fail(_UNJUDGED, pytrace=False)
         conclude(result, perf, node)
         return result
 
-    def _say_trial(self, case: Case, say: Callable[[str], None], began_s: float, trials: Sequence[Trial]) -> None:
+    def _say_trial(self, test: PerfTest, say: Callable[[str], None], began_s: float, trials: Sequence[Trial]) -> None:
         """Print a line about the last trial of a calibration."""
         settings = self._perf.settings
-        if settings.calibrate is None or case.is_smoke_test:
+        if settings.calibrate is None or test.is_smoke_test:
             return
         took_s = time.monotonic() - began_s
-        left_s = remaining_s(case, self._later, len(trials), settings.calibrate, took_s=took_s)
-        say(describe_trial(case, trials, settings.calibrate, left_s=left_s))
+        left_s = remaining_s(test, self._later, len(trials), settings.calibrate, took_s=took_s)
+        say(describe_trial(test, trials, settings.calibrate, left_s=left_s))
 
 
 def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:
@@ -287,8 +295,8 @@ def failing() -> Iterator[None]:
         raise pytest.fail.Exception(printable(str(error), keep="\t\n"), pytrace=False) from None
 
 
-def _overriding(overrides: dict[str, object]) -> Callable[[Case], Case]:
-    return lambda case: (case.with_overrides(overrides) if overrides else case).without_search()
+def _overriding(overrides: dict[str, object]) -> Callable[[PerfTest], PerfTest]:
+    return lambda test: (test.with_overrides(overrides) if overrides else test).without_search()
 
 
 def _refuse_running_loop(called: str, instead: str) -> None:

@@ -1,4 +1,4 @@
-"""The hooks that run perf tests, and their state: the run, the cases, the outcomes of tests, the reports."""
+"""The hooks that run perf tests, and their state: the run, the tests, the outcomes of tests, the reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_kafkaperf.core.signals import ignored_interrupt, interrupted_by_sigt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.plugin import ARGUMENTS, PEER, Collection, has_thresholds, takes_perf
-from pytest_kafkaperf.plugin.cases import marks_of, read_item
+from pytest_kafkaperf.plugin.collection import marks_of, read_item
 from pytest_kafkaperf.plugin.conclusion import (
     contradictions,
     count_not_judged,
@@ -36,8 +36,8 @@ from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.pytest_benchmark import Groups, asks_for_table, is_disabled, without_tests
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
-from pytest_kafkaperf.runner.case import Case, read_spec
 from pytest_kafkaperf.runner.perf_run import PerfRun
+from pytest_kafkaperf.runner.perftest import PerfTest, read_spec
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.settings import Settings
@@ -105,7 +105,7 @@ class PerfPlugin:
             self._perf = PerfRun(
                 self._settings,
                 began_s=self._collection.began_s,
-                files=[*dict.fromkeys(map(file_of, self._collection.cases))],
+                files=[*dict.fromkeys(map(file_of, self._collection.tests))],
                 peer_options=peer_options(self._config, self._settings),
             )
         return self._perf
@@ -115,25 +115,25 @@ class PerfPlugin:
         with failing():
             return self.open_perf_run()
 
-    def case(self, item: pytest.Item) -> Case:
-        """Return the case of a perf test; fail a test that was not known to be one at collection."""
-        case = self._collection.cases.get(item.nodeid)
-        if case is None:
+    def test(self, item: pytest.Item) -> PerfTest:
+        """Return the test of a perf test; fail a test that was not known to be one at collection."""
+        test = self._collection.tests.get(item.nodeid)
+        if test is None:
             text = "request.getfixturevalue('kafka_perf') comes too late; make kafka_perf an argument of the test"
             pytest.fail(text, pytrace=False)
-        return case
+        return test
 
-    def later(self, item: pytest.Item) -> list[Case]:
-        """Return the cases of the perf tests after this one."""
-        items, cases = item.session.items, self._collection.cases
-        return [cases[each.nodeid] for each in items[items.index(item) + 1 :] if each.nodeid in cases]
+    def later(self, item: pytest.Item) -> list[PerfTest]:
+        """Return the the perf tests after this one."""
+        items, tests = item.session.items, self._collection.tests
+        return [tests[each.nodeid] for each in items[items.index(item) + 1 :] if each.nodeid in tests]
 
     def cluster(self, item: pytest.Item) -> Cluster:
         """Return the cluster of a test's marker; fail the test if it cannot be started."""
         with failing():
             # A test that uses only the cluster was not read at collection.
-            case = self._collection.cases.get(item.nodeid) or read_item(item, self._settings)
-            return self._provided(case.spec)
+            test = self._collection.tests.get(item.nodeid) or read_item(item, self._settings)
+            return self._provided(test.spec)
 
     def lasting_cluster(self, **fields: object) -> Cluster:
         """Return the cluster with these fields of the `kafka_cluster` marker; it keeps its addresses in this run."""
@@ -149,7 +149,7 @@ class PerfPlugin:
         """Yield the value of one test's fixture `kafka_perf`."""
         node = request.node
         self._measuring[node.nodeid] = perf = KafkaPerf(
-            request, self.perf_run_or_fail(), cluster, case=self.case(node), later=self.later(node)
+            request, self.perf_run_or_fail(), cluster, test=self.test(node), later=self.later(node)
         )
         yield perf
         perf.keep(self._endings.get(node.nodeid))
@@ -184,24 +184,24 @@ class PerfPlugin:
 
     def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> list[str]:
         """Show the cluster, the baselines or the live baseline, and downloads that will delay the first test."""
-        cases = [self._collection.cases[item.nodeid] for item in items if item.nodeid in self._collection.cases]
-        if not cases:
+        tests = [self._collection.tests[item.nodeid] for item in items if item.nodeid in self._collection.tests]
+        if not tests:
             return []
         settings, verbosity = self._settings, self._config.get_verbosity()
         live_baseline = settings.compare
         lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
-        wanted = {(case.spec, settings.cluster) for case in cases}
+        wanted = {(test.spec, settings.cluster) for test in tests}
         if live_baseline is not None and not isinstance(live_baseline, Revision):
-            wanted |= {(case.live_baseline, live_baseline) for case in cases if case.live_baseline is not None}
+            wanted |= {(test.live_baseline, live_baseline) for test in tests if test.live_baseline is not None}
         if settings.calibrate is not None and not is_disabled(self._config):
-            lines += describe_plan(cases, settings.calibrate)
+            lines += describe_plan(tests, settings.calibrate)
         elif verbosity >= 0:
-            lines.append(estimate(cases))
+            lines.append(estimate(tests))
         notices = dict.fromkeys(provision.first_fetch(spec, target=target) for spec, target in wanted)
         shown = [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
         if settings.update is not None and not is_disabled(self._config):
             option = f"--kafka-update-baselines={settings.update}"
-            accepts = f"kafkaperf: this run accepts its figures: {UPDATE_MODES[settings.update]} ({option})"
+            accepts = f"kafkaperf: this run accepts its results: {UPDATE_MODES[settings.update]} ({option})"
             shown.append(self._in_red(accepts))
         if settings.accepts_regressed:
             shown.append(
@@ -209,7 +209,7 @@ class PerfPlugin:
             )
         if self._config.getoption("benchmark_skip", default=False):
             shown.append(self._in_red("kafkaperf: this run skips all perf tests (--benchmark-skip)"))
-        if is_disabled(self._config) and any(case.thresholds for case in cases):
+        if is_disabled(self._config) and any(test.thresholds for test in tests):
             shown.append(self._in_red("kafkaperf: this run judges no threshold (--benchmark-disable)"))
         return shown
 
@@ -218,18 +218,18 @@ class PerfPlugin:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Before the fixtures, after marks that skip: skip a test that cannot run, or restore lasting clusters."""
-        case = None if hasattr(item.config, "workerinput") else self._collection.cases.get(item.nodeid)
+        test = None if hasattr(item.config, "workerinput") else self._collection.tests.get(item.nodeid)
         calibrates = self._settings.calibrate is not None and not is_disabled(item.config)
-        if case is not None and calibrates and not count_gated(case.thresholds):
+        if test is not None and calibrates and not count_gated(test.thresholds):
             pytest.skip(NOTHING_TO_CALIBRATE)
-        if case is not None:
-            self._refuse_beside_unstopped()
+        if test is not None:
+            self._refuse_next_to_unstopped()
             perf, later = self.perf_run_or_fail(), self.later(item)
             perf.stopwatch.restart()
-            if (result := perf.refuse_for_time(case, later)) is not None:
+            if (result := perf.refuse_for_time(test, later)) is not None:
                 conclude(result, perf, item)
             with failing():
-                perf.announce(case, later)
+                perf.announce(test, later)
         if self._perf is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
             with failing():
                 self._perf.clusters.restore()
@@ -258,7 +258,7 @@ class PerfPlugin:
             perf.raise_swallowed(skipped=skipped is not None)
         if skipped is not None:
             raise skipped
-        if perf is None and skipped is None and item.nodeid in self._collection.cases:
+        if perf is None and skipped is None and item.nodeid in self._collection.tests:
             pytest.fail(_REPLACED, pytrace=False)
         if perf is None and has_thresholds(item):
             pytest.fail(
@@ -356,7 +356,7 @@ class PerfPlugin:
         for line in self._annotations:
             terminalreporter.write_line(line)
 
-    def _refuse_beside_unstopped(self) -> None:
+    def _refuse_next_to_unstopped(self) -> None:
         if self._unstopped is not None:
             pytest.fail(
                 f"the load of {self._unstopped} could not be stopped and may still be running, so nothing can be "
@@ -383,7 +383,7 @@ class PerfPlugin:
             self._find_unjudged(session, perf)
             strict, succeeds = self._settings.strict, session.exitstatus == pytest.ExitCode.OK
             self._errors += contradictions(perf.results, self._endings, strict=strict, succeeds=succeeds)
-            selected = [item for item in session.items if item.nodeid in self._collection.cases]
+            selected = [item for item in session.items if item.nodeid in self._collection.tests]
             if strict and (problem := nothing_measured(selected, perf.results, self._endings)):
                 self._errors.append(problem)
             self._errors += [f"{name} could not be collected" for name in sorted(self._collection.broken)]

@@ -23,4 +23,4 @@ def ran_everything(session: pytest.Session, collection: Collection, measured: Ab
     items = {item.nodeid for item in session.items}
     if chosen or left_out or collection.incomplete or collection.nodeids - items:
         return False
-    return bool(collection.cases) and collection.cases.keys() <= measured
+    return bool(collection.tests) and collection.tests.keys() <= measured

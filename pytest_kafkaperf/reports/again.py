@@ -65,9 +65,9 @@ def _remedy(result: Result) -> tuple[str, ...]:
     if result.live_baseline is not None:
         calmer = ("reduce the noise", "--kafka-low-noise")
         return calmer if started and noisy else ("space the trials out", "-o", "kafka_trial_gap=1m")
-    beside = any(check.trials for check in result.checks)
-    if result.cluster.provider == "local" and "kafka" in before and (noisy or not beside):
-        quiet = ["--kafka-low-noise"] if beside else []
+    side_by_side = any(check.trials for check in result.checks)
+    if result.cluster.provider == "local" and "kafka" in before and (noisy or not side_by_side):
+        quiet = ["--kafka-low-noise"] if side_by_side else []
         return "compare side by side", f"--kafka-compare=local:{before['kafka']}", *quiet
     return "measure the baseline on another day", "--kafka-update-baselines=add"
 

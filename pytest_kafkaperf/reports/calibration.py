@@ -10,7 +10,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import listed, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_percent
 from pytest_kafkaperf.reports.table import short
-from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Result, Trial, judged
 from pytest_kafkaperf.runner.time_budget import about, estimated_s
 from pytest_kafkaperf.scenarios.threshold import count_gated
@@ -27,10 +27,10 @@ _WIDEST = 0.5
 """Largest tolerance that is suggested; a wider one would not notice that a throughput has halved."""
 
 
-def describe_plan(cases: Sequence[Case], trials: int) -> list[str]:
+def describe_plan(tests: Sequence[PerfTest], trials: int) -> list[str]:
     """Return the number of tests and trials and the expected time, then the tests that will be skipped."""
-    gated = [case for case in cases if count_gated(case.thresholds)]
-    skipped = [without_folders(case.nodeid) for case in cases if case not in gated]
+    gated = [test for test in tests if count_gated(test.thresholds)]
+    skipped = [without_folders(test.nodeid) for test in tests if test not in gated]
     if not gated:
         problem = "no perf test has a threshold on the baseline, so all are skipped"
         return [f"calibration: {problem}; add one, for example {_EXAMPLE}"]
@@ -42,21 +42,21 @@ def describe_plan(cases: Sequence[Case], trials: int) -> list[str]:
     return lines
 
 
-def describe_trial(case: Case, measured: Sequence[Trial], trials: int, *, left_s: float) -> str:
+def describe_trial(test: PerfTest, measured: Sequence[Trial], trials: int, *, left_s: float) -> str:
     """Return a line about the trial that has just ended, the last one of `measured`, and the time to the end."""
-    name, last = printable(case.nodeid.partition("::")[2]), measured[-1]
-    if last.is_spoilt and last not in judged(measured):
+    name, last = printable(test.nodeid.partition("::")[2]), measured[-1]
+    if last.is_invalidated and last not in judged(measured):
         return f"{name}: a trial is measured again: {last.problems[0].text.partition(';')[0]}"
     left = f", {about(left_s)} left" if left_s > 0 else ""
     number = f"{name}: trial {len(judged(measured))} of {trials}"
     if last.problems:
         return f"{number}: INVALID: {last.problems[0]}"
-    figures = []
-    for metric in dict.fromkeys(one.metric for one in case.thresholds if one.relative is not None):
+    texts = []
+    for metric in dict.fromkeys(one.metric for one in test.thresholds if one.relative is not None):
         values = [one.metrics[metric.name] for one in last.rounds if metric.name in one.metrics]
         if values:
-            figures.append(f", {metric.name} {short(statistics.median(values), metric.unit)}")
-    return f"{number}{''.join(figures)}{left}"
+            texts.append(f", {metric.name} {short(statistics.median(values), metric.unit)}")
+    return f"{number}{''.join(texts)}{left}"
 
 
 def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
@@ -74,7 +74,7 @@ def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
 
 
 def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[str]:
-    """Return how much of a throughput is about Kafka at all, and that a tolerance is useless beside the noise.
+    """Return how much of a throughput is about Kafka at all, and that a tolerance is useless next to the noise.
 
     While brokers and generator share all cores, the throughput is the number of cores by the CPU time of a record, the
     sum of theirs (utilization law; P. J. Denning, J. P. Buzen, "The Operational Analysis of Queueing Network Models"
@@ -86,7 +86,7 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
         brokers, clients = (each or 0.0 for each in costs)
         share = format_percent(brokers / (brokers + clients))
         cause = "the brokers' share of the CPU time of a record"
-        remarks.append(f"the generator may be the limit: at most {share} of this figure is about Kafka ({cause})")
+        remarks.append(f"the generator may be the limit: at most {share} of this value is about Kafka ({cause})")
     return remarks
 
 
@@ -109,15 +109,15 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     return f"can detect {can_detect}, so {useless}; try {tries}"
 
 
-def remaining_s(case: Case, later: Sequence[Case], finished: int, trials: int, *, took_s: float) -> float:
+def remaining_s(test: PerfTest, later: Sequence[PerfTest], finished: int, trials: int, *, took_s: float) -> float:
     """Return the time to the end of a calibration.
 
     The trials of this test, `finished` so far in `took_s`, show how much faster or slower than expected this machine
     is; the `later` tests are those after this one.
     """
     later_s = math.fsum(estimated_s(each) for each in later if count_gated(each.thresholds))
-    left_s = max(0, 1 - finished / trials) * estimated_s(case) + later_s
-    return left_s * took_s * trials / (finished * estimated_s(case))
+    left_s = max(0, 1 - finished / trials) * estimated_s(test) + later_s
+    return left_s * took_s * trials / (finished * estimated_s(test))
 
 
 def _change(name: str, log_change: float) -> str:

@@ -183,7 +183,7 @@ def junit_properties(result: Result) -> list[tuple[str, object]]:
     ]
     for number, check in enumerate(result.checks, 1):
         prefix = f"kafka_check_{number}"
-        figures = {
+        values = {
             "observed": check.observed,
             "limit": check.limit_value,
             "baseline": check.baseline,
@@ -192,6 +192,6 @@ def junit_properties(result: Result) -> list[tuple[str, object]]:
         }
         found += [(prefix, check.expression), (f"{prefix}_outcome", str(check.outcome))]
         found.append((f"{prefix}_reason", check.reason))
-        known = ((name, value) for name, value in figures.items() if value is not None and math.isfinite(value))
+        known = ((name, value) for name, value in values.items() if value is not None and math.isfinite(value))
         found += [(f"{prefix}_{name}", value) for name, value in known]
     return found

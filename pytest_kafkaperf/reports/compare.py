@@ -154,7 +154,7 @@ def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, 
     further = _further(after)[:TRIALS]
     judgement = judge(
         thresholds=thresholds,
-        trials=[Measured(rounds=one) for one in (_figures(after.rounds), *further)],
+        trials=[Measured(rounds=one) for one in (_values(after.rounds), *further)],
         baseline=_baseline(before, after, elsewhere),
         confirm=bool(further),
     )
@@ -173,7 +173,7 @@ def _baseline(before: ReportedTest, after: ReportedTest, elsewhere: str | None) 
     changes = scenario_changes(_workload(before), _workload(after))
     if changes:
         return BaselineRounds(obstacle=f"the scenario differs from that of the first report ({'; '.join(changes)})")
-    trials = [one for one in (_figures(before.rounds), *_further(before)) if one]
+    trials = [one for one in (_values(before.rounds), *_further(before)) if one]
     return BaselineRounds(trials=tuple(trials), obstacle=elsewhere)
 
 
@@ -184,13 +184,13 @@ def _workload(test: ReportedTest) -> Mapping[str, JsonValue]:
 def _further(test: ReportedTest) -> list[tuple[Mapping[str, float], ...]]:
     """Return the further trials that were measured like the first one.
 
-    One with problems was repeated, or the test is INVALID. One beside the brokers of a baseline shared its cores.
+    One with problems was repeated, or the test is INVALID. One next to the brokers of a baseline shared its cores.
     """
     alike = [one for one in test.further_trials if test.live_baseline is not None or not one.other_side_rounds]
-    return [_figures(one.rounds) for one in alike if not one.problems]
+    return [_values(one.rounds) for one in alike if not one.problems]
 
 
-def _figures(rounds: Sequence[ReportedRound]) -> tuple[Mapping[str, float], ...]:
+def _values(rounds: Sequence[ReportedRound]) -> tuple[Mapping[str, float], ...]:
     return tuple(one.metrics for one in rounds)
 
 

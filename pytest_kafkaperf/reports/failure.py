@@ -55,8 +55,8 @@ def _not_met(checks: Sequence[Check], result: Result) -> Iterator[str]:
     verdict = worst([check.outcome for check in checks])
     first, row = next(each for each in zip(checks, rows, strict=True) if each[0].outcome is verdict)
     more = f" (and {len(checks) - 1} more)" if len(checks) > 1 else ""
-    figure = (row.change if first.is_relative else "") or row.measured
-    yield f"{'not met in this run' if result.problems else verdict}: {first.metric} {figure}{more}"
+    value = (row.change if first.is_relative else "") or row.measured
+    yield f"{'not met in this run' if result.problems else verdict}: {first.metric} {value}{more}"
     if result.verdict is Verdict.REGRESSED:
         yield from PLAIN.wrap(describe_changes(result), indent="  ", hanging="  ")
     columns = Columns(rows, PLAIN)

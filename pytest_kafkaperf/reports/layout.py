@@ -13,8 +13,6 @@ STYLES = {
     Verdict.PASSED: "green",
     Verdict.IMPROVED: "bold green",
     Verdict.MEASURED: "cyan",
-    Verdict.NOT_JUDGED: "cyan",
-    Verdict.ACCEPTED: "cyan",
     Verdict.INCONCLUSIVE: "yellow",
     Verdict.REGRESSED: "bold red",
     Verdict.VIOLATED: "bold red",
@@ -61,7 +59,7 @@ class Row:
     measured: str
     """Median over the rounds; the sum for counts."""
     rounds: str = ""
-    """Lowest and highest round: `51.3–53.3` beside `52.3k/s`."""  # noqa: RUF001
+    """Lowest and highest round: `51.3–53.3` next to `52.3k/s`."""  # noqa: RUF001
     baseline: str = ""
     change: str = ""
     interval: str = ""
@@ -89,12 +87,12 @@ _COLUMNS = {
 }
 """Fields of a row by the title of their column."""
 _COLOURED = ("measured", "change")
-"""Columns whose figures have the colour of a threshold that fails."""
+"""Columns whose values have the colour of a threshold that fails."""
 _DROPPED_WHEN_NARROW = ("can detect", "rounds", "(95 % CI)", "baseline", "change")
 """Titles of the columns that a narrow terminal lacks, in the order in which they are left out."""
 _INDENT = 2
 _ENOUGH = 39
-"""Columns for a mark and a threshold. The figures of a longer threshold are below it where the table is narrow."""
+"""Columns for a mark and a threshold. The values of a longer threshold are below it where the table is narrow."""
 
 
 class Columns:
@@ -111,11 +109,11 @@ class Columns:
             if self._room < min(longest, _ENOUGH):
                 self._widths.pop(title, None)
         self.start = _INDENT + max(len("threshold"), min(longest, max(self._room, min(_ENOUGH, paper.width // 2))))
-        """Column from which on the figures stand."""
+        """Column from which on the values stand."""
 
     @property
     def _room(self) -> int:
-        """Columns that the figures leave for the thresholds."""
+        """Columns that the values leave for the thresholds."""
         return self._paper.width - _INDENT - sum(_gap(title) + width for title, width in self._widths.items())
 
     @property
@@ -127,7 +125,7 @@ class Columns:
         ]
 
     def lines(self, row: Row) -> Iterator[Line]:
-        """Yield the lines of a row: the threshold with its figures, then the reason."""
+        """Yield the lines of a row: the threshold with its values, then the reason."""
         style = "" if row.outcome is None else STYLES[row.outcome]
         threshold = printable(row.threshold)
         head: Line = [(f"{' ' * _INDENT}{mark_of(row.outcome)} ", style)]

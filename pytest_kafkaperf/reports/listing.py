@@ -38,8 +38,8 @@ def render_metrics(rounds: Sequence[Mapping[str, float]], paper: Paper, *, names
     for name in names:
         values = [one[name] for one in rounds if name in one]
         if values:
-            figures = (statistics.median(values), min(values), max(values))
-            table.add_row(name, *(format_quantity(value, CATALOGUE[name].unit) for value in figures))
+            numbers = (statistics.median(values), min(values), max(values))
+            table.add_row(name, *(format_quantity(value, CATALOGUE[name].unit) for value in numbers))
     return _lines(table, paper)
 
 
@@ -47,7 +47,7 @@ def render_baseline(record: BaselineRecord, path: Path, paper: Paper) -> list[st
     """Return the test and the environment of a baseline, its trials and its headline metrics."""
     trials = new_table("trial", right=("rounds",))
     trials.add_column("commit")
-    trials.add_column("figures")
+    trials.add_column("values")
     for trial in record.trials:
         source = "imported" if trial.imported else "measured"
         trials.add_row(printable(trial.created), str(len(trial.rounds)), _commit(trial.commit), source)
@@ -120,7 +120,7 @@ def render_changes(changes: Iterable[Sequence[ChangePoint]], paper: Paper) -> li
         table = new_table("metric", right=("before", "after", "change"))
         for name, before, after, *_ in found:
             change = format_ratio(after / before - 1) if before > 0 else "-"
-            table.add_row(printable(name), _figure(name, before), _figure(name, after), change)
+            table.add_row(printable(name), _value(name, before), _value(name, after), change)
         *_, last, first = found[0]
         commits = f"commit {_commit(first.commit)}, in the run before {_commit(last.commit)}"
         head = f"{first.time:%Y-%m-%d %H:%M %Z}, {commits}, environment {first.environment}"
@@ -144,6 +144,6 @@ def _commit(given: str | None) -> str:
     return printable(f"{given[:12]}{DIRTY if given.endswith(DIRTY) else ''}") if given else "-"
 
 
-def _figure(name: str, value: float) -> str:
+def _value(name: str, value: float) -> str:
     found = CATALOGUE.get(name)  # a metric of a test's own is not there
     return f"{value:.6g}" if found is None else format_quantity(value, found.unit)

@@ -16,7 +16,7 @@ from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, judged, unmeasured
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.verdict.calibration import Calibrated
-from pytest_kafkaperf.verdict.outcome import UNGATED, Verdict
+from pytest_kafkaperf.verdict.outcome import Verdict
 
 LIMIT_BYTES = 1024 * 1024
 """Maximum size of the summary of one step; GitHub does not show a larger one.
@@ -30,7 +30,7 @@ _SPECIAL = re.compile(r"[&<>|`*\\\[\]~$#!@{}\"]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9
 _ITEM = re.compile(r"^(?:[-+](?= |$)|-(?=[- ]*$)|\d{1,9}[.)](?= |$))")
 """Characters that start a nested list or a horizontal rule at the beginning of an item."""
 _NO_CELLS = [""] * 4
-"""Cells of a row for the figures of a threshold."""
+"""Cells of a row for the values of a threshold."""
 
 
 def markdown(
@@ -40,11 +40,11 @@ def markdown(
     errors: Sequence[str] = (),
     limit_bytes: int = LIMIT_BYTES,
 ) -> str:
-    """Return the number of tests by verdict, a table, the reasons of tests that did not pass, and all figures, folded.
+    """Return the number of tests by verdict, a table, the reasons of tests that did not pass, and all values, folded.
 
     `endings` are those of all perf tests that pytest ran, by nodeid, including those that measured nothing. The worst
     verdicts come first. `errors` are those of the run, such as files that could not be collected. If the text exceeds
-    `limit_bytes` as UTF-8, the figures are left out first, then reasons, then rows of the table; a note says so.
+    `limit_bytes` as UTF-8, the values are left out first, then reasons, then rows of the table; a note says so.
     """
     ranked = sorted(results, key=lambda result: _rank(result, endings.get(result.nodeid)))
     alone = unmeasured(results, endings)
@@ -58,7 +58,7 @@ def markdown(
                 *(_reasons(result, endings.get(result.nodeid)) for result in ranked if _has_reasons(result, endings)),
                 *_compared(result for result in ranked if not _has_reasons(result, endings)),
             ],
-            "tests' figures": [_figures(result) for result in ranked],
+            "tests' values": [_values(result) for result in ranked],
         },
         limit_bytes,
     )
@@ -79,7 +79,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _joined(headline: str, sections: Mapping[str, Sequence[str]], limit_bytes: int) -> str:
-    """Join the blocks of the table, the reasons and the figures, in this order, as far as they fit."""
+    """Join the blocks of the table, the reasons and the values, in this order, as far as they fit."""
     head = ("", "threshold", "measured", "rounds", "baseline", "change (95 % CI)")
     left_bytes = limit_bytes - _RESERVED_BYTES - len(headline.encode())
     kept: dict[str, list[str]] = {name: [] for name in sections}
@@ -88,13 +88,13 @@ def _joined(headline: str, sections: Mapping[str, Sequence[str]], limit_bytes: i
             left_bytes -= len(block.encode())
             if left_bytes >= 0:
                 kept[name].append(block)
-    rows, reasons, figures = kept.values()
+    rows, reasons, values = kept.values()
     counts = {name: (len(blocks) - len(kept[name]), len(blocks)) for name, blocks in sections.items()}
     missing = [f"{omitted} of {count} {name}" for name, (omitted, count) in counts.items() if omitted]
     header = [f"{_table_line(head)}\n", f"{_table_line(['---', '---', *['--:'] * len(_NO_CELLS)])}\n"]
     lines = [headline, "\n", *(header if rows else ()), *rows, *reasons]
-    if figures:
-        lines += ["\n<details><summary>All figures, by test</summary>\n", *figures, "\n</details>\n"]
+    if values:
+        lines += ["\n<details><summary>All values, by test</summary>\n", *values, "\n</details>\n"]
     if missing:
         lines.append(f"\nLeft out, because a summary is limited to {limit_bytes:,} bytes: {', '.join(missing)}.\n")
     return "".join(lines)
@@ -110,7 +110,7 @@ def _headline(
     counts = Counter(result.verdict for result in results)
     texts = [f"{counts[verdict]} {verdict}" for verdict in reversed(Verdict) if verdict in counts]
     texts += [f"{count} not measured ({outcome})" for outcome, count in Counter(e.outcome for e in unmeasured).items()]
-    others = sum(bool(table.failure_beside(result, endings.get(result.nodeid))) for result in results)
+    others = sum(bool(table.failure_next_to(result, endings.get(result.nodeid))) for result in results)
     signs = [_sign(each, Verdict.INCONCLUSIVE) for each in unmeasured]
     signs += [_sign(endings.get(result.nodeid), result.verdict) for result in results]
     revisions = ", ".join(dict.fromkeys(text(result.revision) for result in results if result.revision))
@@ -159,7 +159,7 @@ def _unmeasured_row(ending: Ending) -> str:
 def _cells(row: Row) -> list[str]:
     return [
         mark_of(row.outcome),
-        f"{code(row.threshold)}{f' {row.outcome}' if row.outcome in UNGATED else ''}",
+        f"{code(row.threshold)}{f' {row.outcome}' if row.outcome is Verdict.MEASURED else ''}",
         text(row.measured),
         text(row.rounds),
         text(row.baseline),
@@ -192,8 +192,8 @@ def _reasons(result: Result, ending: Ending | None) -> str:
         *([f"changed: {', '.join(map(code, table.changes_of(result)))}"] if result.changed else ()),
         *unmet,
         *map(text, result.notes),
-        *map(text, table.failure_beside(result, ending)),
-        *(f"advice (no threshold): {text(table.describe_other_change(one))}" for one in result.other_changes),
+        *map(text, table.failure_next_to(result, ending)),
+        *(f"other change (no threshold): {text(table.describe_other_change(one))}" for one in result.other_changes),
     ]
     return _section(_status(result, ending), result.nodeid, lines)
 
@@ -203,13 +203,13 @@ def _section(status: str, nodeid: str, lines: Sequence[str]) -> str:
     return f"\n#### {status}: {code(nodeid)}\n\n{items}"
 
 
-def _figures(result: Result) -> str:
-    """Return the cluster, the scenario and all figures of a test except those of brokers."""
+def _values(result: Result) -> str:
+    """Return the cluster, the scenario and all values of a test except those of brokers."""
     cluster = result.cluster
     scenario = ", ".join(f"{name}={format_field(name, getattr(result.scenario, name))}" for name in result.sources)
     version = f"{cluster.provider}, Kafka {cluster.version or 'of unknown version'}"
     trials = len(judged(result.trials))
-    first = ", the figures of the first" if trials > 1 else ""
+    first = ", the values of the first" if trials > 1 else ""
     lines = [
         f"{version}; {counted(len(result.rounds), 'round')}, {counted(trials, 'trial')}{first}",
         f"scenario: {scenario or 'defaults'}",
@@ -217,14 +217,12 @@ def _figures(result: Result) -> str:
         *table.warning_lines(result),
         *baseline_doubts(result),
     ]
-    figures = "".join(
-        _figures_line(name, values, result)
-        for name, values in result.values().items()
-        if not name.startswith("broker.")
+    values = "".join(
+        _values_line(name, values, result) for name, values in result.values().items() if not name.startswith("broker.")
     )
-    figures_table = f"\n| metric | value | rounds |\n| --- | --: | --- |\n{figures}" if figures else ""
+    values_table = f"\n| metric | value | rounds |\n| --- | --: | --- |\n{values}" if values else ""
     items = "".join(f"- {text(line)}\n" for line in lines)
-    return f"\n##### {code(result.nodeid)}\n\n{items}{figures_table}"
+    return f"\n##### {code(result.nodeid)}\n\n{items}{values_table}"
 
 
 def _noise(name: str, found: Calibrated, result: Result) -> str:
@@ -232,7 +230,7 @@ def _noise(name: str, found: Calibrated, result: Result) -> str:
     return "; ".join([f"noise of {name}: {cells}", *calibration_remarks(name, found, result)])
 
 
-def _figures_line(name: str, values: list[float], result: Result) -> str:
+def _values_line(name: str, values: list[float], result: Result) -> str:
     unit = CATALOGUE[name].unit
     rounds = ", ".join(table.short(value, unit) for value in values)
     median = table.bounded(table.short(CATALOGUE[name].aggregate(values), unit), name, result)

@@ -72,7 +72,7 @@ class ProgressLine(_Output):
             "p99": "" if seen.p99_s is None else f"p99 {format_quantity(seen.p99_s, Unit.SECONDS)}",
             "lag": "" if seen.lag is None else f"lag {format_quantity(seen.lag, Unit.COUNT)}",
         }
-        parts |= _figures(seen, self._metrics) if seen.metrics else running
+        parts |= _values(seen, self._metrics) if seen.metrics else running
         for omitted in (*reversed(self._metrics), "bandwidth", "left", "lag", "p99", ""):
             line = "  ".join(filter(None, parts.values()))
             if len(line) <= width:
@@ -88,14 +88,14 @@ class RoundLines(_Output):
         """Write the line of round `number` when it is done."""
         if seen.phase == "done":
             parts = [self._name, trial, f"round {number}/{self._scenario.rounds}", seen.step]
-            self._write("  ".join(filter(None, [*parts, *_figures(seen, self._metrics).values()])))
+            self._write("  ".join(filter(None, [*parts, *_values(seen, self._metrics).values()])))
 
     def close(self) -> None:
         """Do nothing: each line is whole."""
 
 
-def _figures(seen: Progress, metrics: Sequence[str]) -> dict[str, str]:
-    """Return the figures of a round as the table shows them, by metric."""
+def _values(seen: Progress, metrics: Sequence[str]) -> dict[str, str]:
+    """Return the values of a round as the table shows them, by metric."""
     values = {name: seen.metrics[name] for name in metrics if name in seen.metrics}
     return {name: f"{name} {short(value, CATALOGUE[name].unit)}" for name, value in values.items()}
 

@@ -24,7 +24,7 @@ from pytest_kafkaperf.runner.warmth import describe_warm_ups
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.other_changes import LEAST_CHANGE, OtherChange
-from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Block:
     verdict: Verdict
     name: str
     remark: str = ""
-    """Text beside the name: the way to the verdict."""
+    """Text next to the name: the way to the verdict."""
     problems: tuple[str, ...] = ()
     """Reasons why the test is INVALID, shown above the rows."""
     rows: tuple[Row, ...]
@@ -47,7 +47,7 @@ class Block:
 
 
 def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool) -> Block:
-    """Return what the table shows of a test; with `verbose` also what its figures depend on."""
+    """Return what the table shows of a test; with `verbose` also what its values depend on."""
     rows = rows_of(result, verbose=verbose)
     if not verbose:
         rows = [dataclasses.replace(row, can_detect="") for row in rows]
@@ -134,8 +134,10 @@ def how_of(result: Result) -> str:
     suspected = [check for check in result.checks if check.rerun]
     if not suspected or not further or result.verdict is Verdict.INVALID:
         return ""
-    beside = bool(suspected[0].trials)
-    where = f"{'side by side,' if beside else 'in'} {counted(further, 'trial' if beside else 'fresh trial')}"
+    side_by_side = bool(suspected[0].trials)
+    where = (
+        f"{'side by side,' if side_by_side else 'in'} {counted(further, 'trial' if side_by_side else 'fresh trial')}"
+    )
     undecided = {Verdict.INCONCLUSIVE: "re-tested, undecided"}
     words = {Verdict.REGRESSED: "confirmed", Verdict.VIOLATED: "confirmed", **undecided}
     return f"{words.get(worst([check.outcome for check in suspected]), 're-tested, cleared')} {where}"
@@ -155,7 +157,7 @@ def _is_expected(ending: Ending | None) -> bool:
     return ending is not None and ending.outcome == "xfailed"
 
 
-def failure_beside(result: Result, ending: Ending | None) -> list[str]:
+def failure_next_to(result: Result, ending: Ending | None) -> list[str]:
     """Return the reason if the test's own code or a fixture failed, not its verdict or `--kafka-strict`."""
     if ending is None or not ending.fails or ending.reason is None or result.verdict.fails:
         return []
@@ -175,7 +177,7 @@ def took(seconds: float) -> str:
 
 
 def bounded(text: str, name: str, result: Result) -> str:
-    """Return the figure of a metric with a sign if it is a lower bound: `≥ 1.56M/s`."""
+    """Return the value of a metric with a sign if it is a lower bound: `≥ 1.56M/s`."""
     return f"≥ {text}" if name in result.lower_bounds else text
 
 
@@ -186,7 +188,7 @@ def without_repeats(texts: Iterable[str]) -> list[str]:
         first = text.partition("\n")[0]
         alike.setdefault(re.sub(r"\d[\d.,]*( \d+,?)*", "#", first), []).append(first)
     return [
-        one[0] if len(one) == 1 else f"{one[0]} (and {len(one) - 1} more with other figures)" for one in alike.values()
+        one[0] if len(one) == 1 else f"{one[0]} (and {len(one) - 1} more with other values)" for one in alike.values()
     ]
 
 
@@ -227,11 +229,11 @@ def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
             yield "; ".join(filter(None, (_allowed(check), check.reason if verbose else "", changed)))
             changed = ""
         elif check.outcome is Verdict.INCONCLUSIVE and check.reason == result.baseline.obstacle:
-            known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # then it stands beside the name
+            known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # then it stands next to the name
             yield remedy if known else f"{check.reason.partition('; ')[0]}; {remedy}"
             remedy = ""
-        elif check.outcome in UNGATED:
-            yield f"{check.outcome}: {check.reason}"
+        elif check.outcome is Verdict.MEASURED:
+            yield f"not judged: {check.reason}"
         elif check.outcome.needs_reason or check.rerun:
             yield check.reason
         else:
@@ -287,7 +289,7 @@ def _spread(median: str, ends: tuple[float, float] | None, unit: str) -> str:
     own = median.lstrip(_NUMERALS)
     if least.lstrip(_NUMERALS) == most.lstrip(_NUMERALS) == own:
         least, most = least.removesuffix(own), most.removesuffix(own)
-    return f"{least}–{most}" if least != most else ""  # noqa: RUF001 - a dash between two figures
+    return f"{least}–{most}" if least != most else ""  # noqa: RUF001 - a dash between two values
 
 
 def _interval(ends: tuple[float, float]) -> str:
@@ -340,7 +342,7 @@ def names_of(results: Sequence[Result]) -> dict[str, str]:
 
 
 def moved_much(result: Result) -> bool:
-    """Return True if a figure changed so much that what else changed is worth reading, even if the test passed."""
+    """Return True if a value changed so much that what else changed is worth reading, even if the test passed."""
     changes = [check.change for check in result.checks if check.change is not None] if is_compared(result) else []
     return bool(result.other_changes) or any(abs(change) > LEAST_CHANGE for change in changes)
 
@@ -355,7 +357,7 @@ def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
         yield f"accept it, if it is intended: {command_for(result, calibrate, '--kafka-update-baselines')}"
     yield from warning_lines(result)
     yield from result.notes
-    yield from (f"advice (no threshold): {describe_other_change(one)}" for one in result.other_changes)
+    yield from (f"other change (no threshold): {describe_other_change(one)}" for one in result.other_changes)
     if verbose:
         yield f"scenario: {_scenario(result)}"
     if verbose:

@@ -8,7 +8,7 @@ with the plugin's metrics in a closed loop. With `--throughput`, the tool's late
 plugin's when a record is due. The tool's bandwidth counts only values, the plugin's also keys.
 
 The plugin measures `consume.throughput` from the start of the window, when the consumers have joined their group.
-`kafka-consumer-perf-test` prints two figures: `nMsg.sec` includes the time to join the group, `fetch.nMsg.sec` does
+`kafka-consumer-perf-test` prints two throughputs: `nMsg.sec` includes the time to join the group, `fetch.nMsg.sec` does
 not. So `fetch.nMsg.sec` and `fetch.MB.sec` are imported if the output has them. The tool reads records that are already
 in the log; compare it with `consume="after"`.
 """
@@ -38,7 +38,7 @@ _PRODUCED = {
     "99.9th": ("produce.latency.p99.9", _MS),
 }
 _CONSUMED = {"nMsg.sec": ("consume.throughput", Fraction(1)), "MB.sec": ("consume.bandwidth", _MB)}
-"""Metric and unit of each figure, by the tool's name for it."""
+"""Metric and unit of each value, by the tool's name for it."""
 _SUMMARY = re.compile(
     r"(?P<steady>steady state )?records sent, (\S+) records?/sec \((\S+) MB/sec\), (\S+) ms avg latency, "
     r"(\S+) ms max latency, (\S+) ms 50th, (\S+) ms 95th, (\S+) ms 99th, (\S+) ms 99\.9th"
@@ -133,8 +133,8 @@ def _producer_runs(lines: Sequence[str], file: str) -> list[ToolRun]:
             if steady and is_whole:
                 runs.pop()
             is_whole = not steady
-            figures = {name: (text, *_PRODUCED[name]) for name, text in zip(_PRODUCED, texts, strict=True)}
-            runs.append(_run(PRODUCER, file, number, figures, notes))
+            values = {name: (text, *_PRODUCED[name]) for name, text in zip(_PRODUCED, texts, strict=True)}
+            runs.append(_run(PRODUCER, file, number, values, notes))
     return runs
 
 
@@ -152,7 +152,7 @@ def _consumer_runs(lines: Sequence[str], file: str) -> Iterator[ToolRun]:
                     "tool without that option"
                 )
         elif waited := _TIMEOUT.search(line):
-            notes = [f"the tool waited {waited[1]} ms for records that never came, which lowers its figures"]
+            notes = [f"the tool waited {waited[1]} ms for records that never came, which lowers its results"]
         elif names and cells[0][:1].isdigit() and " records sent, " not in line:
             if len(cells) != len(names):
                 raise UsageError(
@@ -160,24 +160,24 @@ def _consumer_runs(lines: Sequence[str], file: str) -> Iterator[ToolRun]:
                     "the output is cut off or has decimal commas; run the tool again with LC_ALL=C and let it finish"
                 )
             row, prefix = dict(zip(names, cells, strict=True)), "fetch."
-            # Some old versions print a negative time, and with it wrong figures.
+            # Some old versions print a negative time, and with it wrong values.
             if not {"fetch.nMsg.sec", "fetch.MB.sec"} <= row.keys() or row.get("fetch.time.ms", "").startswith("-"):
                 prefix = ""
-                notes.append("nMsg.sec and MB.sec include the time to join the group; the output has no other figures")
-            figures = {f"{prefix}{name}": (row[f"{prefix}{name}"], *_CONSUMED[name]) for name in _CONSUMED}
-            yield _run(CONSUMER, file, number, figures, notes)
+                notes.append("nMsg.sec and MB.sec include the time to join the group; the output has no other values")
+            values = {f"{prefix}{name}": (row[f"{prefix}{name}"], *_CONSUMED[name]) for name in _CONSUMED}
+            yield _run(CONSUMER, file, number, values, notes)
             notes = []
 
 
 def _run(
-    tool: str, file: str, line: int, figures: Mapping[str, tuple[str, str, Fraction]], notes: Sequence[str]
+    tool: str, file: str, line: int, values: Mapping[str, tuple[str, str, Fraction]], notes: Sequence[str]
 ) -> ToolRun:
-    """Return a run; `figures` are text, metric and unit of each, by the tool's name for it.
+    """Return a run; `values` are text, metric and unit of each, by the tool's name for it.
 
     A printed 0 is rounded: a latency of "0 ms" is below one millisecond. No ratio to it exists, so it is left out.
     """
     metrics: dict[str, float] = {}
-    for name, (text, metric, unit) in figures.items():
+    for name, (text, metric, unit) in values.items():
         if _NUMBER.fullmatch(text) is None:
             raise UsageError(
                 f"{file}: line {line}: {name} is {shortened(text, _MAX_SHOWN)!r}, which is not a number such as "
@@ -186,7 +186,7 @@ def _run(
         metrics[metric] = float(Fraction(text) * unit)
     known = {name: value for name, value in metrics.items() if value}
     if not known:
-        raise UsageError(f"{file}: line {line}: all figures are 0, so nothing was measured; remove this run")
+        raise UsageError(f"{file}: line {line}: all values are 0, so nothing was measured; remove this run")
     zeros = ", ".join(name for name in metrics if name not in known)
     coarse = ", ".join(
         f"{name} {value * 1000:g} ms" for name, value in known.items() if ".latency.p" in name and value < _COARSE_S

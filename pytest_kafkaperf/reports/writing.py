@@ -122,7 +122,7 @@ def history_lines(result: Result, *, plugin: str, commit: str | None, environmen
             "environment": environment,
             "nodeid": result.nodeid,
             "trial": number,
-            "kind": "beside" if trial.other_side is not None else further if number else "first",
+            "kind": "side by side" if trial.other_side is not None else further if number else "first",
             "verdict": str(result.verdict),
             "rounds": len(trial.rounds),
             "metrics": _metrics(trial.rounds),
@@ -135,8 +135,8 @@ def history_lines(result: Result, *, plugin: str, commit: str | None, environmen
 def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     """Append lines to a file, which is created if it is missing; without lines, only check that it can be opened.
 
-    A lock (`NAME.lock` beside the file) lets concurrent runs append one after the other. If the last line of the file
-    is incomplete, because its writer was killed, it is terminated first, so that it spoils no other line.
+    A lock (`NAME.lock` next to the file) lets concurrent runs append one after the other. If the last line of the file
+    is incomplete, because its writer was killed, it is terminated first, so that it invalidates no other line.
 
     Raises:
         UsageError: The file cannot be written, or another run held its lock too long; the text names the file.

@@ -68,7 +68,7 @@ def planned(at: object, do: Callable[[], object], *, duration_s: float | None) -
 def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> list[Action]:
     """Return the same actions, done to the second of a pair instead of its first: clusters, or applications.
 
-    A number that the test records is a figure of its own side, so the other side has none.
+    A number that the test records is a value of its own side, so the other side has none.
 
     Raises:
         UsageError: an action is no method of the first of a pair, and does not take it as an argument.
@@ -152,7 +152,7 @@ class ActionTimer(Observer):
                 value.close()
                 raise TypeError("the function is async, and nothing awaits it; give one that is not")  # noqa: TRY301
             if action.metric is not None:
-                self._values[action.metric] = _figure(value)
+                self._values[action.metric] = _value(value)
         except BaseException as error:  # noqa: BLE001 - the report shows all of the test's own code, also pytest.fail()
             self._report(action, f"{type(error).__name__}: {error}")
         self._pending.remove(action)
@@ -161,7 +161,7 @@ class ActionTimer(Observer):
         self.problems.append(Problem(ProblemKind.ACTION_FAILED, f"{action}: {text}"))
 
 
-def _figure(value: object) -> float:
+def _value(value: object) -> float:
     """Return the value of a metric; raise ValueError if it has no place in a baseline."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise ValueError(f"the function returned {repr_of(value)}; it must return a finite number of at least 0")

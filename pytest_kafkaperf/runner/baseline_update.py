@@ -55,8 +55,8 @@ def update_baseline(
         if record is None:
             return None, notes
         store.save(record)
-    anew = [f"the baseline starts again: the scenario changed ({'; '.join(dropped)})"] if dropped else []
-    return record, [*notes, *anew]
+    again = [f"the baseline starts again: the scenario changed ({'; '.join(dropped)})"] if dropped else []
+    return record, [*notes, *again]
 
 
 def accepted(
@@ -89,7 +89,7 @@ def accepted(
 
 
 def _alone(result: Result) -> list[Trial]:
-    """Return the trials that count, but for those beside the baseline's brokers, whose rounds are shorter."""
+    """Return the trials that count and ran alone: rounds side by side with the baseline's brokers are shorter."""
     return [trial for trial in judged(result.trials) if trial.other_side is None]
 
 

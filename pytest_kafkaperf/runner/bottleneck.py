@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.units import Unit, format_quantity, short_change
 from pytest_kafkaperf.runner.result import Result, judged
 from pytest_kafkaperf.verdict.outcome import Verdict
 
-Figures = Mapping[str, float]
+Values = Mapping[str, float]
 """Metrics by name, in base units."""
 _APPLICATION = "the application is the bottleneck"
 _BEFORE = "Kafka or the machine, before the application"
@@ -55,7 +55,7 @@ GROUP = Way(word="committed", throughput="app.throughput", latency="app.delay", 
 
 
 def bottleneck(result: Result) -> str | None:
-    """Return a line that says where the time or the rate of a failed test went; None if the figures do not tell."""
+    """Return a line that says where the time or the rate of a failed test went; None if the values do not tell."""
     scenario = result.scenario
     is_late = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in result.problems)
     if not result.verdict.fails or not is_late:
@@ -78,7 +78,7 @@ def bottleneck(result: Result) -> str | None:
     return None
 
 
-def deduced(way: Way, part: str, now: Figures, before: Figures, *, rate: float | None, relative: bool) -> str | None:
+def deduced(way: Way, part: str, now: Values, before: Values, *, rate: float | None, relative: bool) -> str | None:
     """Return where the time or the rate went, from medians of metrics; `before` may be empty.
 
     `part` is the quantile of the latencies that are compared, `rate` the declared rate of the load. `relative`: only a
@@ -117,14 +117,14 @@ def deduced(way: Way, part: str, now: Figures, before: Figures, *, rate: float |
     return f"{of_kafka}: {_BEFORE}" if by_kafka else None
 
 
-def _slowdown(now: Figures, before: Figures, latency: str, throughput: str) -> tuple[float, str]:
+def _slowdown(now: Values, before: Values, latency: str, throughput: str) -> tuple[float, str]:
     """Return by which ratio a latency or a throughput is slower, whichever is more, and its change as text."""
     longer, more = (now[name] / before[name] - 1 for name in (latency, throughput))
     slower, name, change = max((longer, latency, longer), (1 / (1 + more) - 1, throughput, more))
     return slower, f"{name} {short_change(change)}"
 
 
-def _medians(rounds: Sequence[Figures], groups: int) -> Figures:
+def _medians(rounds: Sequence[Values], groups: int) -> Values:
     """Return the median of each metric that all rounds have; each consumer group receives all records."""
     names = set.intersection(*map(set, rounds)) if rounds else set()
     shares = {OUTPUT.throughput: 1 / groups}

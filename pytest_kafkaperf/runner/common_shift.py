@@ -34,8 +34,8 @@ class CommonShift:
         if not suspected:
             return
         self._suspected += 1
-        beside = [check for check in suspected if check.trials]
-        if any(check.outcome is Verdict.REGRESSED for check in beside):
+        side_by_side = [check for check in suspected if check.trials]
+        if any(check.outcome is Verdict.REGRESSED for check in side_by_side):
             self._machine = None  # all of Kafka, perhaps: each suspected regression must be confirmed
         elif both_slower:
             self._machine = result.nodeid

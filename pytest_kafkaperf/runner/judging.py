@@ -14,7 +14,7 @@ from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.actions import Action
-from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Result, Trial, at_least, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.settings import Settings
@@ -26,7 +26,7 @@ from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
 from pytest_kafkaperf.verdict.days import FEWEST_DAYS
 from pytest_kafkaperf.verdict.other_changes import OtherChange, other_changes
-from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
 from pytest_kafkaperf.verdict.power import Confirmation
 from pytest_kafkaperf.verdict.regression import ALPHA, is_clear
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
@@ -54,12 +54,12 @@ _CLEAR = (
 )
 
 
-class CaseJudge:
+class Judging:
     """Judges the trials of a test by its thresholds, its baseline and the options."""
 
     def __init__(
         self,
-        case: Case,
+        test: PerfTest,
         baseline: BaselineRounds,
         settings: Settings,
         *,
@@ -74,10 +74,10 @@ class CaseJudge:
         self.baseline = baseline
         self.alone = alone
         self.rebuilt: Rebuilt | None = None
-        """The baseline's brokers, once they run beside the test's own to confirm a suspected regression."""
+        """The baseline's brokers, once they run side by side with the test's own to confirm a suspected regression."""
         self.way: str | None = None
         """Way in which suspected regressions were confirmed, with the reason; None if there were none."""
-        self.case = case
+        self.test = test
         self._settings = settings
         self._stopwatch = stopwatch or Stopwatch()
         self._actions = [str(one) for one in actions if one.metric is None]
@@ -98,7 +98,7 @@ class CaseJudge:
         kept = self._settings.update is not None or self._settings.calibrate is not None
         judgement = cold_judgement(judgement, judged(trials), kept=kept)
         rounds = [one for trial in trials for one in trial.all_rounds]
-        declared = [threshold for threshold in self.case.thresholds if not threshold.implied]
+        declared = [threshold for threshold in self.test.thresholds if not threshold.implied]
         values = [check.limit_value for check in judgement.checks if not check.implied]
         if uncertain := resolution_problems(declared, values, rounds):
             problems = (*judgement.problems, *uncertain)
@@ -110,9 +110,9 @@ class CaseJudge:
         if not check.implied or check.outcome is not Verdict.VIOLATED:
             return check
         actions = f", in rounds with {listed(self._actions)}" if self._actions else ""
-        others = " or ".join(f"`{name}`" for name in self.case.replacing(check.metric))
+        others = " or ".join(f"`{name}`" for name in self.test.replacing(check.metric))
         replaced = f"this threshold is implied, and a threshold of your own on {others} replaces it"
-        is_output = check.metric == "lost" and self.case.scenario.output_topic is not None
+        is_output = check.metric == "lost" and self.test.scenario.output_topic is not None
         meaning = _NO_OUTPUT if is_output else _IMPLIED[check.metric]
         return dataclasses.replace(check, reason=f"{meaning}{actions}; {replaced}")
 
@@ -121,44 +121,44 @@ class CaseJudge:
 
         The rounds pass, and most of the declared rounds meet each threshold alone. So the median of all rounds meets
         it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929).
-        Sums, such as `errors`, grow with each round. Tests that declare their rounds and figures that are kept in a
+        Sums, such as `errors`, grow with each round. Tests that declare their rounds and values that are kept in a
         baseline need all rounds.
         """
-        case, settings = self.case, self._settings
-        most = case.scenario.rounds // 2 + 1
+        test, settings = self.test, self._settings
+        most = test.scenario.rounds // 2 + 1
         if (
             len(rounds) < most
-            or case.live_baseline is not None
-            or case.plan is not None
-            or not case.thresholds
-            or "rounds" in case.sources
+            or test.live_baseline is not None
+            or test.plan is not None
+            or not test.thresholds
+            or "rounds" in test.sources
             or settings.update is not None
             or settings.calibrate is not None
-            or any(threshold.metric.over_rounds != "median" for threshold in case.thresholds)
+            or any(threshold.metric.over_rounds != "median" for threshold in test.thresholds)
             or any(one.problems for one in rounds)
         ):
             return False
         judgement = self.judge([Trial(created="", rounds=tuple(rounds))])
         return judgement.verdict is Verdict.PASSED and all(
             sum(_meets(threshold, check.limit_value, one) for one in rounds) >= most
-            for threshold, check in zip(case.thresholds, judgement.checks, strict=True)
+            for threshold, check in zip(test.thresholds, judgement.checks, strict=True)
         )
 
     def judge_clear(self, trials: Sequence[Trial]) -> Judgement:
         """Judge suspected regressions that there is no time to confirm: a clear one fails (see `is_clear`).
 
         Other programs on this machine, and a machine known to be slower today, are explanations that only further
-        trials can exclude. Beside other brokers, they are none, and the last look is final (see
+        trials can exclude. Side by side with other brokers, they are none, and the last look is final (see
         `verdict.sequential`).
         """
         judgement, counted = self.judge(trials, final=True), judged(trials)
         busy = any(one.busy_warning for trial in trials for one in trial.all_rounds)
-        beside = any(trial.other_side is not None for trial in trials)
+        side_by_side = any(trial.other_side is not None for trial in trials)
         slower = self.rebuilt is not None and self.rebuilt.slower_machine is not None
-        doubtful = busy or beside or slower or self.baseline.imported or self.baseline.obstacle
+        doubtful = busy or side_by_side or slower or self.baseline.imported or self.baseline.obstacle
         if doubtful or judgement.problems or not judgement.unsettled:
             return judgement
-        thresholds, measured = self.case.thresholds, [trial.measured for trial in counted]
+        thresholds, measured = self.test.thresholds, [trial.measured for trial in counted]
         alpha = ALPHA / max(1, count_gated(thresholds))
         checks = tuple(
             dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}", rerun=False)
@@ -172,27 +172,27 @@ class CaseJudge:
 
     def other_changes(self, trials: Sequence[Trial]) -> tuple[OtherChange, ...]:
         """Return the significant changes of metrics without a threshold, by the trials that decided on the others."""
-        gated = {one.metric.name for one in self.case.thresholds if one.relative is not None}
+        gated = {one.metric.name for one in self.test.thresholds if one.relative is not None}
         measured = [one.measured for one in judged(trials)]
         fresh = measured[1:] if measured[0].other_side is None else []
         return other_changes(fresh or measured, self.baseline, gated=gated)
 
     def calibrate(self, trials: Sequence[Trial]) -> tuple[dict[str, Calibrated], list[str]]:
         """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""
-        case = self.case
-        if self._settings.calibrate is None or case.is_smoke_test or problems_of(trials):
+        test = self.test
+        if self._settings.calibrate is None or test.is_smoke_test or problems_of(trials):
             return {}, []
         tolerances: dict[str, float] = {}
         notes = []
-        for threshold in case.thresholds:
+        for threshold in test.thresholds:
             if threshold.relative is not None:
                 name, tolerance = threshold.metric.name, threshold.relative.log_tolerance
                 tolerances[name] = min(tolerance, tolerances.get(name, tolerance))
             if isinstance(threshold.limit, Extreme):
                 notes.append(f"{threshold.expression}: the calibration is of its part relative to the baseline alone")
         measured = [trial.measured.rounds for trial in judged(trials)]
-        alpha = ALPHA / max(1, count_gated(case.thresholds))
-        way: Confirmation = "beside" if self.alone is None else "fresh"
+        alpha = ALPHA / max(1, count_gated(test.thresholds))
+        way: Confirmation = "side by side" if self.alone is None else "fresh"
         found: dict[str, Calibrated] = {}
         for name, tolerance in tolerances.items():
             if flaw := no_ratio(CATALOGUE[name], measured, of=""):
@@ -210,30 +210,30 @@ class CaseJudge:
         update = self._settings.update
         evaluate = functools.partial(self._judged, trials, final=final)
         if self._settings.calibrate is not None:
-            return evaluate(Verdict.NOT_JUDGED)
+            return evaluate(Ungated.CALIBRATION)
         if update == "replace" or (update == "new" and not self.baseline.stored):
-            judgement = evaluate(Verdict.ACCEPTED)
+            judgement = evaluate(Ungated.ACCEPTED)
             if not judgement.verdict.fails:
                 return judgement
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
         judgement = evaluate(None)
         if update == "add" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
             doubts = tuple(one.reason for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE)
-            accepted = evaluate(Verdict.ACCEPTED)  # what it adds to the baseline decides later
+            accepted = evaluate(Ungated.ACCEPTED)  # what it adds to the baseline decides later
             return dataclasses.replace(accepted, warnings=(*judgement.warnings, *doubts))
         return judgement
 
-    def _judged(self, trials: Sequence[Trial], ungated: Verdict | None, *, final: bool) -> Judgement:
+    def _judged(self, trials: Sequence[Trial], ungated: Ungated | None, *, final: bool) -> Judgement:
         counted = judged(trials)
         problems = (*problems_of(trials), *self._skew_problems(trials))
-        thresholds = (*self.case.thresholds, *self.case.implied)
+        thresholds = (*self.test.thresholds, *self.test.implied)
         evaluate = functools.partial(
             judge,
             baseline=self.baseline,
             confirm=self._settings.confirm,
             at_least=at_least(trials),
             ungated=ungated,
-            beside=self.alone is None,
+            side_by_side=self.alone is None,
             rebuilt=self.rebuilt,
             final=final,
         )
@@ -255,7 +255,7 @@ class CaseJudge:
 
     def _skew_problems(self, trials: Sequence[Trial]) -> list[Problem]:
         rounds = [one for trial in judged(trials) for one in trial.all_rounds]
-        return skew_problems(self.case.thresholds, rounds)
+        return skew_problems(self.test.thresholds, rounds)
 
 
 def _fails(judgement: Judgement) -> bool:
@@ -265,7 +265,7 @@ def _fails(judgement: Judgement) -> bool:
 def _led(judgement: Judgement, certain: Judgement) -> Judgement:
     """Return an INVALID judgement led by what is certain nevertheless; its problems become doubts.
 
-    What fails only by the figures that cannot be trusted is INVALID.
+    What fails only by the values that cannot be trusted is INVALID.
     """
     failing = {check.expression: check for check in certain.checks if check.outcome in (_VIOLATED, _REGRESSED)}
     checks = [_led_check(check, failing.get(check.expression)) for check in judgement.checks]
@@ -341,11 +341,11 @@ _MACHINE = ("java", "kernel", "cpu", "cpu family")
 _MOVED = "baselines of another machine or JDK ({changes}); make new ones with --kafka-update-baselines"
 
 
-def quieter_notes(case: Case, checks: Sequence[Check]) -> list[str]:
+def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[str]:
     """Return a note if a comparison with started brokers needed many trials that low noise would save."""
     deviations = [each.trials[-1].deviation or 0.0 for each in checks if each.trials]
-    started = case.live_baseline is not None and not isinstance(case.settings.compare, External)
-    if not started or case.spec.low_noise or max(deviations, default=0.0) < _NOISY:
+    started = test.live_baseline is not None and not isinstance(test.settings.compare, External)
+    if not started or test.spec.low_noise or max(deviations, default=0.0) < _NOISY:
         return []
     noise = format_percent(max(deviations))
     blind = "if neither the disk nor the JVM's second compiler is what you compare"

@@ -11,10 +11,10 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, as_cluster
 from pytest_kafkaperf.clusters.target import External, parse_target
 from pytest_kafkaperf.core.errors import KafkaPerfError
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
-from pytest_kafkaperf.runner.case_run import TrialRunner
 from pytest_kafkaperf.runner.permission import parse_max_rate, permission_on
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds import Side, resolve_scenario
+from pytest_kafkaperf.runner.trial_runs import TrialRunner
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def measure(
 ) -> Trial:
     """Measure the rounds of a scenario as a test does: `measure({"rate": "5k/s"}, "localhost:9092")`.
 
-    `measure(...)["produce.latency.p99"].median` is a figure in the base unit of its metric.
+    `measure(...)["produce.latency.p99"].median` is a value in the base unit of its metric.
 
     Args:
         scenario: the scenario, or its fields as in the `kafka_scenario` marker.

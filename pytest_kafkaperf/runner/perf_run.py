@@ -21,12 +21,11 @@ from pytest_kafkaperf.runner.actions import Action, moved
 from pytest_kafkaperf.runner.baseline_update import orphans_of, update_baseline
 from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.capacity import workload_of
-from pytest_kafkaperf.runner.case import Case
-from pytest_kafkaperf.runner.case_run import CaseRun, OnTrial, TrialPolicy, TrialRunner, not_run, now, run_case
 from pytest_kafkaperf.runner.common_shift import CommonShift
 from pytest_kafkaperf.runner.drift import drift_warnings
-from pytest_kafkaperf.runner.judging import CaseJudge, is_acceptable, quieter_notes, stale_notes
+from pytest_kafkaperf.runner.judging import Judging, is_acceptable, quieter_notes, stale_notes
 from pytest_kafkaperf.runner.peer import NewTestError, Peer, PeerTest, opened_peer
+from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
 from pytest_kafkaperf.runner.result import Result, judged, warnings_of
 from pytest_kafkaperf.runner.revision import Revision
@@ -34,7 +33,8 @@ from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
 from pytest_kafkaperf.runner.samples import with_content
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.shared_clusters import SharedClusters
-from pytest_kafkaperf.runner.time_budget import CaseBudget, RunBudget, as_run, time_left_s
+from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget, as_run, time_left_s
+from pytest_kafkaperf.runner.trial_runs import Decision, OnTrial, TrialPolicy, TrialRunner, not_run, now, run_trials
 from pytest_kafkaperf.runner.warmth import cold_warnings, warm_up_notes
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
@@ -66,7 +66,7 @@ class PerfRun:
         self._open = contextlib.ExitStack()
         """The other side's checkout and process."""
         self.results: list[Result] = []
-        self._last: tuple[Case, str]
+        self._last: tuple[PerfTest, str]
         """The last test that was measured, and the key of its environment."""
         self.orphans: dict[Path, str] = {}
         """Baselines whose tests no longer exist."""
@@ -94,7 +94,7 @@ class PerfRun:
         with self._open:
             self.clusters.close()
 
-    def announce(self, case: Case, later: Sequence[Case]) -> None:
+    def announce(self, test: PerfTest, later: Sequence[PerfTest]) -> None:
         """Have the other side set up this test, while this side does so; nothing without another revision.
 
         Raises:
@@ -115,16 +115,16 @@ class PerfRun:
                 except UsageError as error:
                     self._unopened = error
                     raise
-            self.peer.begin(case.nodeid, [each.nodeid for each in later])
+            self.peer.begin(test.nodeid, [each.nodeid for each in later])
 
     def run(
         self,
-        case: Case,
+        test: PerfTest,
         cluster: Cluster,
         on_progress: OnProgress,
         actions: Sequence[Action] = (),
         *,
-        later: Sequence[Case] = (),
+        later: Sequence[PerfTest] = (),
         on_trial: OnTrial = lambda _: None,
     ) -> Result:
         """Measure and judge one test, and keep the result; `actions` run in every round.
@@ -138,54 +138,54 @@ class PerfRun:
                 settings do not allow the load.
 
         """
-        self.clusters.permission(case, cluster).check(case.scenario, case.plan)
+        self.clusters.permission(test, cluster).check(test.scenario, test.plan)
         key = self.environment_key(cluster.provider)
         if not actions:
-            case = as_run(case)
-        case, unfit = _resolved(case, cluster)
+            test = as_run(test)
+        test, unfit = _resolved(test, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
-        baseline = self._baseline(case, key, cluster)
+        baseline = self._baseline(test, key, cluster)
         notes: list[str] = []
         twin: PeerTest | None = None
         revision: str | None = None
-        if self.peer is not None and case.live_baseline is not None:  # a smoke test has none
+        if self.peer is not None and test.live_baseline is not None:  # a smoke test has none
             try:
                 with self.stopwatch.measure(Span.SETUP):
-                    twin = self.peer.test(case.nodeid, actions, cluster)
+                    twin = self.peer.test(test.nodeid, actions, cluster)
             except NewTestError as error:
-                case, notes = dataclasses.replace(case, live_baseline=None), [str(error)]
+                test, notes = dataclasses.replace(test, live_baseline=None), [str(error)]
                 revision = str(self.settings.compare)
         alone = obstacle(
-            case, cluster, baseline, has_actions=bool(actions), has_app=bool(self.clusters.applications_on(cluster))
+            test, cluster, baseline, has_actions=bool(actions), has_app=bool(self.clusters.applications_on(cluster))
         )
-        judge = CaseJudge(case, baseline, self.settings, alone=alone, actions=actions, stopwatch=self.stopwatch)
-        live_baseline = self.clusters.live_baseline(case) if twin is None else twin.cluster
+        judge = Judging(test, baseline, self.settings, alone=alone, actions=actions, stopwatch=self.stopwatch)
+        live_baseline = self.clusters.live_baseline(test) if twin is None else twin.cluster
         for each in (cluster, live_baseline):
             self.clusters.sweep(each)
-        sides = self._sides(case, cluster, twin or live_baseline, actions, on_progress)
+        sides = self._sides(test, cluster, twin or live_baseline, actions, on_progress)
         runner = self._runner(sides, self.settings.workers, on_progress)
         at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
-        budget = self._budget(case, later)
+        budget = self._budget(test, later)
         if unfit is None and budget.obstacle is None:
             policy = TrialPolicy(
                 judge=judge.judge,
-                calibrate=None if case.is_smoke_test else self.settings.calibrate,
+                calibrate=None if test.is_smoke_test else self.settings.calibrate,
                 suffices=judge.suffices,
-                short_warm_up=not case.needs_warm_brokers,
+                short_warm_up=not test.needs_warm_brokers,
                 judge_clear=judge.judge_clear,
                 on_trial=on_trial,
             )
             confirming = functools.partial(self._confirming, judge, cluster, runner, on_progress)
             try:
-                ran = run_case(runner, budget, policy, confirming)
+                ran = run_trials(runner, budget, policy, confirming)
             finally:  # they would share the machine with the next test
                 self.clusters.stop_rebuilt()
         else:
             trials = (not_run(unfit),)
             reasons = () if budget.obstacle is None or unfit else (budget.obstacle,)
-            ran = CaseRun(trials=trials, judgement=judge.judge(trials), notes=reasons, partial=True)
+            ran = Decision(trials=trials, judgement=judge.judge(trials), notes=reasons, partial=True)
         result = self._result(
-            case, cluster=at_start, live_baseline=live_baseline, ran=ran, judge=judge, allocation=runner.allocation
+            test, cluster=at_start, live_baseline=live_baseline, ran=ran, judge=judge, allocation=runner.allocation
         )
         deduced = bottleneck(result)
         remarks = filter(None, [deduced, *notes, None if twin is None else twin.note])
@@ -200,28 +200,28 @@ class PerfRun:
         )
         self._shift.add(result, both_slower=bool(ran.judgement.warnings))
         result = self._add(result)
-        self._last = case, key
+        self._last = test, key
         return result
 
-    def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
+    def refuse_for_time(self, test: PerfTest, later: Sequence[PerfTest]) -> Result | None:
         """Return a result if the time budget has no time for this test; its cluster is not started then."""
         if self.settings.time_budget_s is None:
             return None
-        budget = self._budget(as_run(case), later)
+        budget = self._budget(as_run(test), later)
         if budget.obstacle is None:
             return None
         trials = (not_run(),)
-        judge = CaseJudge(case, BaselineRounds(), self.settings)
-        ran = CaseRun(trials=trials, judgement=judge.judge(trials), notes=(budget.obstacle,), partial=True)
-        cluster = provision.not_started(case.spec, self.settings.cluster)
-        return self._add(self._result(case, cluster=cluster, live_baseline=None, ran=ran, judge=judge))
+        judge = Judging(test, BaselineRounds(), self.settings)
+        ran = Decision(trials=trials, judgement=judge.judge(trials), notes=(budget.obstacle,), partial=True)
+        cluster = provision.not_started(test.spec, self.settings.cluster)
+        return self._add(self._result(test, cluster=cluster, live_baseline=None, ran=ran, judge=judge))
 
-    def _budget(self, case: Case, later: Sequence[Case]) -> CaseBudget:
+    def _budget(self, test: PerfTest, later: Sequence[PerfTest]) -> PerfTestBudget:
         """Return the time budget of a test; before the first one, fix that of the run."""
         if self._time_budget is None:
             left_s = time_left_s(self.settings.time_budget_s, self._began_s)
-            self._time_budget = RunBudget([case, *later], left_s=left_s)
-        return CaseBudget(self._time_budget, case, later)
+            self._time_budget = RunBudget([test, *later], left_s=left_s)
+        return PerfTestBudget(self._time_budget, test, later)
 
     def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
         """Find baselines whose tests no longer exist, and delete them if the settings say so and all files are `whole`.
@@ -248,35 +248,35 @@ class PerfRun:
         return self.settings.environment or default_environment_key(provider)
 
     def _confirming(
-        self, judge: CaseJudge, cluster: Cluster, runner: TrialRunner, on_progress: OnProgress, failed: str | None
+        self, judge: Judging, cluster: Cluster, runner: TrialRunner, on_progress: OnProgress, failed: str | None
     ) -> TrialRunner | str | None:
         """Return what re-tests a suspected regression: the test's own and the baseline's brokers, if possible.
 
         Otherwise fresh trials of the test's own brokers decide (None), unless the machine is known to be slower,
         which such trials cannot tell from a regression; then the reason is returned. `failed` is the reason why
-        trials beside the baseline's brokers came to nothing.
+        trials side by side with the baseline's brokers came to nothing.
         """
-        case, baseline, reason, judge.rebuilt = judge.case, judge.baseline, failed or judge.alone, None
+        test, baseline, reason, judge.rebuilt = judge.test, judge.baseline, failed or judge.alone, None
         self.clusters.stop_rebuilt()
         if reason is None:
             try:
-                live_baseline = self.clusters.rebuilt(rebuilt_spec(case.spec, baseline.fingerprint))
+                live_baseline = self.clusters.rebuilt(rebuilt_spec(test.spec, baseline.fingerprint))
             except (ClusterError, UsageError) as error:
                 reason = str(error)
         if reason is not None:
             if self._shift.slower_machine is not None:
                 return f"{self._shift}; this test cannot be compared side by side, because {reason}"
-            judge.way = f"this test ran again in fresh trials, not beside the baseline's brokers: {reason}"
+            judge.way = f"this test ran again in fresh trials, not side by side with the baseline's brokers: {reason}"
             return None
         changes = common_changes(baseline, live_baseline, self.settings.root, self.commit)
         judge.rebuilt = Rebuilt(common_changes=changes, slower_machine=self._shift.slower_machine)
         judge.way = (
-            f"this test ran again beside the baseline's brokers, started anew (Kafka {live_baseline.version}): "
-            "`baseline` is what they reached there, on shared cores"
+            "this test ran again side by side with the baseline's brokers, freshly started (Kafka "
+            f"{live_baseline.version}): `baseline` is what they reached there, on shared cores"
         )
         if self._shift.is_common:
             judge.way += f" ({self._shift})"
-        sides = self._sides(case.in_short_rounds(), cluster, live_baseline, (), on_progress)
+        sides = self._sides(test.in_short_rounds(), cluster, live_baseline, (), on_progress)
         return self._runner(sides, runner.allocation, on_progress)
 
     def _runner(self, sides: Sequence[Side], allocation: WorkerAllocation, on_progress: OnProgress) -> TrialRunner:
@@ -292,7 +292,7 @@ class PerfRun:
 
     def _sides(
         self,
-        case: Case,
+        test: PerfTest,
         cluster: Cluster,
         live_baseline: Cluster | PeerTest | None,
         actions: Sequence[Action],
@@ -307,14 +307,14 @@ class PerfRun:
         """
         side = functools.partial(
             Side,
-            case.scenario,
-            plan=case.plan,
+            test.scenario,
+            plan=test.plan,
             on_progress=on_progress,
             prefix=self.settings.topic_prefix,
             stopwatch=self.stopwatch,
         )
         applications = self.clusters.applications_on(cluster)
-        permission = self.clusters.permission(case, cluster)
+        permission = self.clusters.permission(test, cluster)
         sides = [side(cluster, actions=actions, applications=applications, permission=permission)]
         if isinstance(live_baseline, PeerTest):
             other = side(
@@ -327,41 +327,41 @@ class PerfRun:
         elif live_baseline is not None:
             twins = [self.clusters.twin(each, live_baseline) for each in applications]
             pairs = [(cluster, live_baseline), *zip(applications, twins, strict=True)]
-            permission = self.clusters.permission(case, cluster, live_baseline)
+            permission = self.clusters.permission(test, cluster, live_baseline)
             sides.append(side(live_baseline, actions=moved(actions, pairs), applications=twins, permission=permission))
         return sides
 
-    def _baseline(self, case: Case, key: str, cluster: Cluster) -> BaselineRounds:
-        if case.live_baseline is not None or case.is_smoke_test:
+    def _baseline(self, test: PerfTest, key: str, cluster: Cluster) -> BaselineRounds:
+        if test.live_baseline is not None or test.is_smoke_test:
             return BaselineRounds()
-        workload = workload_of(case.scenario, case.plan)
-        return self._store.comparable(key, case.nodeid, workload, cluster.fingerprint)
+        workload = workload_of(test.scenario, test.plan)
+        return self._store.comparable(key, test.nodeid, workload, cluster.fingerprint)
 
     def _result(
         self,
-        case: Case,
+        test: PerfTest,
         *,
         cluster: Cluster,
         live_baseline: Cluster | None,
-        ran: CaseRun,
-        judge: CaseJudge,
+        ran: Decision,
+        judge: Judging,
         allocation: WorkerAllocation | None = None,
     ) -> Result:
         trials, judgement = ran.trials, ran.judgement
         baseline, compared = judge.baseline, judge.is_compared
         there = baseline.fingerprint if live_baseline is None else live_baseline.fingerprint
-        has_app = case.scenario.output_topic or case.scenario.watch_group or self.clusters.applications_on(cluster)
+        has_app = test.scenario.output_topic or test.scenario.watch_group or self.clusters.applications_on(cluster)
         commit = commit_change(baseline.commit, self.commit) if has_app and live_baseline is None else ()
         with self.stopwatch.measure(Span.JUDGE):
             calibration, uncalibrated = judge.calibrate(trials)
             other_changes = judge.other_changes(trials) if compared and not judgement.problems else ()
         verdict = judgement.verdict if trials[0].rounds or judgement.problems else Verdict.INCONCLUSIVE
         return Result(
-            nodeid=case.nodeid,
-            scenario=case.scenario,
-            plan=case.plan,
-            sources=case.sources,
-            parameters=case.parameters,
+            nodeid=test.nodeid,
+            scenario=test.scenario,
+            plan=test.plan,
+            sources=test.sources,
+            parameters=test.parameters,
             cluster=cluster,
             trials=trials,
             live_baseline=live_baseline,
@@ -379,7 +379,7 @@ class PerfRun:
                 *([] if judge.way is None or len(trials) == 1 else [judge.way]),
                 *ran.notes,
                 *warm_up_notes(trials),
-                *quieter_notes(case, judgement.checks),
+                *quieter_notes(test, judgement.checks),
                 *uncalibrated,
             ),
             allocation=allocation or self.settings.workers,
@@ -404,17 +404,17 @@ class PerfRun:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
 
         """
-        (case, key), result = self._last, self.results[-1]
+        (test, key), result = self._last, self.results[-1]
         days = None
-        if case.is_smoke_test:
+        if test.is_smoke_test:
             notes = [_SMOKE_TEST]
         else:
-            days, notes = (None, []) if result.partial else self._update_baseline(case, key, result)
-            if case.live_baseline is None and days is None:
+            days, notes = (None, []) if result.partial else self._update_baseline(test, key, result)
+            if test.live_baseline is None and days is None:
                 notes += stale_notes(result)
         self.results[-1] = dataclasses.replace(result, notes=(*result.notes, *notes), days_written=days)
 
-    def _update_baseline(self, case: Case, key: str, result: Result) -> tuple[int | None, list[str]]:
+    def _update_baseline(self, test: PerfTest, key: str, result: Result) -> tuple[int | None, list[str]]:
         """Return the number of days of the baseline that was written, if any, and remarks."""
         if self.settings.update is None:
             return None, []
@@ -423,7 +423,7 @@ class PerfRun:
             self.settings.update,
             result,
             environment=key,
-            thresholds=case.thresholds,
+            thresholds=test.thresholds,
             calibrated=self.settings.calibrate is not None,
             commit=self.commit,
         )
@@ -445,8 +445,8 @@ def repeated(result: Result, before: Result) -> Result:
     return dataclasses.replace(result, verdict=Verdict.VIOLATED, accepted=False, checks=tuple(checks), notes=notes)
 
 
-def _resolved(case: Case, cluster: Cluster) -> tuple[Case, ClusterError | None]:
-    """Return the case with the content of its samples and the partitions of its existing topic.
+def _resolved(test: PerfTest, cluster: Cluster) -> tuple[PerfTest, ClusterError | None]:
+    """Return the test with the content of its samples and the partitions of its existing topic.
 
     Also returns the error if there is no such topic.
 
@@ -454,8 +454,8 @@ def _resolved(case: Case, cluster: Cluster) -> tuple[Case, ClusterError | None]:
         ScenarioError: the file of samples cannot be read.
 
     """
-    case = dataclasses.replace(case, scenario=with_content(case.scenario))
+    test = dataclasses.replace(test, scenario=with_content(test.scenario))
     try:
-        return dataclasses.replace(case, scenario=resolve_scenario(case.scenario, cluster)), None
+        return dataclasses.replace(test, scenario=resolve_scenario(test.scenario, cluster)), None
     except ClusterError as error:
-        return case, error
+        return test, error

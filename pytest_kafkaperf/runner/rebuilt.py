@@ -1,7 +1,7 @@
 """The brokers of a stored baseline, started again: the live baseline that confirms a suspected regression side by side.
 
-Stored figures and today's figures differ by what the machine did on the two days. Brokers of the baseline's software
-that run beside the test's own see the same machine, so that only a difference of the software remains.
+Stored values and today's values differ by what the machine did on the two days. Brokers of the baseline's software
+that run side by side with the test's own see the same machine, so that only a difference of the software remains.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, Clus
 from pytest_kafkaperf.clusters.target import decides_version
 from pytest_kafkaperf.core.environment import code_change, differences
 from pytest_kafkaperf.core.text import may_be_secret
-from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
 
 def obstacle(
-    case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool, has_app: bool = False
+    test: PerfTest, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool, has_app: bool = False
 ) -> str | None:
     """Return the reason why the baseline's brokers cannot stand in for those of the test; None if they can."""
     before = baseline.fingerprint.get("provider", cluster.provider)
@@ -27,13 +27,13 @@ def obstacle(
         f"the plugin did not start the brokers at {cluster.bootstrap_servers}": cluster.fleet is None,
         f"the baseline was imported from {baseline.imported}": baseline.imported is not None,
         f"the baseline was measured with {before}, not with {cluster.provider}": before != cluster.provider,
-        f"{case.taken_by}, and may have changed it": case.taken_by is not None,
+        f"{test.taken_by}, and may have changed it": test.taken_by is not None,
         "the test has actions (kafka_perf.at, kafka_perf.add_metric)": has_actions,
-        "each round is a search for the capacity": case.plan is not None,
-        # Beside rebuilt brokers, too, it would be today's application: a slower one would look like a slower machine.
+        "each round is a search for the capacity": test.plan is not None,
+        # Next to rebuilt brokers, too, it would be today's application: a slower one would look like a slower machine.
         "the test has an application (kafka_app)": has_app,
-        "the test has an application (output_topic)": case.scenario.output_topic is not None,
-        "the test has an application (watch_group)": bool(case.scenario.watch_group),
+        "the test has an application (output_topic)": test.scenario.output_topic is not None,
+        "the test has an application (watch_group)": bool(test.scenario.watch_group),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 

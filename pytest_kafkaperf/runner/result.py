@@ -125,7 +125,7 @@ class Trial:
         return any(one.metrics.get("lost") for one in self.rounds)
 
     @property
-    def is_spoilt(self) -> bool:
+    def is_invalidated(self) -> bool:
         """True if only this machine is the reason why the trial does not count.
 
         The machine was too slow, ended a worker, or let one side of a comparison warm up more than the other.
@@ -171,16 +171,16 @@ def _compiler(rounds: Sequence[Round]) -> float:
     return statistics.fmean(shares) if shares else 0.0
 
 
-MOST_SPOILT = 2
+MOST_INVALIDATED = 2
 """Further trials that may be repeated because of the machine, or a quarter of them; more make the test INVALID."""
 
 
 def judged(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials that count: the first one, and further ones unless they were repeated."""
     first, *further = trials
-    counting = [trial for trial in further if not trial.is_spoilt]
-    spoilt = len(further) - len(counting)
-    return [first, *counting] if spoilt <= max(MOST_SPOILT, len(further) // 4) else [*trials]
+    counting = [trial for trial in further if not trial.is_invalidated]
+    invalidated = len(further) - len(counting)
+    return [first, *counting] if invalidated <= max(MOST_INVALIDATED, len(further) // 4) else [*trials]
 
 
 def problems_of(trials: Sequence[Trial]) -> tuple[Problem, ...]:

@@ -13,7 +13,7 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.clusters.target import External, Target
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.core.spans import Span, Stopwatch
-from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.permission import Permission, permission_on
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.settings import Settings
@@ -85,14 +85,14 @@ class SharedClusters:
         wanted = _Wanted(spec=spec, target=self._settings.cluster, client_properties=properties, metrics_urls=urls)
         return self._get(wanted, lasting=lasting)
 
-    def live_baseline(self, case: Case) -> Cluster | None:
+    def live_baseline(self, test: PerfTest) -> Cluster | None:
         """Return the cluster that the options compare a test with, if they name one; raises as `own` does."""
         live_baseline, settings = self._settings.compare, self._settings
-        if live_baseline is None or case.live_baseline is None or isinstance(live_baseline, Revision):
+        if live_baseline is None or test.live_baseline is None or isinstance(live_baseline, Revision):
             return None
         properties = settings.compare_client_config or settings.client_config
         wanted = _Wanted(
-            spec=case.live_baseline,
+            spec=test.live_baseline,
             target=live_baseline,
             client_properties=properties if isinstance(live_baseline, External) else None,
             role=f"the baseline, --kafka-compare={live_baseline}",
@@ -100,7 +100,7 @@ class SharedClusters:
         return self._get(wanted)
 
     def rebuilt(self, spec: ClusterSpec) -> Cluster:
-        """Return the brokers of a baseline, which run beside the test's own; raises as `own` does."""
+        """Return the brokers of a baseline, which run side by side with the test's own; raises as `own` does."""
         return self._get(_Wanted(spec=spec, target=self._settings.cluster, role=_REBUILT))
 
     def stop_rebuilt(self) -> None:
@@ -108,14 +108,14 @@ class SharedClusters:
         for wanted in [each for each in self._running if each.role == _REBUILT]:
             self._running.pop(wanted)[1].close()
 
-    def permission(self, case: Case, cluster: Cluster, live_baseline: Cluster | None = None) -> Permission:
+    def permission(self, test: PerfTest, cluster: Cluster, live_baseline: Cluster | None = None) -> Permission:
         """Return the permission for the loads of a test on its own cluster, or on the live baseline if that is given.
 
         Both sides have the same limits, and each may write to the topics that were created there for applications.
         """
         settings = self._settings
         created = [topic for each in self.applications_on(live_baseline or cluster) for topic in each.created]
-        targets = (settings.cluster, settings.compare if case.live_baseline else None)
+        targets = (settings.cluster, settings.compare if test.live_baseline else None)
         return permission_on(
             cluster,
             named=[each for each in targets if isinstance(each, External)],
@@ -142,7 +142,7 @@ class SharedClusters:
         """
         if str(application) in map(str, self.applications_on(application.cluster)):
             raise UsageError(f"kafka_app: {application} is already running; give this one another name: name='NAME'")
-        application.beside = self._applications
+        application.side_by_side = self._applications
         with self._stopwatch.measure(Span.SETUP):
             self._applications.append(application.open())
         application.closing.callback(self._applications.remove, application)

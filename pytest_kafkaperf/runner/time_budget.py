@@ -13,7 +13,7 @@ from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
-from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Trial
 
 _T = TypeVar("_T")
@@ -35,7 +35,7 @@ _START_S, _RESTART_S = 5.0, 3.0
 _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round that is declared by its number of records."""
 _LIKELY_TRIALS = 6
-"""Usual number of trials beside a live baseline."""
+"""Usual number of trials side by side with a live baseline."""
 BROKEN_OFF_TEXT = "the time budget ended during a fresh trial, which does not count; raise --kafka-time-budget"
 """Note of a test whose last fresh trial the time budget broke off."""
 
@@ -43,17 +43,19 @@ BROKEN_OFF_TEXT = "the time budget ended during a fresh trial, which does not co
 class RunBudget:
     """The time budget of a run, fixed before its first test: a deadline, and how much of the rounds it can keep."""
 
-    def __init__(self, cases: Sequence[Case], *, left_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """`cases` are all tests of the run, the deadline is in `left_s`, and `clock` returns seconds."""
-        least_s = _least_s(cases)
-        more_s = math.fsum(map(estimated_s, cases)) - least_s
+    def __init__(
+        self, tests: Sequence[PerfTest], *, left_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`tests` are all tests of the run, the deadline is in `left_s`, and `clock` returns seconds."""
+        least_s = _least_s(tests)
+        more_s = math.fsum(map(estimated_s, tests)) - least_s
         self.clock = clock
         self.deadline_s = clock() + left_s
         self.kept_ratio = min(1.0, max(0.0, left_s - least_s) / more_s) if more_s > 0 else 1.0
         """Part of the rounds after each test's first three that is kept: 1 if the usual time of all tests fits."""
 
 
-class CaseBudget:
+class PerfTestBudget:
     """Keeps one test within the time budget of the run.
 
     The rounds of a trial are planned before the first one: as many as the run can keep and as there is time for, at
@@ -61,27 +63,27 @@ class CaseBudget:
     and fresh trials leave each of the `later` tests the time for its own first three rounds.
     """
 
-    def __init__(self, run: RunBudget, case: Case, later: Sequence[Case]) -> None:
+    def __init__(self, run: RunBudget, test: PerfTest, later: Sequence[PerfTest]) -> None:
         self._run = run
-        self._case = case
+        self._test = test
         self._latest_s = run.deadline_s - _least_s(later)
         self._asked_s = math.inf
         """When the last fresh trial was allowed."""
-        self._alone = self._pace = _Pace(_setup_s(case), _declared_round_s(case))
-        # Beside others: short rounds and a warm-up, on both sides.
-        self._beside = _Pace(2 * _setup_s(case), 2 * _declared_round_s(case.in_short_rounds()))
-        self.fewest_rounds = min(_FEWEST_ROUNDS, case.scenario.rounds)
+        self._alone = self._pace = _Pace(_setup_s(test), _declared_round_s(test))
+        # Next to others: short rounds and a warm-up, on both sides.
+        self._side_by_side = _Pace(2 * _setup_s(test), 2 * _declared_round_s(test.in_short_rounds()))
+        self.fewest_rounds = min(_FEWEST_ROUNDS, test.scenario.rounds)
         """The number of rounds without which nothing can be decided."""
-        # Fewer rounds beside a live baseline would take more trials, and more time.
-        kept_ratio = 1.0 if _is_compared(case) else run.kept_ratio
-        kept = self.fewest_rounds + kept_ratio * (case.scenario.rounds - self.fewest_rounds)
+        # Fewer rounds side by side with a live baseline would take more trials, and more time.
+        kept_ratio = 1.0 if _is_compared(test) else run.kept_ratio
+        kept = self.fewest_rounds + kept_ratio * (test.scenario.rounds - self.fewest_rounds)
         in_time = (self._latest_s - run.clock() - self._pace.setup_s) / self._pace.round_s
         self._planned = max(self.fewest_rounds, int(min(kept, in_time)))
 
     @property
     def obstacle(self) -> str | None:
         """The reason why the test cannot run; None if it can."""
-        needed_s = _trial_s(self._case, self.fewest_rounds)
+        needed_s = _trial_s(self._test, self.fewest_rounds)
         left_s = self._run.deadline_s - self._run.clock()
         if needed_s <= left_s:
             return None
@@ -90,9 +92,9 @@ class CaseBudget:
             "time budget are left; raise --kafka-time-budget, or run fewer tests"
         )
 
-    def confirm(self, *, beside: bool) -> None:
-        """Expect the trials that confirm a suspect: fresh ones like the first, or `beside` the baseline's brokers."""
-        self._pace = self._beside if beside else self._alone
+    def confirm(self, *, side_by_side: bool) -> None:
+        """Expect the trials of a re-test: fresh ones like the first, or side by side with the baseline's brokers."""
+        self._pace = self._side_by_side if side_by_side else self._alone
 
     def limited(self, turns: Iterable[_T]) -> Iterator[_T]:
         """Give the turns of one trial, one a planned round, as long as they end before the deadline."""
@@ -106,7 +108,7 @@ class CaseBudget:
     def refuses_trial(self, rounds: int) -> str | None:
         """Return the reason if there is no time for a fresh trial of so many rounds."""
         now_s = self._run.clock()
-        usual_s = _restart_s(self._case) + self._pace.setup_s + min(rounds, self._planned) * self._pace.round_s
+        usual_s = _restart_s(self._test) + self._pace.setup_s + min(rounds, self._planned) * self._pace.round_s
         needed_s = max(usual_s, now_s - self._asked_s)  # at least as long as the fresh trial before took
         left_s = self._latest_s - now_s
         if needed_s <= left_s:
@@ -118,8 +120,8 @@ class CaseBudget:
         )
 
     def cut(self, first: Trial) -> str | None:
-        """Return a note if the first trial has fewer rounds than declared; such figures make no baseline."""
-        ran, declared = len(first.rounds), self._case.scenario.rounds
+        """Return a note if the first trial has fewer rounds than declared; such values make no baseline."""
+        ran, declared = len(first.rounds), self._test.scenario.rounds
         if first.problems or ran >= declared:
             return None
         return f"the time budget allowed {ran} of {counted(declared, 'round')}"
@@ -149,35 +151,35 @@ def time_left_s(budget_s: float | None, began_s: float) -> float:
     return began_s + budget_s - _CLOSING_S - time.monotonic()
 
 
-def as_run(case: Case) -> Case:
-    """Return the case with the rounds that it runs: short ones beside a live baseline, unless it is a search."""
-    return case.in_short_rounds() if _is_compared(case) else case
+def as_run(test: PerfTest) -> PerfTest:
+    """Return the test with the rounds that it runs: short ones side by side, unless it is a search."""
+    return test.in_short_rounds() if _is_compared(test) else test
 
 
-def estimated_s(case: Case) -> float:
+def estimated_s(test: PerfTest) -> float:
     """Return the usual time of a test on brokers that run, if it is no suspected regression."""
-    case = as_run(case)
-    trials = _LIKELY_TRIALS if _is_compared(case) else case.settings.calibrate or 1
-    return trials * _trial_s(case, case.scenario.rounds) + (trials - 1) * _restart_s(case)
+    test = as_run(test)
+    trials = _LIKELY_TRIALS if _is_compared(test) else test.settings.calibrate or 1
+    return trials * _trial_s(test, test.scenario.rounds) + (trials - 1) * _restart_s(test)
 
 
-def _is_compared(case: Case) -> bool:
-    """Return True if the test runs beside a live baseline in several trials until the evidence decides."""
-    return case.live_baseline is not None and case.plan is None
+def _is_compared(test: PerfTest) -> bool:
+    """Return True if the test runs side by side with a live baseline in several trials until the evidence decides."""
+    return test.live_baseline is not None and test.plan is None
 
 
-def estimate(cases: Sequence[Case]) -> str:
+def estimate(tests: Sequence[PerfTest]) -> str:
     """Describe the number of tests and their usual total time: `12 perf tests, about 4 min`."""
-    started = {case.spec for case in cases if not _is_external(case)}
-    total_s = math.fsum(map(estimated_s, cases)) + _START_S * len(started)
-    more = ", and minutes more for a suspected regression" if any(map(_can_be_suspected, cases)) else ""
-    return f"{counted(len(cases), 'perf test')}, {about(total_s)}{more}"
+    started = {test.spec for test in tests if not _is_external(test)}
+    total_s = math.fsum(map(estimated_s, tests)) + _START_S * len(started)
+    more = ", and minutes more for a suspected regression" if any(map(_can_be_suspected, tests)) else ""
+    return f"{counted(len(tests), 'perf test')}, {about(total_s)}{more}"
 
 
-def _can_be_suspected(case: Case) -> bool:
+def _can_be_suspected(test: PerfTest) -> bool:
     """Return True if a first trial that is worse than the baseline is followed by others."""
-    judges = case.settings.confirm and case.settings.calibrate is None and case.settings.update != "replace"
-    return judges and case.live_baseline is None and any(one.relative is not None for one in case.thresholds)
+    judges = test.settings.confirm and test.settings.calibrate is None and test.settings.update != "replace"
+    return judges and test.live_baseline is None and any(one.relative is not None for one in test.thresholds)
 
 
 def about(seconds: float) -> str:
@@ -186,39 +188,39 @@ def about(seconds: float) -> str:
     return f"about {minutes} min" if minutes > 1 else f"about {math.ceil(seconds / 10) * 10} s"
 
 
-def _least_s(cases: Iterable[Case]) -> float:
+def _least_s(tests: Iterable[PerfTest]) -> float:
     """Return the time of the rounds without which nothing can be decided, of several tests."""
-    return math.fsum(_trial_s(case, min(_FEWEST_ROUNDS, case.scenario.rounds)) for case in map(as_run, cases))
+    return math.fsum(_trial_s(test, min(_FEWEST_ROUNDS, test.scenario.rounds)) for test in map(as_run, tests))
 
 
-def _trial_s(case: Case, rounds: int) -> float:
-    return _setup_s(case) + rounds * _declared_round_s(case)
+def _trial_s(test: PerfTest, rounds: int) -> float:
+    return _setup_s(test) + rounds * _declared_round_s(test)
 
 
-def _setup_s(case: Case) -> float:
+def _setup_s(test: PerfTest) -> float:
     """Return the time before the first round of a trial, with the warm-up of brokers that are cold."""
-    if _is_external(case):
+    if _is_external(test):
         return _SETUP_S
-    warm_up_s = _WARM_UP_S if case.needs_warm_brokers else _SHORT_WARM_UP_S
-    sides = 1 if case.live_baseline is None else 2
-    return _SETUP_S + sides * min(warm_up_s, case.settings.broker_warmup_s)
+    warm_up_s = _WARM_UP_S if test.needs_warm_brokers else _SHORT_WARM_UP_S
+    sides = 1 if test.live_baseline is None else 2
+    return _SETUP_S + sides * min(warm_up_s, test.settings.broker_warmup_s)
 
 
-def _restart_s(case: Case) -> float:
+def _restart_s(test: PerfTest) -> float:
     """Return the time between two trials."""
-    return case.settings.trial_gap_s + (0.0 if _is_external(case) else _RESTART_S)
+    return test.settings.trial_gap_s + (0.0 if _is_external(test) else _RESTART_S)
 
 
-def _is_external(case: Case) -> bool:
-    return isinstance(case.settings.cluster, External)
+def _is_external(test: PerfTest) -> bool:
+    return isinstance(test.settings.cluster, External)
 
 
-def _declared_round_s(case: Case) -> float:
+def _declared_round_s(test: PerfTest) -> float:
     """Return the time of a round as declared; a live baseline doubles it, and a search takes it for each step."""
-    length_s = window_s(case.scenario)
-    load_s = case.scenario.warmup + (_UNKNOWN_LENGTH_S if length_s is None else length_s)
-    times = (1 if case.live_baseline is None else 2) * (1 if case.plan is None else LIKELY_STEPS)
-    return times * (_ROUND_SETUP_S + load_s + _COMMIT_S * bool(case.scenario.watch_group))
+    length_s = window_s(test.scenario)
+    load_s = test.scenario.warmup + (_UNKNOWN_LENGTH_S if length_s is None else length_s)
+    times = (1 if test.live_baseline is None else 2) * (1 if test.plan is None else LIKELY_STEPS)
+    return times * (_ROUND_SETUP_S + load_s + _COMMIT_S * bool(test.scenario.watch_group))
 
 
 def _seconds(value_s: float) -> str:

@@ -125,7 +125,7 @@ def blamed_on(busy: str, problems: Sequence[Problem]) -> list[Problem]:
 
 
 def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | None:
-    """Return a warning if other programs used so much of this machine that they may have changed the figures."""
+    """Return a warning if other programs used so much of this machine that they may have changed the values."""
     workers_s = sum(worker.cpu_s for worker in report.workers if worker.clock is None or worker.clock.is_here)
     found = readings.strangers(start_ns=report.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
     if found is None or found[0] < _OTHER_PROGRAMS_RATIO * found[1]:
@@ -133,7 +133,7 @@ def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | N
     used, cores = round(2 * found[0]) / 2 or found[0], found[1]  # in halves, so that rounds share one warning
     return (
         f"this machine was busy: other programs used {used:.1f} of its {cores} cores during a round, which may have "
-        "changed the figures"
+        "changed the results"
     )
 
 
@@ -218,7 +218,7 @@ def _reading_problems(report: LoadReport, scenario: Scenario, *, lost: int) -> l
         is_doubtful = any(_may_have_skipped(each, report.consumed, expected) for each in report.received())
         return [Problem(ProblemKind.RECORDS_UNREAD, f"records unread: {REASSIGNED}")] if is_doubtful else []
     text = (
-        f"records unread: {unread} records in the log were not received by the consumers in time; end-to-end figures "
+        f"records unread: {unread} records in the log were not received by the consumers in time; end-to-end values "
         "would leave out the slowest"
     )
     return [Problem(ProblemKind.RECORDS_UNREAD, text)]

@@ -68,9 +68,9 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
         delay.record(np.maximum(offsets.at_ns[done] - due_ns, 0))
         found.delay.append(delay)
         last = int(done.max())
-        figures = {"app.drain": max(0.0, float(offsets.at_ns[last] - last_ack_ns) / NS_PER_S)}
+        values = {"app.drain": max(0.0, float(offsets.at_ns[last] - last_ack_ns) / NS_PER_S)}
         ended = int(np.searchsorted(offsets.at_ns, due_ns.max(), side="right"))
-        figures |= _lag(offsets, begun, ended, last, interval_s)
+        values |= _lag(offsets, begun, ended, last, interval_s)
         if events or scenario.backlog:
             begin_ns = report.start_ns if scenario.backlog else events[0][0]
             recovered = _recovered(offsets, (begun, ended), begin_ns, events, interval_s)
@@ -78,15 +78,15 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
                 waited_ns = int(offsets.at_ns[ended - 1]) - begin_ns
                 problem, least = not_caught_up(f"group {group!r}", "app.recovery", waited_ns)
                 found.problems.append(problem)
-                figures |= least
-            figures |= recovered
-        if "app.lag.slope" not in figures:
+                values |= least
+            values |= recovered
+        if "app.lag.slope" not in values:
             rarely = f"group {group!r} commits every {format_quantity(interval_s, Unit.SECONDS)}, too rarely for this"
             found.warnings.append(f"{rarely} window: app.lag.slope is unknown; use a longer duration")
         if last > begun:
             grown = int((offsets.committed[last] - offsets.committed[begun]).sum())
-            figures["app.throughput"] = grown * NS_PER_S / int(offsets.at_ns[last] - offsets.at_ns[begun])
-        for name, value in figures.items():
+            values["app.throughput"] = grown * NS_PER_S / int(offsets.at_ns[last] - offsets.at_ns[begun])
+        for name, value in values.items():
             worse = min if name.endswith("throughput") else max
             found.metrics[name] = worse(value, found.metrics.get(name, value))
     return found

@@ -26,7 +26,7 @@ _LENGTHS = frozenset({"records", "duration"})
 _OF_READING = ("topic", "producers", "consum", "isolation_level", "warmup", "rounds", *_TOPIC_PROPERTIES)
 """Beginnings of the fields that also apply without producers."""
 _DEFAULT_DURATION_S = 5.0
-"""Longest default; a test with rounds at one rate shortens it (see `runner.case`)."""
+"""Longest default; a test with rounds at one rate shortens it (see `runner.perftest`)."""
 _MAX_CLIENTS = 1000
 
 
@@ -45,7 +45,7 @@ class Scenario(MarkerFields):
     rate: RecordRate | None = None
     """Records/s over all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
     backlog: Annotated[fields.Records, Field(ge=0, le=10**12)] = 0
-    """Number of records that the plugin writes before the load, outside of its figures: at full speed, or on an
+    """Number of records that the plugin writes before the load, outside of its results: at full speed, or on an
     external cluster at the highest `rate` of the load. Consumers of a new topic begin to read when the window opens,
     and applications of `kafka_app` are started then."""
     key: fields.Key | None = None

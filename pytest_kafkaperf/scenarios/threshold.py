@@ -73,7 +73,7 @@ class Threshold:
     operator: Operator
     limit: Limit
     implied: bool = False
-    """True if the test did not declare it: the plugin adds it, for example `lost == 0` (see `runner.case`)."""
+    """True if the test did not declare it: the plugin adds it, for example `lost == 0` (see `runner.perftest`)."""
     from_ini: bool = field(default=False, compare=False)
     """True if only the ini file declares it, so that it applies where its metric is measured."""
 

@@ -154,7 +154,7 @@ def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:
 
 
 def level_of_other_side(subject: Metric, trials: Sequence[Measured]) -> BaselineLevel | None:
-    """Return the level of the live baseline in trials beside it; None without any value."""
+    """Return the level of the live baseline in trials side by side with it; None without any value."""
     return level_of(subject, BaselineRounds(trials=tuple(tuple(trial.other_side or ()) for trial in trials)))
 
 

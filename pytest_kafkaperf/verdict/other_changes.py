@@ -56,17 +56,17 @@ def other_changes(
         and not any(one.get(each.name) == 0 for trial in trials for one in trial.rounds)
     ]
     alpha = ALPHA / 2 / max(1, len(subjects))
-    beside = trials[0].other_side is not None
+    side_by_side = trials[0].other_side is not None
     by_family: dict[str, list[OtherChange]] = {}
     for subject in subjects:
-        found = _beside(subject, trials, alpha) if beside else _change(subject, trials, baseline, alpha)
+        found = _side_by_side(subject, trials, alpha) if side_by_side else _change(subject, trials, baseline, alpha)
         if found is not None:
             by_family.setdefault(_family(subject.name), []).append(found)
     largest = (max(changes, key=_importance) for changes in by_family.values())
     return tuple(sorted(largest, key=_shift, reverse=True))
 
 
-def _beside(subject: Metric, trials: Sequence[Measured], alpha: float) -> OtherChange | None:
+def _side_by_side(subject: Metric, trials: Sequence[Measured], alpha: float) -> OtherChange | None:
     """Return the change of a metric against the live baseline if it is significant, by the sequential test."""
     differences, _ = differences_of(subject, trials)
     if not differences:

@@ -15,12 +15,8 @@ class Verdict(StrEnum):
     PASSED = "PASSED"
     IMPROVED = "IMPROVED"
     """Better than the baseline by more than the tolerance, beyond noise."""
-    NOT_JUDGED = "not judged"
-    """A threshold that calibration does not judge: it compares the trials with each other."""
-    ACCEPTED = "accepted"
-    """A threshold that is not judged, because its figures become the new baseline."""
     MEASURED = "MEASURED"
-    """A test without thresholds, or with one that is `not judged` or `accepted`, if no other threshold decides."""
+    """A threshold that was not judged (see `Ungated`), or a test without thresholds that were."""
     INCONCLUSIVE = "INCONCLUSIVE"
     """No comparison was possible, or the metric is worse, but noise may explain it: neither passed nor failed."""
     REGRESSED = "REGRESSED"
@@ -41,11 +37,11 @@ class Verdict(StrEnum):
         return self.fails or self is Verdict.INCONCLUSIVE
 
 
-UNGATED = {
-    Verdict.NOT_JUDGED: "calibration compares the trials with each other",
-    Verdict.ACCEPTED: "the figures become the new baseline",
-}
-"""The outcomes of a threshold relative to the baseline without a judgement, and their reasons."""
+class Ungated(StrEnum):
+    """The reason why thresholds relative to the baseline are not judged."""
+
+    CALIBRATION = "calibration compares the trials with each other"
+    ACCEPTED = "the values become the new baseline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +83,7 @@ class Check:
     rerun: bool = False
     """True if the first trial made the threshold a suspected regression, so that fresh trials decided."""
     interval: tuple[float, float] | None = None
-    """Confidence interval of `change`; None for too few trials beside a live baseline.
+    """Confidence interval of `change`; None for too few trials side by side with a live baseline.
 
     Against a live baseline it is a repeated confidence interval (see `sequential`). Against a baseline it holds for
     trials of other days, too (see `days`).
@@ -97,7 +93,7 @@ class Check:
     implied: bool = False
     """True if the test did not declare the threshold, such as `lost == 0`; it is here only if it is not met."""
     trials: tuple[Look, ...] = ()
-    """The evidence after each trial beside a live baseline; empty against a baseline."""
+    """The evidence after each trial side by side with a live baseline; empty against a baseline."""
 
     @property
     def is_relative(self) -> bool:

@@ -77,8 +77,8 @@ class Noise:
         return cls(within=math.sqrt(within), between=math.sqrt(between), assumed=assumed)
 
 
-Confirmation = Literal["none", "fresh", "beside"]
-"""Confirmation of a suspect: none, by fresh trials, or beside the baseline's brokers."""
+Confirmation = Literal["none", "fresh", "side by side"]
+"""Confirmation of a suspected regression: none, by fresh trials, or side by side with the baseline's brokers."""
 
 
 def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Confirmation, alpha: float) -> float:
@@ -92,8 +92,8 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Co
     change that it would have found; the result is the POWER quantile of these. The random numbers are the same in every
     call.
 
-    Beside the baseline's brokers, the result is a bound: the first trial and the comparison each find that change
-    with a probability of the square root of POWER. Two trials are taken to differ there as they do on one day.
+    Side by side with the baseline's brokers, the result is a bound: the first trial and the comparison each find that
+    change with a probability of the square root of POWER. Two trials are taken to differ there as they do on one day.
 
     Args:
         known: the baseline.
@@ -114,7 +114,7 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Co
     before += of_trial * drawn[:, 1:2] * math.sqrt(known.trials_share / days)
     shifts = of_day * drawn[:, 2:3] + of_trial * drawn[:, 3:] - before
     first, fresh = shifts[:, 0], np.median(shifts[:, 1:], axis=1)
-    if confirmation == "beside":
+    if confirmation == "side by side":
         deviation, power = math.sqrt(2 * known.of_trials.value), math.sqrt(POWER)
         suspected = float(np.quantile(tolerance - first, power))
         return max(suspected, detectable(deviation, tolerance=tolerance, alpha=alpha, power=power))

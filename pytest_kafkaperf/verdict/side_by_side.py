@@ -1,8 +1,8 @@
-"""Confirmation of a suspected regression beside the baseline's brokers, rebuilt.
+"""Confirmation of a suspected regression side by side with the baseline's brokers, rebuilt.
 
-The trials beside them decide as those beside any live baseline do (see `sequential`). If they find both sides equal,
-the stored figures differ because the machine does, or because of something else that differs from the baseline on both
-sides.
+The trials side by side with them decide as those side by side with any live baseline do (see `sequential`). If they
+find both sides equal, the stored values differ because the machine does, or because of something else that differs from
+the baseline on both sides.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def judge_suspected(
     """Turn the finding of the side-by-side trials into that of the suspected regression, perhaps with a warning.
 
     Args:
-        finding: of the trials beside the rebuilt brokers.
+        finding: of the trials side by side with the rebuilt brokers.
         subject: the metric.
-        stored: change against the stored figures that made the suspected regression.
+        stored: change against the stored values that made the suspected regression.
         rebuilt: the baseline's brokers.
         early: True if the mean so far was enough, because both sides are known to be slower.
-        machine: change of both sides against the stored figures (see `machine_change`).
+        machine: change of both sides against the stored values (see `machine_change`).
 
     """
     stored_change = "" if stored is None else f"first trial: {format_ratio(stored)} against the stored baseline"
@@ -71,17 +71,17 @@ def judge_suspected(
 def machine_change(
     subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds, tolerance: float
 ) -> float | None:
-    """Return the change of both sides against the stored figures, if it is worse than the tolerance.
+    """Return the change of both sides against the stored values, if it is worse than the tolerance.
 
-    The stored figures are of long rounds of one cluster. So are those of the first of the trials, which is as good a
+    The stored values are of long rounds of one cluster. So are those of the first of the trials, which is as good a
     measure of both sides if they are equal. The short rounds of the rebuilt brokers are slower on shared cores: by a
     third or more on two cores. So they only show whether what slowed the first trial is over. Trials without a
     reading do not count, as in the comparison of both sides.
     """
-    beside = [Measured(rounds=trial.other_side or ()) for trial in trials[1:]]
-    beside = [each for each in beside if flaw_of(subject, each.rounds, ratio=True) is None]
-    if not beside:
+    side_by_side = [Measured(rounds=trial.other_side or ()) for trial in trials[1:]]
+    side_by_side = [each for each in side_by_side if flaw_of(subject, each.rounds, ratio=True) is None]
+    if not side_by_side:
         return None
-    found = [compare(subject, part, baseline) for part in (trials[:1], beside)]
+    found = [compare(subject, part, baseline) for part in (trials[:1], side_by_side)]
     shift = min(-math.inf if isinstance(each, str) else each.shift for each in found)
     return change_of(subject, shift) if exceeds(shift, tolerance) else None

@@ -29,7 +29,7 @@ from pytest_kafkaperf.scenarios.threshold import (
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, difference, exceeds, flaw_of, value_of
 from pytest_kafkaperf.verdict.days import compare, level_of, level_of_other_side
-from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Finding, Judgement, Ungated, Verdict
 from pytest_kafkaperf.verdict.power import POWER, Confirmation, detectable_change, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
 from pytest_kafkaperf.verdict.sequential import Look, detectable, look, usable
@@ -44,8 +44,8 @@ def judge(
     confirm: bool,
     problems: Sequence[Problem] = (),
     at_least: Sequence[str] = (),
-    ungated: Verdict | None = None,
-    beside: bool = False,
+    ungated: Ungated | None = None,
+    side_by_side: bool = False,
     rebuilt: Rebuilt | None = None,
     final: bool = False,
 ) -> Judgement:
@@ -54,9 +54,8 @@ def judge(
     Args:
         thresholds: the thresholds of the test.
         trials: all trials so far. With a live baseline, all of them decide together. With a baseline, the first one
-            makes suspected regressions, and the further ones, on fresh clusters, alone decide about these: next to the
-            baseline's
-            brokers if these are `rebuilt`. Absolute thresholds judge all of them but the latter.
+            makes suspected regressions, and the further ones, on fresh clusters, alone decide about these: side
+            by side with the baseline's brokers if these are `rebuilt`. Absolute thresholds judge all of them but those.
         baseline: the baseline, which counts only if the trials have no live baseline.
         confirm: False if there will be no further trials, so that the first trial decides against the baseline.
         problems: reasons why the measurement is not trustworthy. The verdict is INVALID if there are any, and the
@@ -64,29 +63,31 @@ def judge(
             exceeds an absolute threshold.
         at_least: metrics whose values are lower bounds. Such a value can meet a lower limit, but cannot violate it;
             it can exceed an upper limit, but cannot meet it.
-        ungated: NOT_JUDGED or ACCEPTED as the outcome of all thresholds relative to the baseline, or None to evaluate
-            them.
-        beside: True if suspected regressions will be confirmed side by side with the baseline's brokers, which changes
-            what is detectable.
-        rebuilt: the baseline's brokers, if the further trials ran beside them; None if they ran alone.
-        final: True if there is no time for another trial beside other brokers.
+        ungated: the reason why no threshold relative to the baseline is judged; None to judge them.
+        side_by_side: True if suspected regressions will be confirmed side by side with the baseline's brokers, which
+            changes what is detectable.
+        rebuilt: the baseline's brokers, if the further trials ran side by side with them; None if they ran alone.
+        final: True if there is no time for another trial side by side with other brokers.
 
     """
     number, paired = count_gated(thresholds), trials[0].other_side is not None
     stage: Stage = "first" if confirm else "alone"
-    every = paired or ungated is Verdict.NOT_JUDGED
+    every = paired or ungated is Ungated.CALIBRATION
 
     def evaluate(threshold: Threshold, part: Sequence[Measured]) -> _Result:
         if paired:
             return _evaluate_pairs(threshold, part, ungated=ungated, gated=number, final=final)
-        return _evaluate(threshold, part, baseline, ungated=ungated, stage=stage, gated=number, beside=beside)
+        return _evaluate(
+            threshold, part, baseline, ungated=ungated, stage=stage, gated=number, side_by_side=side_by_side
+        )
 
     def parts(threshold: Threshold) -> list[Sequence[Measured]]:
         if _is_of_each(threshold):
             return [[one] for one in trials]
         if every:
             return [trials]
-        # Short rounds on shared cores are slower, so the trials beside rebuilt brokers meet no absolute threshold.
+        # Short rounds on shared cores are slower, so the trials side by side with rebuilt brokers meet no absolute
+        # threshold.
         return [[one for one in trials if one.other_side is None] if threshold.relative is None else trials[:1]]
 
     found = [_worst([evaluate(threshold, part) for part in parts(threshold)]) for threshold in thresholds]
@@ -96,7 +97,7 @@ def judge(
             if not one.unsettled
             else _evaluate(one.threshold, trials[1:], baseline, ungated=None, stage="fresh", gated=number)
             if rebuilt is None
-            else _beside(one, trials, baseline, rebuilt, gated=number, final=final)
+            else _side_by_side(one, trials, baseline, rebuilt, gated=number, final=final)
             for one in found
         ]
     found = [one for one in found if one.check.outcome.fails or not one.threshold.implied]
@@ -124,7 +125,7 @@ def _concluded(
         check for check in checks if not (check.implied and check in missing)
     )  # a problem has it, or explains it
     verdict = Verdict.INVALID if problems else worst(outcomes)
-    verdict = Verdict.MEASURED if verdict in UNGATED or not (checks or problems) else verdict
+    verdict = verdict if checks or problems else Verdict.MEASURED
     # Trials side by side go on after a violated absolute threshold: more rounds may show that a median meets it.
     last = [one for one in found if not paired or one.check.is_relative or _is_of_each(one.threshold)]
     return Judgement(
@@ -189,10 +190,10 @@ def worst(outcomes: Sequence[Verdict]) -> Verdict:
     return max(outcomes, key=list(Verdict).index, default=Verdict.PASSED)
 
 
-def _beside(
+def _side_by_side(
     first: _Result, trials: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int, final: bool
 ) -> _Result:
-    """Evaluate a suspected regression of the first trial again, by the others beside the baseline's brokers alone."""
+    """Evaluate a suspected regression of the first trial again, by the side-by-side trials alone."""
     threshold = first.threshold
     if threshold.relative is None:
         return first
@@ -220,10 +221,10 @@ def _evaluate(
     trials: Sequence[Measured],
     baseline: BaselineRounds,
     *,
-    ungated: Verdict | None,
+    ungated: Ungated | None,
     stage: Stage,
     gated: int,
-    beside: bool = False,
+    side_by_side: bool = False,
 ) -> _Result:
     """Evaluate a threshold of trials without a live baseline."""
     subject, comparison = threshold.metric, compare(threshold.metric, trials, baseline)
@@ -244,7 +245,7 @@ def _evaluate(
     least = None
     if level is not None and counts and threshold.relative is not None and not isinstance(comparison, str):
         tolerance = threshold.relative.log_tolerance
-        way: Confirmation = "none" if stage == "alone" else "beside" if beside else "fresh"
+        way: Confirmation = "none" if stage == "alone" else "side by side" if side_by_side else "fresh"
         least = detectable_shift(level, tolerance=tolerance, confirmation=way, alpha=alpha)
     result = _result(
         threshold,
@@ -268,7 +269,7 @@ def _evaluate(
 
 
 def _evaluate_pairs(
-    threshold: Threshold, trials: Sequence[Measured], *, ungated: Verdict | None, gated: int, final: bool
+    threshold: Threshold, trials: Sequence[Measured], *, ungated: Ungated | None, gated: int, final: bool
 ) -> _Result:
     """Evaluate a threshold of trials with a live baseline."""
     subject, relative = threshold.metric, threshold.relative
@@ -342,10 +343,10 @@ _MET = Finding(outcome=Verdict.PASSED, reason="")
 """Finding on the relative part of a threshold that has none."""
 
 
-def _ungated(subject: Metric, rounds: Rounds, outcome: Verdict) -> Finding:
+def _ungated(subject: Metric, rounds: Rounds, why: Ungated) -> Finding:
     """Return the finding on a relative limit that is not judged."""
     problem = flaw_of(subject, rounds, ratio=True)
-    return Finding(outcome=Verdict.INCONCLUSIVE if problem else outcome, reason=problem or UNGATED[outcome])
+    return Finding(outcome=Verdict.INCONCLUSIVE if problem else Verdict.MEASURED, reason=problem or str(why))
 
 
 def _result(
@@ -412,7 +413,7 @@ def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
     if holding:
         return worst(holding)
     open_outcomes = (Verdict.INCONCLUSIVE, Verdict.INVALID)
-    undecided = [outcome for outcome in outcomes if outcome in UNGATED or outcome in open_outcomes]
+    undecided = [outcome for outcome in outcomes if outcome is Verdict.MEASURED or outcome in open_outcomes]
     # If both fail, the outcome is REGRESSED, because the absolute part alone would not have failed the test.
     return worst(undecided) if undecided else Verdict.REGRESSED
 

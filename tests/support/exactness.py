@@ -122,7 +122,7 @@ async def _read(cluster: Cluster, topic: str) -> dict[int, list[bytes]]:
 
 @dataclass(slots=True)
 class Restart:
-    """Restarts a broker beside the round, which must not wait for it."""
+    """Restarts a broker next to the round, which must not wait for it."""
 
     broker: ProxiedBroker
     kill: bool
@@ -141,7 +141,7 @@ class Restart:
 
 
 def assert_exact(ran: Ran, log: ConsumedLog) -> None:
-    """Compare the figures of a round with the log."""
+    """Compare the values of a round with the log."""
     assert log.total == ran.growth
     assert ran.metrics["errors"] == 0
     assert ran.metrics["duplicated"] == log.duplicated

@@ -33,7 +33,7 @@ class Foreign:
     properties: Path
 
     def written(self, access: Access, name: str) -> Path:
-        """Another file of client properties, beside the right one."""
+        """Another file of client properties, next to the right one."""
         return write(self.properties.with_name(name), access)
 
 

@@ -14,14 +14,14 @@ SCENARIO = Scenario().model_dump(mode="json")
 
 def rounds(factor: float = 1.0, **metrics: float) -> list[dict[str, Any]]:
     """Five rounds that differ by 1 %."""
-    figures = {P99: 0.01, RATE: 1000.0, **metrics}
+    values = {P99: 0.01, RATE: 1000.0, **metrics}
     return [
-        {"metrics": {name: value * spread * factor for name, value in figures.items()}, "problems": []}
+        {"metrics": {name: value * spread * factor for name, value in values.items()}, "problems": []}
         for spread in SPREAD
     ]
 
 
-def case(factor: float = 1.0, *fresh: float, limit: str | None = f"{P99} <= baseline + 10%", **more: Any) -> Any:
+def perftest(factor: float = 1.0, *fresh: float, limit: str | None = f"{P99} <= baseline + 10%", **more: Any) -> Any:
     """A test with a trial, and further trials that are slower by these factors."""
     return {
         "nodeid": NODEID,

@@ -68,8 +68,8 @@ def _problems(value: Any) -> Iterator[tuple[str, str]]:
     """
     if isinstance(value, dict):
         yield from zip(value.get("problem_kinds", ()), value.get("problems", ()), strict=False)
-        spoilt = [note for note in value.get("notes", ()) if "was measured again: " in note]
-        yield from ((ProblemKind.GENERATOR_TOO_SLOW, note) for note in spoilt if "generator too slow: " in note)
+        invalidated = [note for note in value.get("notes", ()) if "was measured again: " in note]
+        yield from ((ProblemKind.GENERATOR_TOO_SLOW, note) for note in invalidated if "generator too slow: " in note)
         value = list(value.values())
     if isinstance(value, list):
         for each in value:

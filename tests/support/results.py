@@ -1,7 +1,7 @@
 """Results to render: not a stand-in for Kafka.
 
-`bare_result` is of given trials. `result` and `trial()` have a few figures that are always the same, judged by the
-rule, so that texts about them can be stated whole. `drawn_result` has figures and curves that are drawn with a seed, as
+`bare_result` is of given trials. `result` and `trial()` have a few values that are always the same, judged by the
+rule, so that texts about them can be stated whole. `drawn_result` has values and curves that are drawn with a seed, as
 real runs on two cores give them: 5k records/s paced at 2 ms, trials some per cent apart.
 """
 
@@ -35,13 +35,13 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.other_changes import OtherChange
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.outcome import Ungated, Verdict
 from pytest_kafkaperf.verdict.power import Noise
 from pytest_kafkaperf.verdict.verdict import judge
 
 FILE = "tests/perf/test_orders.py"
 _WOBBLE = (0.98, 0.99, 1.0, 1.01, 1.02)
-_FIGURES = {
+_VALUES = {
     "produce.throughput": 52_300.0,
     "produce.latency.p50": 0.0021,
     "produce.latency.p99": 0.0121,
@@ -104,9 +104,9 @@ def bare_result(*trials: Trial, **fields: Any) -> Result:
 
 
 def rounds(**changed: float) -> list[dict[str, float]]:
-    """Five rounds that differ by 1 %, with some figures multiplied; names with two underscores for dots."""
+    """Five rounds that differ by 1 %, with some values multiplied; names with two underscores for dots."""
     factors = {name.replace("__", "."): factor for name, factor in changed.items()}
-    return [{name: value * wobble * factors.get(name, 1.0) for name, value in _FIGURES.items()} for wobble in _WOBBLE]
+    return [{name: value * wobble * factors.get(name, 1.0) for name, value in _VALUES.items()} for wobble in _WOBBLE]
 
 
 def trial_at(hour: int, *rounds: Mapping[str, float]) -> Trial:
@@ -120,7 +120,7 @@ def result(
     measured: Sequence[Mapping[str, float]] | None = None,
     baseline: Sequence[Mapping[str, float]] | None = None,
     problems: Sequence[str] = (),
-    ungated: Verdict | None = None,
+    ungated: Ungated | None = None,
     file: str = FILE,
     **fields: Any,
 ) -> Result:
@@ -257,7 +257,7 @@ def drawn_result(
     sources: Mapping[str, str] | None = None,
     limits: Sequence[str] = LIMITS,
     fresh: int = 0,
-    beside: Behaviour | None = None,
+    side_by_side: Behaviour | None = None,
     warnings: Sequence[str] = (),
     problems: Sequence[Problem] = (),
 ) -> Result:
@@ -276,7 +276,7 @@ def drawn_result(
         Trial(
             created=CREATED,
             rounds=drawn_trial(now, load, f"{nodeid} now {number}"),
-            other_side=None if beside is None else drawn_trial(beside, load, f"{nodeid} beside {number}"),
+            other_side=None if side_by_side is None else drawn_trial(side_by_side, load, f"{nodeid} next to {number}"),
         )
         for number in range(1 + fresh)
     ]
@@ -293,7 +293,7 @@ def drawn_result(
         sources=sources or {**dict.fromkeys(fields, "marker"), "duration": "command line"},
         cluster=cluster,
         trials=tuple(trials),
-        live_baseline=None if beside is None else _cluster(beside, "4.0.0"),
+        live_baseline=None if side_by_side is None else _cluster(side_by_side, "4.0.0"),
         baseline_trials=len(baseline.trials) or None,
         baseline=baseline,
         changed=differences(baseline.fingerprint, cluster.fingerprint) if before else (),
@@ -324,7 +324,7 @@ def side_by_side() -> Result:
     """Against a live baseline, nothing new."""
     nodeid = "tests/perf/test_orders.py::test_upgrade"
     equal = Behaviour(p50_s=0.00205)
-    return drawn_result(nodeid, before=None, now=Behaviour(), beside=equal, limits=LIMITS[:2], fresh=9)
+    return drawn_result(nodeid, before=None, now=Behaviour(), side_by_side=equal, limits=LIMITS[:2], fresh=9)
 
 
 def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
@@ -490,8 +490,8 @@ def report(results: Sequence[Result], **changes: Any) -> dict[str, Any]:
 def _renamed(curves: BrokerCurves | None, name: str) -> BrokerCurves | None:
     if curves is None:
         return None
-    figures = {figure: curve for broker in curves["brokers"].values() for figure, curve in broker.items()}
-    return {**curves, "brokers": {name: figures}}
+    values = {value: curve for broker in curves["brokers"].values() for value, curve in broker.items()}
+    return {**curves, "brokers": {name: values}}
 
 
 def _cluster(behaviour: Behaviour, version: str) -> Cluster:

@@ -27,11 +27,11 @@ from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.capacity import SearchPlan
-from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, rounds, running
-from pytest_kafkaperf.runner.time_budget import CaseBudget, RunBudget
+from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.proxy import ProxiedBroker, proxied_broker
 from tests.support.repeats import note_rounds
@@ -95,12 +95,14 @@ def run_scenario(
     return side.rounds
 
 
-def time_budget_of(rounds: int, *, left_s: float = math.inf, clock: Callable[[], float] = time.monotonic) -> CaseBudget:
+def time_budget_of(
+    rounds: int, *, left_s: float = math.inf, clock: Callable[[], float] = time.monotonic
+) -> PerfTestBudget:
     """Return the time budget of a test with so many rounds, without an end by default."""
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_scenario(rounds=rounds).mark]
-    case = read_case("a.py::test", marks, {}, settings, folder=Path())
-    return CaseBudget(RunBudget([case], left_s=left_s, clock=clock), case, [])
+    perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
+    return PerfTestBudget(RunBudget([perftest], left_s=left_s, clock=clock), perftest, [])
 
 
 class Load(Protocol):

@@ -181,5 +181,5 @@ def _quantiles(p: float, freedom: npt.NDArray[np.int64]) -> Floats:
 
 
 def of_one_noise(measured: float, *, days: int, tolerance: float = math.log1p(0.1)) -> Setting:
-    """The noise of closed-loop throughput on fresh brokers, beside that of days."""
+    """The noise of closed-loop throughput on fresh brokers, next to that of days."""
     return Setting(of_days=measured, of_trials=0.065, of_rounds=0.06, tolerance=tolerance, days=days)

@@ -109,7 +109,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
         if host != LOOPBACK:
             facts["host"] = host
             warn(
-                f"the brokers run on {host}, the machine of the Docker daemon at {look()[0]}: all figures include the "
+                f"the brokers run on {host}, the machine of the Docker daemon at {look()[0]}: all values include the "
                 "network to it"
             )
         yield replace(cluster, provider="docker", version=version, facts=MappingProxyType(facts))

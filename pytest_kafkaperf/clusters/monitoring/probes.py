@@ -52,8 +52,8 @@ class ProcessProbe:
             with process.oneshot():
                 if process.status() == psutil.STATUS_ZOMBIE:
                     raise ProcessLookupError(f"process {self.pid} has ended")
-                figures = {"cpu_s": _cpu_s(process), "memory_bytes": float(process.memory_info().rss)}
-            return _with_children(process, figures) if self.with_children else {**figures, **_disk_of(process)}
+                readings = {"cpu_s": _cpu_s(process), "memory_bytes": float(process.memory_info().rss)}
+            return _with_children(process, readings) if self.with_children else {**readings, **_disk_of(process)}
         except psutil.NoSuchProcess as error:
             raise ProcessLookupError(str(error)) from error
         except psutil.Error as error:
@@ -90,7 +90,7 @@ class ContainerProbe:
         Some daemons wait up to a second until they measure all containers, and then respond: the measurements are those
         at the end of the request.
         """
-        return container_figures(self.container.client.api.stats(self.container.id, stream=False, one_shot=True))
+        return container_readings(self.container.client.api.stats(self.container.id, stream=False, one_shot=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,32 +104,32 @@ class ExporterProbe:
     def read(self) -> Mapping[str, float]:
         """Get the page once."""
         try:
-            return exporter_figures(get_page(self.url, self.timeout_s))
+            return exporter_readings(get_page(self.url, self.timeout_s))
         except ValueError as error:
             raise OSError(f"{type(error).__name__}: {error}") from error
 
 
-def container_figures(stats: Mapping[str, Any]) -> dict[str, float]:
+def container_readings(stats: Mapping[str, Any]) -> dict[str, float]:
     """Convert the Docker API's statistics of a container; empty if it is not running."""
     used_ns = stats.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage")
     if not used_ns:
         return {}
-    figures = {"cpu_s": used_ns / 1e9}
+    readings = {"cpu_s": used_ns / 1e9}
     memory = stats.get("memory_stats", {})
     if "usage" in memory:
         # As in `docker stats`: without the inactive page cache, whose name depends on the version of cgroups.
         details = memory.get("stats", {})
         cache = details.get("total_inactive_file", details.get("inactive_file", 0))
-        figures["memory_bytes"] = float(memory["usage"] - cache if cache < memory["usage"] else memory["usage"])
+        readings["memory_bytes"] = float(memory["usage"] - cache if cache < memory["usage"] else memory["usage"])
     transfers = stats.get("blkio_stats", {}).get("io_service_bytes_recursive") or []
     for name, operation in (("disk_read_bytes", "read"), ("disk_written_bytes", "write")):
         entries = [entry["value"] for entry in transfers if entry["op"].lower() == operation]
-        figures |= {name: float(sum(entries))} if entries else {}
+        readings |= {name: float(sum(entries))} if entries else {}
     networks = list((stats.get("networks") or {}).values())
     if networks:
-        figures["network_in_bytes"] = float(sum(each["rx_bytes"] for each in networks))
-        figures["network_out_bytes"] = float(sum(each["tx_bytes"] for each in networks))
-    return figures
+        readings["network_in_bytes"] = float(sum(each["rx_bytes"] for each in networks))
+        readings["network_out_bytes"] = float(sum(each["tx_bytes"] for each in networks))
+    return readings
 
 
 def _cpu_s(process: psutil.Process) -> float:
@@ -147,9 +147,9 @@ _CPUCLOCK_SCHED = 2
 """From Linux's include/linux/posix-timers.h."""
 
 
-def _with_children(process: psutil.Process, figures: Mapping[str, float]) -> dict[str, float]:
-    """Add the children's figures; the CPU time of a child that has ended is in its parent's, so that none is lost."""
-    cpu_s, memory_bytes = figures["cpu_s"] + sum(process.cpu_times()[2:4]), figures["memory_bytes"]
+def _with_children(process: psutil.Process, readings: Mapping[str, float]) -> dict[str, float]:
+    """Add the children's values; the CPU time of a child that has ended is in its parent's, so that none is lost."""
+    cpu_s, memory_bytes = readings["cpu_s"] + sum(process.cpu_times()[2:4]), readings["memory_bytes"]
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
             memory_bytes += child.memory_info().rss
@@ -250,7 +250,7 @@ def _body(response: urllib3.BaseHTTPResponse, deadline_s: float) -> bytes:
     return page
 
 
-def exporter_figures(text: str) -> dict[str, float]:
+def exporter_readings(text: str) -> dict[str, float]:
     """Parse a page of the JMX exporter.
 
     These naming rules are supported, in any case:
@@ -278,12 +278,12 @@ def exporter_figures(text: str) -> dict[str, float]:
             if math.isnan(sample.value):
                 continue
             if time_of and labels.get("request") in _REQUESTS and "quantile" not in labels:
-                figure = f"{_REQUESTS[labels['request']]}_{_TIMES[time_of['time']]}"
-                times_ms[figure, time_of["what"]] = sample.value
+                reading = f"{_REQUESTS[labels['request']]}_{_TIMES[time_of['time']]}"
+                times_ms[reading, time_of["what"]] = sample.value
             else:
                 values[name] = sample.value
-    found = {figure: values[name] for name, figure in _VALUES.items() if name in values}
-    return {**found, **_request_figures(times_ms), **_handler_figures(values)}
+    found = {reading: values[name] for name, reading in _VALUES.items() if name in values}
+    return {**found, **_request_readings(times_ms), **_handler_readings(values)}
 
 
 def _normalized(name: str, bean: str | None) -> str:
@@ -294,18 +294,18 @@ def _normalized(name: str, bean: str | None) -> str:
     return name.removeprefix("kafka_").removesuffix("_total").removesuffix("_value")
 
 
-def _request_figures(times_ms: Mapping[tuple[str, str], float]) -> dict[str, float]:
+def _request_readings(times_ms: Mapping[tuple[str, str], float]) -> dict[str, float]:
     """Return request times as sums: Kafka reports the mean since the broker's start, and a window needs differences."""
-    figures = {}
-    for (figure, what), count in times_ms.items():
-        mean_ms = times_ms.get((figure, "mean"))
+    readings = {}
+    for (reading, what), count in times_ms.items():
+        mean_ms = times_ms.get((reading, "mean"))
         if what == "count" and mean_ms is not None:
-            figures[f"{figure}_requests"] = count
-            figures[f"{figure}_s"] = mean_ms * count / 1e3
-    return figures
+            readings[f"{reading}_requests"] = count
+            readings[f"{reading}_s"] = mean_ms * count / 1e3
+    return readings
 
 
-def _handler_figures(values: Mapping[str, float]) -> dict[str, float]:
+def _handler_readings(values: Mapping[str, float]) -> dict[str, float]:
     """Return the handlers' idle time: the meter counts nanoseconds without work divided by the number of handlers."""
     broker_ns = values.get(_IDLE.format("broker"))  # since 4.3 (KIP-1207)
     if broker_ns is not None:

@@ -112,8 +112,8 @@ class Readings:
 
     def without(self, kinds: Collection[str]) -> Readings:
         """Return the readings without the measurements of these kinds of probes, on all brokers."""
-        lacking = [sample.figures for (_, kind), samples in self.probed.items() if kind in kinds for sample in samples]
-        names = {name for figures in lacking for name in figures}
+        lacking = [sample.readings for (_, kind), samples in self.probed.items() if kind in kinds for sample in samples]
+        names = {name for readings in lacking for name in readings}
         tracks = {
             broker: {name: track for name, track in own.items() if name not in names}
             for broker, own in self.tracks.items()
@@ -128,11 +128,11 @@ class Readings:
         found: dict[str, float | None] = {
             "broker.cpu.max": _most(use.cpu_max_cores for use in self.uses(start_ns, end_ns).values()),
             "broker.memory": self._most("memory_bytes", window),
-            **{f"broker.{name}": self._rate(figure, window) for name, figure in _RATES.items()},
+            **{f"broker.{name}": self._rate(reading, window) for name, reading in _RATES.items()},
             "broker.handlers.idle": min(idle_ratios, default=None),
             "broker.under_replicated": self._most("under_replicated", window),
             "broker.isr_shrinks": self._steps("isr_shrinks", window),
-            **{f"broker.{name}": self._mean_s(figure, window) for name, figure in _TIMES.items()},
+            **{f"broker.{name}": self._mean_s(reading, window) for name, reading in _TIMES.items()},
         }
         return {name: value for name, value in found.items() if value is not None}
 
@@ -196,12 +196,12 @@ class Readings:
         tracks = {broker: own for broker, own in self.tracks.items() if broker in brokers}
         return Readings(tracks, {probe: own for probe, own in self.probed.items() if probe[0] in brokers})
 
-    def _of(self, figure: str) -> list[Track]:
-        return [tracks[figure] for tracks in self.tracks.values() if figure in tracks]
+    def _of(self, reading: str) -> list[Track]:
+        return [tracks[reading] for tracks in self.tracks.values() if reading in tracks]
 
-    def _rate(self, figure: str, window: tuple[int, int]) -> float | None:
+    def _rate(self, reading: str, window: tuple[int, int]) -> float | None:
         """Return the increase of all brokers together per second of the time in which at least one was read."""
-        tracks = self._of(figure)
+        tracks = self._of(reading)
         if not tracks:
             return None
         begin_ns = max(window[0], min(int(track.at_ns[0]) for track in tracks))
@@ -210,24 +210,24 @@ class Readings:
             return None
         return sum(track.rise(*window) for track in tracks) / ((end_ns - begin_ns) / NS_PER_S)
 
-    def _most(self, figure: str, window: tuple[int, int]) -> float | None:
+    def _most(self, reading: str, window: tuple[int, int]) -> float | None:
         """Return the maximum of the sum over all brokers."""
         edges_ns = _seconds_of(*window)
-        shown = np.array([track.most(edges_ns) for track in self._of(figure)])
+        shown = np.array([track.most(edges_ns) for track in self._of(reading)])
         read = shown[:, ~np.isnan(shown).all(axis=0)] if shown.size else shown
         return float(np.nansum(read, axis=0).max()) if read.size else None
 
-    def _steps(self, figure: str, window: tuple[int, int]) -> float | None:
-        tracks = [track for track in self._of(figure) if track.at_ns[0] < window[1] and track.at_ns[-1] > window[0]]
+    def _steps(self, reading: str, window: tuple[int, int]) -> float | None:
+        tracks = [track for track in self._of(reading) if track.at_ns[0] < window[1] and track.at_ns[-1] > window[0]]
         return sum(track.steps(*window) for track in tracks) if tracks else None
 
-    def _mean_s(self, figure: str, window: tuple[int, int]) -> float | None:
+    def _mean_s(self, reading: str, window: tuple[int, int]) -> float | None:
         """Return the mean of a request's time, over the requests of all brokers."""
-        both = [tracks for tracks in self.tracks.values() if {f"{figure}_s", f"{figure}_requests"} <= tracks.keys()]
-        requests = sum(tracks[f"{figure}_requests"].rise(*window) for tracks in both)
+        both = [tracks for tracks in self.tracks.values() if {f"{reading}_s", f"{reading}_requests"} <= tracks.keys()]
+        requests = sum(tracks[f"{reading}_requests"].rise(*window) for tracks in both)
         if requests < _FEW_REQUESTS:
             return None
-        return max(0.0, sum(tracks[f"{figure}_s"].rise(*window) for tracks in both) / requests)
+        return max(0.0, sum(tracks[f"{reading}_s"].rise(*window) for tracks in both) / requests)
 
 
 def _seconds_of(start_ns: int, end_ns: int) -> Nanoseconds:
@@ -264,13 +264,13 @@ def _rates(track: Track, edges_ns: Nanoseconds) -> list[float | None]:
 
 
 def _curves(tracks: Tracks, edges_ns: Nanoseconds) -> dict[str, list[float | None]]:
-    curves = {name: _rates(tracks[figure], edges_ns) for name, figure in _RATES.items() if figure in tracks}
-    curves |= {name: _listed(tracks[figure].most(edges_ns)) for name, figure in _GAUGES.items() if figure in tracks}
+    curves = {name: _rates(tracks[reading], edges_ns) for name, reading in _RATES.items() if reading in tracks}
+    curves |= {name: _listed(tracks[reading].most(edges_ns)) for name, reading in _GAUGES.items() if reading in tracks}
     if "request_handler_idle_s" in tracks:
         curves["handlers.idle"] = _idle_ratios(tracks, edges_ns)
-    for name, figure in _TIMES.items():
-        if {f"{figure}_s", f"{figure}_requests"} <= tracks.keys():
-            sums_s, requests = (tracks[f"{figure}_{what}"].rises(edges_ns) for what in ("s", "requests"))
+    for name, reading in _TIMES.items():
+        if {f"{reading}_s", f"{reading}_requests"} <= tracks.keys():
+            sums_s, requests = (tracks[f"{reading}_{what}"].rises(edges_ns) for what in ("s", "requests"))
             enough = requests >= _FEW_REQUESTS
             means_s = np.divide(sums_s, requests, out=np.full(sums_s.shape, np.nan), where=enough)
             curves[name] = _listed(np.maximum(means_s, 0.0))

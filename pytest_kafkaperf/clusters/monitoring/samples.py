@@ -96,9 +96,9 @@ def tracks_of(samples: Iterable[Sample]) -> dict[str, Track]:
     last: dict[str, tuple[float, int]] = {}
     """By counter: its last value, and the number of restarts known at that time."""
     for sample in sorted(samples, key=lambda sample: sample.at_ns):
-        counters = {name: value for name, value in sample.figures.items() if name not in _GAUGES}
+        counters = {name: value for name, value in sample.readings.items() if name not in _GAUGES}
         restarts += _shows_restart(counters, last, restarts)
-        for name, value in sample.figures.items():
+        for name, value in sample.readings.items():
             if name in _GAUGES:
                 readings.setdefault(name, []).append((sample.at_ns, value))
                 continue
@@ -121,7 +121,7 @@ def covered_ratio(samples: Iterable[Sample], start_ns: int, end_ns: int) -> floa
     in_order = sorted(samples, key=lambda sample: sample.at_ns)
     covered_ns = 0
     for before, after in itertools.pairwise(in_order):
-        if before.figures and after.figures:
+        if before.readings and after.readings:
             covered_ns += max(0, min(after.at_ns, end_ns) - max(before.at_ns, start_ns))
     return covered_ns / (end_ns - start_ns)
 
@@ -159,7 +159,7 @@ class Sample:
     """On the monotonic clock."""
     kind: str = ""
     """Kind of the probe, such as `ExporterProbe`: probes of a kind read the same measurements."""
-    figures: Mapping[str, float]
+    readings: Mapping[str, float]
     """By name; those that are not in `_GAUGES` are counters. Empty if the reading failed.
 
     `request_handler_idle_s` is the idle time of an average request handler. Before Kafka 4.3, a broker that is also a

@@ -155,20 +155,20 @@ class BrokerWatcher:
         kind = type(probe).__name__
         before_ns = time.monotonic_ns()
         with self._lock:
-            first = Sample(at_ns=before_ns, kind=kind, figures={})
+            first = Sample(at_ns=before_ns, kind=kind, readings={})
             log = self._logs.setdefault((broker, kind), _Log(first))
             log.begun += 1
-        figures: Mapping[str, float] = {}
+        readings: Mapping[str, float] = {}
         reason = None
         try:
-            figures = probe.read()
+            readings = probe.read()
         except Exception as error:  # noqa: BLE001 - counted and reported; the other probes go on
             reason = str(error) or type(error).__name__
         after_ns = time.monotonic_ns()
         at_ns = after_ns if isinstance(probe, ContainerProbe) else (before_ns + after_ns) // 2
         with self._lock:
             log.ended += 1
-            log.add(Sample(at_ns=at_ns, kind=kind, figures=figures))
+            log.add(Sample(at_ns=at_ns, kind=kind, readings=readings))
             if reason is not None:
                 log.failures += 1
                 log.reason = reason

@@ -96,7 +96,7 @@ def labelled(name: str, points: Sequence[tuple[float, Any, str]], **marker: Any)
 def line_chart(
     title: str, lines: Sequence[dict[str, Any]], unit: str, *, x: Mapping[str, Any], note: str = "", **layout: Any
 ) -> Chart | None:
-    """Return a chart of lines; `x` is the layout of the horizontal axis. None if no line has two points beside 0."""
+    """Return a chart of lines; `x` is the layout of the horizontal axis. None if no line has two points next to 0."""
     drawn = [each for each in lines if each["x"]]
     values = [value for each in drawn for value in each["y"]]
     if not any(len(each["x"]) > 1 and any(each["y"]) for each in drawn):

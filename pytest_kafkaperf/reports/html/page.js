@@ -28,17 +28,17 @@
     },
   };
   const charts = [...document.querySelectorAll(".chart")];
-  const figures = new Map();
+  const plots = new Map();
   const coarse = matchMedia("(pointer: coarse)");
   const dark = matchMedia("(prefers-color-scheme: dark)");
 
-  // Parses the figures of a section when its first chart is drawn.
+  // Parses the plots of a section when its first chart is drawn.
   function figureOf(chart) {
     const section = chart.closest(".test, .sweep");
-    if (!figures.has(section)) {
-      figures.set(section, JSON.parse(section.querySelector(":scope > script").textContent));
+    if (!plots.has(section)) {
+      plots.set(section, JSON.parse(section.querySelector(":scope > script").textContent));
     }
-    return figures.get(section)[Number(chart.dataset.figure)];
+    return plots.get(section)[Number(chart.dataset.figure)];
   }
 
   // Replaces variables of the style sheet by their values, because Plotly does not know them.

@@ -155,11 +155,11 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "verdict": str(result.verdict),
         "how": ", ".join(filter(None, (table.remark_of(result, ending), table.how_of(result)))),
         "took": table.took(result.took_s) if result.took_s else _DASH,
-        "figures": _headlines(result),
+        "headlines": _headlines(result),
         "change": change,
         "direction": direction,
         "checks": [_check(check, result) for check in result.checks],
-        "why": [*(("failed", text) for text in table.failure_beside(result, ending)), *_why(result)],
+        "why": [*(("failed", text) for text in table.failure_next_to(result, ending)), *_why(result)],
         "calibration": [_calibrated(name, found, result) for name, found in result.calibration.items()],
         "charts": charts,
         "broker_charts": brokers,
@@ -178,13 +178,13 @@ def _headlines(result: Result) -> list[str]:
     rate_name = "produce.throughput" if "produce.throughput" in result.metrics else "consume.throughput"
     names = (rate_name, f"{family}.p50", f"{family}.p99")
     judged = {check.metric: check.observed for check in result.checks if check.observed is not None}
-    figures = {**result.metrics, **judged}
-    values = [(name, figures.get(name), CATALOGUE[name].unit) for name in names]
+    metrics = {**result.metrics, **judged}
+    values = [(name, metrics.get(name), CATALOGUE[name].unit) for name in names]
     texts = [
         (name, _DASH if value is None else table.short(value, unit).removesuffix("/s")) for name, value, unit in values
     ]
     rate, *latencies = [table.bounded(text, name, result) for name, text in texts]
-    sent, received = (figures.get(f"{side}.throughput", 0.0) for side in ("produce", "consume"))
+    sent, received = (metrics.get(f"{side}.throughput", 0.0) for side in ("produce", "consume"))
     if 0 < received < _FAR * sent or received * _FAR > sent > 0:
         rate = f"{table.short(received, Unit.RECORD_RATE).removesuffix('/s')} of {rate}"
     return [rate, *latencies]
@@ -249,11 +249,11 @@ def _totals(result: Result) -> str:
     rounds = counted(len(result.rounds), "round")
     if first.other_side is not None:
         return f"{counted(1 + len(further), 'trial')} of {rounds}, side by side with a live baseline"
-    beside = any(trial.other_side is not None for trial in further)
+    side_by_side = any(trial.other_side is not None for trial in further)
     parts = [
         rounds,
-        f"{counted(len(further), 'trial')} side by side" if beside else "",
-        counted(len(further), "fresh trial") if further and not beside else "",
+        f"{counted(len(further), 'trial')} side by side" if side_by_side else "",
+        counted(len(further), "fresh trial") if further and not side_by_side else "",
         f"baseline of {counted(result.baseline_trials, 'trial')}" if result.baseline_trials else "",
     ]
     return ", ".join(filter(None, parts))

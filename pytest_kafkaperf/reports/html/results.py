@@ -71,7 +71,7 @@ def standard_rounds(result: Result) -> list[Rounds]:
 def rounds_chart(result: Result) -> Chart | None:
     """Return a chart with one row for each metric, in which each round is a point relative to the baseline's median.
 
-    A single round with nothing beside it shows nothing that the table does not, so it has no chart.
+    A single round with nothing next to it shows nothing that the table does not, so it has no chart.
     """
     known = result.values()
     wanted = dict.fromkeys([*(check.metric for check in result.checks), *HEADLINES])
@@ -250,14 +250,14 @@ def _warm_up(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def broker_charts(result: Result) -> list[Chart]:
-    """Return a chart of each figure of brokers over time, with a line for each broker: the median of the rounds."""
+    """Return a chart of each broker metric over time, with a line for each broker: the median of the rounds."""
     charts = []
     for name in (name for name in CATALOGUE if name.startswith("broker.")):
         curves: dict[str, list[dict[float, float]]] = {}
         for known in (one.brokers for one in result.rounds if one.brokers is not None):
             first_s, step = known["first_s"], known["interval_s"]
-            for broker, figures in known["brokers"].items():
-                values = enumerate(figures.get(name.removeprefix("broker."), ()))
+            for broker, tracks in known["brokers"].items():
+                values = enumerate(tracks.get(name.removeprefix("broker."), ()))
                 curve = {first_s + step * (place + 0.5): value for place, value in values if value is not None}
                 curves.setdefault(broker, []).append(curve)
         lines = [

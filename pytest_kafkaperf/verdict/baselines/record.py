@@ -47,7 +47,7 @@ def _not_empty(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 MOST = 1e30
 """Maximum value of a metric; sums and ratios of such values stay finite."""
-_Figure = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False, strict=True)]
+_Value = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False, strict=True)]
 
 
 class Imported(BaseModel):
@@ -72,7 +72,7 @@ class BaselineTrial(BaseModel):
     """Commit of the code under test; left out if unknown."""
     fingerprint: dict[str, str]
     """Facts that results may depend on: versions, broker properties, machine."""
-    rounds: Annotated[tuple[dict[str, _Figure], ...], AfterValidator(_not_empty)]
+    rounds: Annotated[tuple[dict[str, _Value], ...], AfterValidator(_not_empty)]
     """Metrics of each round by name, in base units."""
     imported: Imported | None = None
     """Origin of imported results; left out if this plugin measured them."""

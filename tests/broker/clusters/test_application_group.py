@@ -80,12 +80,12 @@ def test_instances_that_the_plugin_starts_may_share_a_group(broker: Cluster, tmp
     both = [application_of(broker, tmp_path, MEMBER, "scaled-group", "scaled", "scaled-group") for _ in range(2)]
     with contextlib.ExitStack() as stack:
         for application in both:
-            application.beside = both
+            application.side_by_side = both
             stack.enter_context(application.open())
         assert [one.partitions for one in group_members(broker, "scaled-group")[1].values()] == [3, 3]
 
 
-def test_a_killed_application_starts_again_beside_its_dead_member(broker: Cluster, tmp_path: Path) -> None:
+def test_a_killed_application_starts_again_next_to_its_dead_member(broker: Cluster, tmp_path: Path) -> None:
     """Its dead member looks like somebody else's until Kafka removes it."""
     make_topic(broker, "killed", partitions=6)
     with application_of(

@@ -72,7 +72,7 @@ class TestWithDocker:
             assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=PATIENCE_S, pause_s=0.1) == 1
 
     def test_a_cluster_in_docker_is_told_apart_and_listens_on_loopback_only(self, runs: Path) -> None:
-        """Its figures say nothing about those of a local one; and nobody on the network may reach it."""
+        """Its values say nothing about those of a local one; and nobody on the network may reach it."""
         spec = ClusterSpec.of({"heap": "300m", "config": {"num.io.threads": 4}})
         with provision(spec, target="docker") as cluster:
             assert (cluster.provider, cluster.version) == ("docker", DEFAULT_VERSION)

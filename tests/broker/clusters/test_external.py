@@ -50,7 +50,7 @@ def change(cluster: Cluster, broker: str, properties: dict[str, str]) -> None:
     """Let these be all that is changed at run time, of one broker or (with no name) of all.
 
     Since 4.1 a cluster has one that cannot be taken away, with its default (KIP-966). Not what a log cleaner reads,
-    such as `message.max.bytes`: it is made anew with 128 MiB, for which these small heaps have no room.
+    such as `message.max.bytes`: it is made again with 128 MiB, for which these small heaps have no room.
     """
     kept = {} if broker else {"min.insync.replicas": "1"}
 

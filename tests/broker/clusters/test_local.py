@@ -82,7 +82,7 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
 
 
 def test_low_noise_keeps_the_logs_in_memory_and_leaves_nothing_there(gone: Callable[[int], bool]) -> None:
-    """Figures of such brokers differ from others, so their facts say so."""
+    """Values of such brokers differ from others, so their facts say so."""
     memory = Path("/dev/shm")  # noqa: S108 - that is the folder
     before = {*memory.iterdir()}
     with provision(ClusterSpec(low_noise=True, heap="300m"), target="local") as cluster:

@@ -1,4 +1,4 @@
-"""A fresh trial on a cluster that the trial owns: brokers start anew, and keep what they were told to keep."""
+"""A fresh trial on a cluster that the trial owns: brokers start again, and keep what they were told to keep."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.case_run import TrialRunner
 from pytest_kafkaperf.runner.rounds import Side
+from pytest_kafkaperf.runner.trial_runs import TrialRunner
 from pytest_kafkaperf.runner.warmup import Phase
 from tests.support.cluster_life import SHORT, renew
 from tests.support.orphans import becomes
@@ -22,13 +22,13 @@ from tests.support.rounds import run_scenario, time_budget_of
 
 
 @pytest.mark.docker
-def test_brokers_start_anew_and_what_was_set_up_stays() -> None:
+def test_brokers_start_again_and_what_was_set_up_stays() -> None:
     """A quota that a fixture has set is part of the test: without, a regression would be cleared."""
     renew("docker")
 
 
 @pytest.mark.docker
-def test_the_login_is_made_anew_where_a_restart_forgets_it() -> None:
+def test_the_login_is_made_again_where_a_restart_forgets_it() -> None:
     """A restart of a container empties the memory that holds its logs, and with them its SCRAM users."""
     with provision(ClusterSpec(security="sasl_scram", low_noise=True, heap="300m"), target="docker") as cluster:
         cluster.renew()

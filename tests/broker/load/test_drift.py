@@ -11,8 +11,8 @@ import pytest
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.actions import Action
-from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.perf_run import PerfRun
+from pytest_kafkaperf.runner.perftest import read_perftest
 from tests.support.proxy import ProxiedBroker
 from tests.support.repeats import note_rounds
 
@@ -32,7 +32,7 @@ def test_a_cluster_that_gets_faster_during_the_rounds_is_a_warning_of_the_test(
     settings = read_settings({}, {}, invocation_folder=tmp_path, root=tmp_path)
     fields = {"rate": 200, "duration": "500 ms", "warmup": "300 ms", "linger": 0, "rounds": len(DELAYS_S)}
     marks = [pytest.mark.kafka_scenario(**fields).mark]
-    case = read_case("test_a.py::test_a", marks, {}, settings, folder=tmp_path)
+    perftest = read_perftest("test_a.py::test_a", marks, {}, settings, folder=tmp_path)
 
     def set_delay(_: str, number: int, progress: Progress) -> None:
         if progress.phase == "connecting":
@@ -40,7 +40,7 @@ def test_a_cluster_that_gets_faster_during_the_rounds_is_a_warning_of_the_test(
 
     perf = PerfRun(settings, began_s=time.monotonic())
     try:
-        result = perf.run(case, behind.proxied, set_delay, actions)
+        result = perf.run(perftest, behind.proxied, set_delay, actions)
     finally:
         perf.close()
         behind.proxy.delay(0)

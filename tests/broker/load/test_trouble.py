@@ -204,7 +204,7 @@ with running([side], WorkerAllocation()) as workers:
 
 
 def test_workers_of_a_killed_trial_end_by_themselves(own_broker: Cluster, tmp_path: Path) -> None:
-    """Load that nobody asks for any more would spoil the next trial."""
+    """Load that nobody asks for any more would invalidate the next trial."""
     command = [sys.executable, "-c", _TRIAL, own_broker.bootstrap_servers]
     folder = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=folder) as trial:

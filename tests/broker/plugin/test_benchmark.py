@@ -26,7 +26,7 @@ def test_sizes(kafka_perf, record_size):
 FINE, BROKEN = TEST.format(limit="10 s"), TEST.format(limit="1 ns")
 
 
-BESIDE = """
+SIDE_BY_SIDE = """
 def test_parsing(benchmark):
     benchmark.pedantic(int, args=("7",), rounds=3)
 """
@@ -34,7 +34,7 @@ def test_parsing(benchmark):
 
 def test_its_table_leaves_perf_tests_out(project: Project, on_broker: str) -> None:
     """Nanoseconds a record say nothing about load with a rate; its files have them, and an option shows them."""
-    run = project.test(FINE + BESIDE).run_steadily(on_broker, "--benchmark-json=saved.json")
+    run = project.test(FINE + SIDE_BY_SIDE).run_steadily(on_broker, "--benchmark-json=saved.json")
     assert run.status == pytest.ExitCode.OK, run.out
     assert "benchmark: 1 tests" in run.out
     assert "benchmark 'topics'" not in run.out
@@ -103,7 +103,7 @@ def test_disabled_it_is_a_smoke_test(project: Project, on_broker: str) -> None:
 
 
 def test_a_run_that_cannot_be_trusted_is_in_no_file(project: Project, on_broker: str) -> None:
-    """There is no figure of it: the one broker refuses a topic with three replicas."""
+    """There is no value of it: the one broker refuses a topic with three replicas."""
     project.test(FINE.replace("rounds=2", "rounds=2, replication_factor=3"))
     run = project.run(on_broker, "--benchmark-json=saved.json", "-W", "error", "-k", "[100]")
     assert (run.status, run.verdicts) == (NOT_JUDGED, {"test_sizes[100]": "INVALID"}), run.out

@@ -97,7 +97,7 @@ def test_the_only_commit_is_measured(project: Project) -> None:
 
 
 def test_commits_of_two_branches_have_no_order(project: Project) -> None:
-    """Git would say that the fault was mended in between."""
+    """Git would say that the fault was fixed in between."""
     history(project, "1", "1")
     git(project.folder, "checkout", "--quiet", "-b", "old", "main~1")
     project.write("number.txt", "other")

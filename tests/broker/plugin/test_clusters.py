@@ -155,7 +155,7 @@ def test_a_line_after_the_collection_says_that_a_docker_daemon_was_found(project
 
 
 def test_equal_specs_share_a_cluster_until_a_test_disturbs_it(project: Project) -> None:
-    """Starting brokers is what takes long; a disturbed one would spoil the figures of the next test."""
+    """Starting brokers is what takes long; a disturbed one would invalidate the values of the next test."""
     run = project.test(SHARED).run("-rA")
     assert run.status == pytest.ExitCode.OK, run.out
     lines = (project.folder / "seen").read_text(encoding="utf-8").splitlines()
@@ -233,7 +233,7 @@ def test_one(kafka_perf, kafka_cluster):
         watching.join()
     assert not [name for name in found if name.startswith("kafkaperf-")]
     # Those of the round, and of the short load before it that shows how many workers are needed.
-    # More if the machine spoilt the trial, which is then measured again.
+    # More if the machine invalidated the trial, which is then measured again.
     assert len([name for name in found if name.startswith("team.perf-")]) >= (4 if (os.cpu_count() or 1) > 1 else 2)
 """
 

@@ -20,7 +20,7 @@ def test_rows(kafka_perf):
     kafka_perf.add_metric("app.rows", rows, unit="rows/s", better="higher")
     result = kafka_perf()
     assert str(result["app.rows"]) == "{rows} rows/s"
-    assert len(asked) >= 5  # a trial that a busy machine spoilt is measured again
+    assert len(asked) >= 5  # a trial that a busy machine invalidated is measured again
 """
 KINDS = ("html", "markdown", "gitlab", "history")
 
@@ -54,8 +54,8 @@ def test_size(kafka_perf):
 """
 
 
-def test_a_number_beside_a_live_baseline_is_of_the_tests_own_side(project: Project) -> None:
-    """It is judged by absolute thresholds alone: as a figure of both sides it would always be unchanged."""
+def test_a_number_next_to_a_live_baseline_is_of_the_tests_own_side(project: Project) -> None:
+    """It is judged by absolute thresholds alone: as a value of both sides it would always be unchanged."""
     run = project.test(NUMBER).run("--kafka-cluster=local", "--kafka-compare=local")
     (test,) = run.report["tests"]
     assert [check["outcome"] for check in test["checks"]] == ["PASSED", "INCONCLUSIVE"], run.out

@@ -146,7 +146,7 @@ def test_a_live_baseline_that_fails_is_one_clear_error(file: str, text: str, pro
     """With its reason, whether the other pytest, a fixture or the application failed."""
     before = (repository.folder / file).read_text(encoding="utf-8") if (repository.folder / file).exists() else ""
     commit(repository.write(file, text), "Break")
-    commit(repository.write(file, before), "Mend")
+    commit(repository.write(file, before), "Fix")
     run = repository.run("--kafka-compare=git:HEAD~1", reports=False)
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
     assert "the baseline, --kafka-compare=git:HEAD~1" in run.out

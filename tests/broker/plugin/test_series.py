@@ -20,7 +20,7 @@ def test_orders(kafka_perf):
 
 
 def test_a_report_holds_every_acknowledged_record_of_each_second(project: Project, on_broker: str) -> None:
-    """All features in one test, as a user writes it; the samples are found beside the test's file."""
+    """All features in one test, as a user writes it; the samples are found next to the test's file."""
     project.write("orders.txt", "\n".join(f"order {number:020}" for number in range(1000)))
     run = project.test(SCENARIO).run(on_broker)
 

@@ -1,4 +1,4 @@
-"""Suspected regressions that are measured again beside the baseline's brokers, on real brokers of both."""
+"""Suspected regressions that are measured again side by side with the baseline's brokers, on real brokers of both."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def faster(project: Project, factor: float) -> None:
 @pytest.mark.speed  # how much flushes cost depends on the processor and the disk
 @pytest.mark.timeout(3 * TRIALS_S)
 def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> None:
-    """The stored figures alone cannot tell the two apart."""
+    """The stored values alone cannot tell the two apart."""
     project.test(guard({}) + AFTER)
     project.run_steadily("--kafka-update-baselines")
     faster(project, FACTOR)
     same = project.run_steadily(timeout_s=TRIALS_S)
     assert (same.status, same.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), same.out
     assert "against the stored baseline on both sides today; Kafka is unchanged" in " ".join(same.out.split()), same.out
-    assert "this test ran again beside the baseline's brokers, started anew (Kafka 4." in same.out
+    assert "this test ran again side by side with the baseline's brokers, freshly started (Kafka 4." in same.out
     (test,) = same.report["tests"]
     assert len(test["further_trials"]) >= 4
     assert all(len(trial["other_side_rounds"]) == 4 for trial in test["further_trials"])
@@ -73,7 +73,7 @@ def test_what_takes_the_cluster_is_not_compared_side_by_side(project: Project) -
     project.run_steadily("--kafka-update-baselines")
     faster(project, FACTOR)
     run = project.run_steadily()
-    assert "not beside the baseline's brokers: the test takes kafka_cluster, and may have changed it" in run.out, (
-        run.out
-    )
+    assert (
+        "not side by side with the baseline's brokers: the test takes kafka_cluster, and may have changed it" in run.out
+    ), run.out
     assert all(trial["other_side_rounds"] == [] for trial in run.report["tests"][0]["further_trials"])

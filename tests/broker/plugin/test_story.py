@@ -248,7 +248,7 @@ def test_incomplete(kafka_perf):
 """
 
 
-def test_figures_of_a_test_that_fails_are_no_baseline(project: Project, on_broker: str) -> None:
+def test_values_of_a_test_that_fails_are_no_baseline(project: Project, on_broker: str) -> None:
     """A sink that drops records is fast; what it measured would hide later regressions."""
     run = project.test(OWN_CODE).run(on_broker, "--kafka-update-baselines")
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out

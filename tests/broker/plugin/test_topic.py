@@ -29,7 +29,7 @@ def invoices(broker: Cluster) -> Iterator[str]:
 
 @pytest.mark.usefixtures("invoices")
 def test_partitions_of_the_topic_stand_in_the_report_and_in_the_baseline(project: Project, on_broker: str) -> None:
-    """When somebody adds partitions, the figures are those of another workload."""
+    """When somebody adds partitions, the values are those of another workload."""
     run = project.test(SCENARIO).run(on_broker, "-o", "kafka_writable_topics=invoices", "--kafka-update-baselines")
 
     (test,) = run.report["tests"]

@@ -83,7 +83,7 @@ def test_a_baseline_of_another_cluster_judges_nothing(project: Project, on_broke
 def test_without_confirmation_one_trial_decides(
     project: Project, broker: Cluster, on_broker: str, quota: Callable[..., AbstractContextManager[None]]
 ) -> None:
-    """Quicker, and oftener wrong: for those who look at the figures themselves."""
+    """Quicker, and oftener wrong: for those who look at the values themselves."""
     project.test(guard()).run_steadily(on_broker, "--kafka-update-baselines")
     with quota(broker, producer_byte_rate=250_000):
         slow = project.run_steadily(on_broker, "--kafka-no-confirm", "--kafka-rounds=4")

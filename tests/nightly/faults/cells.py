@@ -28,7 +28,7 @@ WRITINGS = (
 DAEMON_STOPPED = "Docker daemon stopped"
 """A fault of `test_docker`."""
 ONE_DAEMON = "two jobs on one daemon"
-"""A run in `test_docker` beside another one with a cache of its own."""
+"""A run in `test_docker` next to another one with a cache of its own."""
 ONE_TOPIC = "four runs on one topic"
 """Runs of `test_shared_topic`."""
 

@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_written_is_told_and_the_old_baseline_survives_who
 def test_a_run_that_is_ended_while_it_writes_leaves_a_whole_file(
     place: _Place, fault: str, status: int, table: Table
 ) -> None:
-    """The old one or the new one, and nothing beside it."""
+    """The old one or the new one, and nothing next to it."""
     before, names = place.file.read_bytes(), place.ground.names()
     with place.run(place.gate) as run:
         run.await_gate(place.gate)

@@ -1,4 +1,4 @@
-"""Perf tests beside plugins and options that many projects use."""
+"""Perf tests next to plugins and options that many projects use."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_only_the_failed_test_runs_again(on_own: Callable[..., Run]) -> None:
 
 
 def test_n_in_addopts_is_refused_and_n0_takes_it_back(on_own: Callable[..., Run], project: Project) -> None:
-    """pytest-xdist would run loads side by side, each spoiling the other's figures."""
+    """pytest-xdist would run loads side by side, each spoiling the other's values."""
     project.write("pytest.ini", "[pytest]\nkafka_broker_warmup = 0 s\naddopts = -n 2\n")
     run = on_own()
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out

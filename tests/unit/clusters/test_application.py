@@ -125,7 +125,7 @@ def test_one_that_is_not_ready_in_time_is_ended(run: Launch) -> None:
 
 
 def test_one_that_cannot_listen_is_told_how_both_sides_can(run: Launch) -> None:
-    """Two instances run beside each other; most programs end with these words of the system."""
+    """Two instances run side by side with each other; most programs end with these words of the system."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         program = f"import socket; socket.create_server({server.getsockname()})"
         with pytest.raises(ApplicationError, match="listens on its port; with a live baseline, perhaps the other side"):

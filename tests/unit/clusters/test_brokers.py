@@ -16,13 +16,13 @@ S = 10**9
 
 
 def _samples(*readings: tuple[float, Mapping[str, float]]) -> list[Sample]:
-    return [Sample(at_ns=round(at_s * S), figures=figures) for at_s, figures in readings]
+    return [Sample(at_ns=round(at_s * S), readings=readings) for at_s, readings in readings]
 
 
-def _steady(figure: str, per_s: float, *, first_s: float = -2, last_s: float = 12) -> list[Sample]:
-    """A counter that rises evenly, read once a second and a bit beside the grid."""
+def _steady(reading: str, per_s: float, *, first_s: float = -2, last_s: float = 12) -> list[Sample]:
+    """A counter that rises evenly, read once a second and a bit next to the grid."""
     count = int(last_s - first_s) + 1
-    return _samples(*((first_s + i + 0.3, {figure: 1000 + per_s * i}) for i in range(count)))
+    return _samples(*((first_s + i + 0.3, {reading: 1000 + per_s * i}) for i in range(count)))
 
 
 def _metrics(samples: Mapping[int, Sequence[Sample]], start_s: float = 0, end_s: float = 10) -> dict[str, float]:
@@ -46,7 +46,7 @@ def test_the_busiest_second_is_found() -> None:
 
 
 def test_what_no_broker_gives_is_absent() -> None:
-    """A figure of 0 would pass every limit."""
+    """A value of 0 would pass every limit."""
     assert _metrics({}) == {}
     assert _metrics({1: []}) == {}
     assert _metrics({1: _steady("cpu_s", 1, first_s=-20, last_s=-10)}) == {}
@@ -54,9 +54,9 @@ def test_what_no_broker_gives_is_absent() -> None:
     assert _metrics({1: _samples((5, {"cpu_s": 7.0}))}) == {}
 
 
-def _probed(kind: str, figure: str, *failed: int) -> list[Sample]:
+def _probed(kind: str, reading: str, *failed: int) -> list[Sample]:
     """One broker's readings of a kind, once a second from 0 to 10 s; some fail."""
-    return [Sample(at_ns=at * S, kind=kind, figures={} if at in failed else {figure: float(at)}) for at in range(11)]
+    return [Sample(at_ns=at * S, kind=kind, readings={} if at in failed else {reading: float(at)}) for at in range(11)]
 
 
 @pytest.mark.parametrize("failed", [range(11), range(8, 11), (2, 7)], ids=["all", "the last", "some"])
@@ -141,9 +141,9 @@ def test_parts_of_requests_have_their_names() -> None:
 
 def test_no_request_has_no_time() -> None:
     """0 s would be the best of all."""
-    figures = {"fetch_total_requests": 100.0, "fetch_total_s": 24.0}
+    readings = {"fetch_total_requests": 100.0, "fetch_total_s": 24.0}
 
-    assert _metrics({1: _samples((0, figures), (10, figures))}) == {}
+    assert _metrics({1: _samples((0, readings), (10, readings))}) == {}
 
 
 def test_a_sum_that_dips_is_no_restart() -> None:
@@ -167,7 +167,7 @@ def test_handlers_are_as_idle_as_those_of_the_busiest_broker() -> None:
 def test_the_controllers_handlers_are_taken_off() -> None:
     """Before 4.3 a broker that is a controller, too, counts both pools in one meter: 1.2 of 2 is 0.2 of its own."""
     samples = [
-        Sample(at_ns=each.at_ns, figures={**each.figures, "request_handler_pools": 2.0})
+        Sample(at_ns=each.at_ns, readings={**each.readings, "request_handler_pools": 2.0})
         for each in _steady("request_handler_idle_s", 1.2)
     ]
 
@@ -245,12 +245,12 @@ def test_the_machines_network_goes_on_while_a_broker_restarts() -> None:
 
 
 def test_what_other_programs_took_is_what_is_left_of_the_machine() -> None:
-    """A neighbour explains a slow round, where its figures alone would blame the cluster."""
+    """A neighbour explains a slow round, where its values alone would blame the cluster."""
     machine = [
-        Sample(at_ns=at * S, figures={"machine_cpu_s": 100 + 1.8 * at, "own_cpu_s": 0.1 * at, "machine_cores": 2.0})
+        Sample(at_ns=at * S, readings={"machine_cpu_s": 100 + 1.8 * at, "own_cpu_s": 0.1 * at, "machine_cores": 2.0})
         for at in range(11)
     ]
-    broker = [Sample(at_ns=at * S, figures={"cpu_s": 0.5 * at}) for at in range(11)]
+    broker = [Sample(at_ns=at * S, readings={"cpu_s": 0.5 * at}) for at in range(11)]
     readings = Readings.of({"machine": machine, 1: broker})
     assert readings.strangers(start_ns=0, end_ns=10 * S, workers_s=4.0) == pytest.approx((0.8, 2))
     assert readings.strangers(start_ns=0, end_ns=10 * S, workers_s=40.0) == (0.0, 2)
@@ -288,14 +288,14 @@ def test_interpolation_and_restarts_agree_with_a_slow_obvious_version(
 ) -> None:
     """The obvious: each nanosecond between two readings has an even share of what was counted between them."""
     at_ns, shown, known = 0, 1000.0, []
-    samples = [Sample(at_ns=0, figures={"disk_read_bytes": shown})]
+    samples = [Sample(at_ns=0, readings={"disk_read_bytes": shown})]
     for pause_ns, added, again in steps:
         at_ns, before_ns = at_ns + pause_ns, at_ns
         rise = float(added)
         seen = again and rise < 0.9 * shown  # otherwise nobody can tell
         shown = rise if seen else shown + rise
         known.append((before_ns, at_ns, rise))
-        samples.append(Sample(at_ns=at_ns, figures={"disk_read_bytes": shown}))
+        samples.append(Sample(at_ns=at_ns, readings={"disk_read_bytes": shown}))
     end_ns = start_ns + length_ns
     total, read_ns = 0.0, 0
     for begin_ns, stop_ns, rise in known:
@@ -317,7 +317,7 @@ def test_the_order_of_samples_does_not_matter(steps: list[tuple[int, int, bool]]
     at_ns, samples = 0, []
     for pause_ns, shown, _ in steps:
         at_ns += pause_ns
-        samples.append(Sample(at_ns=at_ns, figures={"cpu_s": float(shown), "memory_bytes": float(shown)}))
+        samples.append(Sample(at_ns=at_ns, readings={"cpu_s": float(shown), "memory_bytes": float(shown)}))
     mixed = list(samples)
     random.shuffle(mixed)  # type: ignore[attr-defined]
 
@@ -331,8 +331,8 @@ def test_nothing_is_ever_negative(steps: list[tuple[int, int, bool]]) -> None:
     at_ns, samples = 0, []
     for pause_ns, shown, _ in steps:
         at_ns += pause_ns
-        figures = ("cpu_s", "network_in_bytes", "isr_shrinks", "request_handler_idle_s", "fetch_send_s")
-        samples.append(Sample(at_ns=at_ns, figures={**dict.fromkeys(figures, shown), "fetch_send_requests": at_ns}))
+        readings = ("cpu_s", "network_in_bytes", "isr_shrinks", "request_handler_idle_s", "fetch_send_s")
+        samples.append(Sample(at_ns=at_ns, readings={**dict.fromkeys(readings, shown), "fetch_send_requests": at_ns}))
 
     found = Readings.of({1: samples})
 
@@ -389,7 +389,7 @@ def test_the_cpu_time_of_a_window_is_that_of_all_brokers_and_unknown_unless_its_
     """A cost from half a window would be half of the cost."""
 
     def broker(*cpu_s: float) -> list[Sample]:
-        return [Sample(at_ns=round((1 + place) * S), figures={"cpu_s": each}) for place, each in enumerate(cpu_s)]
+        return [Sample(at_ns=round((1 + place) * S), readings={"cpu_s": each}) for place, each in enumerate(cpu_s)]
 
     both = Readings.of({1: broker(5.0, 6.0, 8.0), 2: broker(0.0, 0.5, 1.0)})
     assert both.cpu_s(start_ns=1 * S, end_ns=3 * S) == pytest.approx(4.0)

@@ -166,7 +166,7 @@ def test_a_login_that_cannot_be_read_says_how_to_write_it(tmp_path: Path, line: 
     ],
 )
 def test_every_problem_is_named_at_once(tmp_path: Path, properties: dict[str, str], problems: list[str]) -> None:
-    """Whoever mends one line must not meet the next one in the next run."""
+    """Whoever fixes one line must not meet the next one in the next run."""
     assert refused(tmp_path, properties) == "; ".join(problems)
 
 

@@ -59,9 +59,9 @@ def test_an_odd_lock_file_neither_breaks_a_run_nor_is_touched(tmp_path: Path, ki
     runs, victim = tmp_path / "runs", tmp_path / "victim"
     runs.mkdir()
     victim.write_text("precious", encoding="ascii")
-    beside, lock = runs / "kafkaperf-0123", runs / "kafkaperf-0123.lock"
-    beside.mkdir()
-    (beside / "file").touch()
+    side_by_side, lock = runs / "kafkaperf-0123", runs / "kafkaperf-0123.lock"
+    side_by_side.mkdir()
+    (side_by_side / "file").touch()
     match kind:
         case "link":
             lock.symlink_to(victim)
@@ -80,8 +80,8 @@ def test_an_odd_lock_file_neither_breaks_a_run_nor_is_touched(tmp_path: Path, ki
     with run_folder(runs) as folder:
         assert folder.is_dir()
 
-    assert sorted(path.name for path in runs.iterdir()) == [beside.name, lock.name]
-    assert (beside / "file").exists()
+    assert sorted(path.name for path in runs.iterdir()) == [side_by_side.name, lock.name]
+    assert (side_by_side / "file").exists()
     assert victim.read_text(encoding="ascii") == "precious"
     assert not (tmp_path / "nowhere").exists()
 

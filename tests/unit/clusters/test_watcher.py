@@ -41,7 +41,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 @dataclass(frozen=True)
 class Ticking:
-    """A probe whose figure is the clock in the middle of its reading, in the unit of CPU seconds."""
+    """A probe whose value is the clock in the middle of its reading, in the unit of CPU seconds."""
 
     name: str
     takes_s: float = 0.0
@@ -54,7 +54,7 @@ class Ticking:
 
 @dataclass(eq=False)
 class Counting:
-    """A probe whose figure is how often it was read."""
+    """A probe whose value is how often it was read."""
 
     readings: int = 0
 
@@ -103,7 +103,7 @@ def test_a_watcher_reads_on_a_grid_and_stamps_the_middle() -> None:
     samples = watcher.samples()[1]
 
     assert len(samples) > 10
-    assert statistics.median(abs(sample.at_ns / 1e9 - sample.figures["cpu_s"]) for sample in samples) < 0.01
+    assert statistics.median(abs(sample.at_ns / 1e9 - sample.readings["cpu_s"]) for sample in samples) < 0.01
     at = [sample.at_ns / 1e9 / interval_s for sample in samples[:-1]]
     # Most are whole intervals apart from one that was in time. Were each an interval after the end of the one before,
     # they would be anywhere between two instants, and no one would have half of the others so near.
@@ -141,7 +141,7 @@ def test_an_instant_after_the_end_is_read_no_more() -> None:
 
 @pytest.mark.usefixtures("_impatient")
 def test_a_probe_that_fails_or_hangs_stops_no_other_and_not_the_end() -> None:
-    """A broker that is stopped must not take the figures of the others with it."""
+    """A broker that is stopped must not take the values of the others with it."""
     released = threading.Event()
     try:
         with BrokerWatcher(lambda: {1: [Ticking("a"), Failing()], 2: [Hanging(released)]}, interval_s=0.05) as watcher:
@@ -152,8 +152,8 @@ def test_a_probe_that_fails_or_hangs_stops_no_other_and_not_the_end() -> None:
     finally:
         released.set()
 
-    assert len([sample for sample in watcher.samples()[1] if sample.figures]) >= 5
-    assert [(sample.kind, sample.figures) for sample in watcher.samples()[2]] == [("Hanging", {})]
+    assert len([sample for sample in watcher.samples()[1] if sample.readings]) >= 5
+    assert [(sample.kind, sample.readings) for sample in watcher.samples()[2]] == [("Hanging", {})]
     assert unread == [
         "broker 1 could not be read (Failing): nobody there",
         "broker 2 could not be read (Hanging): it did not answer",
@@ -173,7 +173,7 @@ def test_probes_can_be_replaced_while_the_watcher_runs() -> None:
         wait_for(lambda: len(watcher.samples()["two"]) >= 4)
     samples = watcher.samples()
 
-    assert [sample.at_ns for sample in samples["one"] if sample.figures][-1] < before_ns
+    assert [sample.at_ns for sample in samples["one"] if sample.readings][-1] < before_ns
     assert len(samples["two"]) >= 4
 
 
@@ -186,7 +186,7 @@ def test_readings_that_fail_now_and_then_are_counted() -> None:
     (told,) = watcher.unread()
     found = re.fullmatch(r"broker 1 could not be read \(Flickering\), (\d+) of (\d+) times: busy", told)
     assert found, told
-    failed = [sample for sample in watcher.samples()[1] if not sample.figures]
+    failed = [sample for sample in watcher.samples()[1] if not sample.readings]
     assert (int(found[1]), int(found[2])) == (len(failed), len(watcher.samples()[1]))
     assert watcher.unread(gaps=False) == []
 
@@ -248,7 +248,7 @@ def test_a_long_watch_is_bounded_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
     probe = Counting()
     with BrokerWatcher(lambda: {1: [probe]}, interval_s=0.005) as watcher:
         wait_for(lambda: probe.readings >= 40)
-    readings = [sample.figures["cpu_s"] for sample in watcher.samples()[1]]
+    readings = [sample.readings["cpu_s"] for sample in watcher.samples()[1]]
 
     assert len(readings) <= 8
     assert (readings[0], readings[-1]) == (1, probe.readings)

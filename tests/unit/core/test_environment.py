@@ -51,7 +51,7 @@ _XEON = {
         (None, "linux-x86_64-6-106-6-2c-local"),
     ],
 )
-def test_the_key_names_what_moves_figures_most(cpu: str | None, key: str) -> None:
+def test_the_key_names_what_moves_values_most(cpu: str | None, key: str) -> None:
     """The same machine must find its baselines again, another must not find them."""
     assert default_environment_key("local", {**_XEON, "cpu": cpu}) == key
 
@@ -72,7 +72,7 @@ def test_the_key_tells_generations_apart_where_the_name_is_hidden() -> None:
 
 
 def test_the_key_tells_providers_cores_and_systems_apart() -> None:
-    """Figures of an external cluster say nothing about a local one."""
+    """Values of an external cluster say nothing about a local one."""
     keys = [
         default_environment_key("external", _XEON),
         default_environment_key("local", {**_XEON, "cores": "4"}),
@@ -134,8 +134,8 @@ def test_a_refused_name_is_shown_in_part_when_it_is_long() -> None:
         environment_key("a" * 5000)
 
 
-def test_the_fingerprint_holds_what_figures_may_depend_on() -> None:
-    """A change of figures is first looked for in a change of these; what is not known is left out, not made up."""
+def test_the_fingerprint_holds_what_values_may_depend_on() -> None:
+    """A change of values is first looked for in a change of these; what is not known is left out, not made up."""
     facts = fingerprint({"provider": "local", "kafka": "4.1.0", "java": None}, _XEON)
     assert facts == {
         "provider": "local",

@@ -50,7 +50,7 @@ def comment_on(api: GitHub, folder: Path, *, head: str = "fork:faster", sha: str
 
 
 def body(report: str, *, sha: str = "5eb561a") -> str:
-    link = "[charts and all figures](https://github.com/team/orders/actions/runs/1)"
+    link = "[charts and all values](https://github.com/team/orders/actions/runs/1)"
     return f"{MARK}\nWritten by the code of {sha}; {link}\n\n{report}\n"
 
 
@@ -98,7 +98,7 @@ INLINE = (
     "open: <details><summary>open me</summary>",
     "<code><a href=//evil.example>charts</a>",
     "&lt;img src=x>&#x3c;b>&#060;i>",
-    "[charts and all figures](https://evil.example)\n\n[charts and all figures]: //evil.example",
+    "[charts and all values](https://evil.example)\n\n[charts and all values]: //evil.example",
     "![](//evil.example/seen.png)",
     "<https://evil.example>",
     "thanks @maintainer, &#64;maintainer, &#x40;maintainer, &commat;maintainer, &#064;maintainer",
@@ -132,7 +132,7 @@ def test_a_link_in_an_artifact_is_not_followed(api: GitHub, tmp_path: Path) -> N
 
 @needs_gh
 def test_a_comment_is_as_short_as_github_wants_it(api: GitHub, tmp_path: Path) -> None:
-    """A comment of more than 65,536 characters is refused; all figures are in the artifact."""
+    """A comment of more than 65,536 characters is refused; all values are in the artifact."""
     api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
     results = trial()
     report = markdown(results, endings(results))
@@ -214,10 +214,10 @@ def origin(tmp_path: Path) -> Path:
     return folder
 
 
-def commit_baselines(api: GitHub, origin: Path, folder: Path, figures: str, *, branch: str = "") -> int:
-    """Run the step as in a clone of the branch, after the measurement of these figures; return its exit status."""
+def commit_baselines(api: GitHub, origin: Path, folder: Path, values: str, *, branch: str = "") -> int:
+    """Run the step as in a clone of the branch, after the measurement of these values; return its exit status."""
     git(origin, "clone", "--quiet", f"--branch={branch or 'main'}", str(origin), str(folder))
-    measured_file(folder, "test_orders.json").write_text(figures)
+    measured_file(folder, "test_orders.json").write_text(values)
     (folder / "other.txt").touch()
     return commit_measured(api, folder, branch=branch)
 
@@ -244,19 +244,19 @@ def figures_of(origin: Path, branch: str) -> str:
 @needs_gh
 def test_baselines_are_one_pull_request(api: GitHub, origin: Path, tmp_path: Path) -> None:
     """Each night replaces the last one's, as long as nobody has merged it."""
-    for figures in ("2", "3"):
-        assert commit_baselines(api, origin, tmp_path / figures, figures) == 0
-        assert figures_of(origin, "kafka-baseline") == figures
+    for values in ("2", "3"):
+        assert commit_baselines(api, origin, tmp_path / values, values) == 0
+        assert figures_of(origin, "kafka-baseline") == values
     assert figures_of(origin, "main") == "1"
     assert git(origin, "diff", "--name-only", "main", "kafka-baseline") == "kafka-baselines/test_orders.json"
     assert (api.changes, [each["head"]["ref"] for each in api.pulls]) == (["POST pulls"], ["kafka-baseline"])
 
 
 @needs_gh
-def test_the_label_of_a_pull_request_commits_its_figures_to_its_branch(
+def test_the_label_of_a_pull_request_commits_its_values_to_its_branch(
     api: GitHub, origin: Path, tmp_path: Path
 ) -> None:
-    """The reviewer sees the cost beside the cause, and can add the label again."""
+    """The reviewer sees the cost next to the cause, and can add the label again."""
     api.labels.append("accept-baseline")
     assert commit_baselines(api, origin, tmp_path / "accepted", "2", branch="slower") == 0
     assert (figures_of(origin, "slower"), figures_of(origin, "main")) == ("2", "1")
@@ -391,7 +391,7 @@ def test_gitlab_opens_a_merge_request_with_the_baselines_that_were_measured(orig
 
 
 def test_gitlab_adds_a_trial_each_night() -> None:
-    """Made anew each night, the baseline would have one day for ever."""
+    """Made again each night, the baseline would have one day for ever."""
     job = read_workflow(CI / "gitlab-ci.yml")["kafka-baseline"]
     nightly, by_hand = job["rules"]
     assert nightly == {

@@ -34,7 +34,7 @@ FILES = ROOT / "docs" / "reference" / "files.md"
 
 @pytest.mark.parametrize("page", generate.pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_is_what_the_code_says(page: Path) -> None:
-    """`python docs/generate.py` writes it anew."""
+    """`python docs/generate.py` writes it again."""
     text = page.read_text(encoding="utf-8")
     assert generate.fill(text) == text, "run: python docs/generate.py"
 
@@ -101,7 +101,7 @@ def test_always_means_always() -> None:
 
 
 def test_links_out_of_the_guide_lead_to_its_copies() -> None:
-    """What lies beside `docs/` in the repository lies below it in the site."""
+    """What lies next to `docs/` in the repository lies below it in the site."""
     text = "[a](../../benchmarks/README.md#x) [b](../tutorial.md) [c](limits.md)"
     assert generate.inside(text, "how-to/ci.md") == "[a](../benchmarks/README.md#x) [b](../tutorial.md) [c](limits.md)"
     assert generate.inside("[d](../CHANGELOG.md)", "index.md") == "[d](CHANGELOG.md)"
@@ -183,7 +183,7 @@ def _section(heading: str) -> str:
 OPEN = ("environment", "scenario", "cluster", "live_baseline.cluster", "metrics", "calibration", "spans_s")
 """Mappings whose names are not the report's own."""
 OPAQUE = ("round.series", "round.brokers", "round.compiler", "round.events[]", "tests[].warm_ups[].compiler[]")
-"""What stands in these is told beside them, or below the table."""
+"""What stands in these is told next to them, or below the table."""
 
 
 def _paths(value: Any, path: str = "") -> set[str]:

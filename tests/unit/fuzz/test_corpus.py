@@ -20,7 +20,7 @@ _MOST_BYTES = 50_000
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(("target", "file"), FILES, ids=[f"{target}-{file.name}" for target, file in FILES])
 def test_every_sample_is_read_or_refused(target: str, file: Path) -> None:
-    """In a time that nobody waits for; what a fuzzer has found stays mended."""
+    """In a time that nobody waits for; what a fuzzer has found stays fixed."""
     TARGETS[target](file.read_bytes())
 
 

@@ -179,5 +179,5 @@ def test_there_is_never_a_worker_too_many(cpu_s: float, cores: int, records: int
 def test_what_worked_is_told_with_the_reason(
     allocation: WorkerAllocation, worked: list[WorkerShare], text: str
 ) -> None:
-    """A figure that depends on the generator can be asked what it was made by."""
+    """A value that depends on the generator can be asked what it was made by."""
     assert describe_workers(allocation, worked) == text

@@ -49,7 +49,7 @@ def test_quantiles_are_off_by_at_most_a_thousandth(size: int) -> None:
 
 @given(values)
 def test_mean_maximum_and_count_are_exact(latencies: npt.NDArray[np.int64]) -> None:
-    """They are kept beside the buckets."""
+    """They are kept next to the buckets."""
     histogram = histogram_of(latencies)
 
     exact = latencies.tolist()

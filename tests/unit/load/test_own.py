@@ -103,7 +103,7 @@ def test_random_values_are_foreign(values: list[bytes]) -> None:
 
 
 def test_of_an_applications_batch_the_part_counts_that_was_made_of_ours() -> None:
-    """It may put our records beside those of others into one batch; without `output_topic` no producer does."""
+    """It may put our records next to those of others into one batch; without `output_topic` no producer does."""
     mixed = batch((START, 1, 5), (0, 0, 0), (NOW + 1, 0, 0), (WARM, 0, -3), count=8)
     part = APPLICATION.part(replace(mixed, size_bytes=800), start_ns=START, now_ns=NOW)
     assert part is not None

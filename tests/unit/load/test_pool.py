@@ -187,7 +187,7 @@ def test_records_are_shared_out_to_the_last(records: int, producers: int) -> Non
 
 
 def test_an_audit_that_ends_by_any_error_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as a lack of memory: the figures of the round are there all the same."""
+    """Such as a lack of memory: the values of the round are there all the same."""
 
     def audit(_: Processes, task: AuditTask) -> Audit:
         raise MemoryError(*task.failed)

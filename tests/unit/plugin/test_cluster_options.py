@@ -28,7 +28,7 @@ SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
 def test_a_line_after_the_collection_says_why_there_is_no_docker(
     run_pytest: RunPytest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other figures than a colleague's begin with another provider."""
+    """Other values than a colleague's begin with another provider."""
     nowhere = "unix:///nowhere/docker.sock"
     monkeypatch.setenv("DOCKER_HOST", nowhere)
     status, out = run_pytest(SKIPPED, "--kafka-cluster=auto", "--kafka-environment=ci")

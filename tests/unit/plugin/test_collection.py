@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pytest_kafkaperf.plugin.cases import read_item
+from pytest_kafkaperf.plugin.collection import read_item
 from pytest_kafkaperf.plugin.option_values import read_settings
 from tests.support.project import Project, RunPytest
 
@@ -176,7 +176,7 @@ LATENCIES = "pytest.mark.kafka_threshold('produce.latency.p99 <= 25 ms', 'e2e.la
 def test_a_threshold_on_latency_without_a_rate_is_a_warning(
     run_pytest: RunPytest, marks: str, arguments: tuple[str, ...], *, warned: bool
 ) -> None:
-    """As many records as the producers may have in flight wait for each other: the figure is not Kafka's."""
+    """As many records as the producers may have in flight wait for each other: the value is not Kafka's."""
     status, out = run_pytest(
         f"@pytest.mark.kafka_scenario(consumers=1)\n{marks}\ndef test_orders(kafka_perf): ...\ndef test_other(): ...",
         "--collect-only",
@@ -199,7 +199,7 @@ def test_a_threshold_on_latency_without_a_rate_is_refused_where_warnings_are_err
 
 
 def test_all_problems_of_a_file_are_told_at_once(run_pytest: RunPytest) -> None:
-    """Whoever mends a file wants the whole list."""
+    """Whoever fixes a file wants the whole list."""
     _, out = run_pytest(
         "@pytest.mark.kafka_scenario(acs=1)\n"
         "@pytest.mark.kafka_threshold('p99 <= 5 ms', 'errors == none')\n"
@@ -291,7 +291,7 @@ def test_only_perf_tests_fail_under_xdist(project: Project) -> None:
 
 
 def test_a_calibration_skips_tests_without_a_threshold_on_the_baseline(run_pytest: RunPytest) -> None:
-    """Their figures have no tolerance to compare with the noise, and each trial takes most of a minute."""
+    """Their values have no tolerance to compare with the noise, and each trial takes most of a minute."""
     status, out = run_pytest(
         "@pytest.mark.kafka_threshold('errors == 0')\ndef test_sla(kafka_perf):\n    kafka_perf()\n",
         "--kafka-cluster=local",
@@ -324,7 +324,7 @@ def test_markers_that_a_conftest_adds_count(project: Project) -> None:
 
 
 CLOSEST = """
-from pytest_kafkaperf.plugin.cases import marks_of
+from pytest_kafkaperf.plugin.collection import marks_of
 
 pytestmark = [pytest.mark.kafka_scenario(rate="1/s"), pytest.mark.kafka_scenario(acks=1)]
 

@@ -18,23 +18,23 @@ SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
         ("add", "it adds its trials to the baselines"),
     ],
 )
-def test_a_run_that_accepts_figures_says_so_in_red(run_pytest: RunPytest, mode: str, does: str) -> None:
+def test_a_run_that_accepts_values_says_so_in_red(run_pytest: RunPytest, mode: str, does: str) -> None:
     """In the log of a CI job that everybody takes for a gate."""
     option = f"--kafka-update-baselines={mode}"
     for arguments, red, end in (((), "", ""), (("-q", "--color=yes"), "\x1b[31m", "\x1b[0m")):
         _, out = run_pytest(SKIPPED, option, *arguments)
-        assert f"{red}kafkaperf: this run accepts its figures: {does} ({option}){end}" in out.splitlines()
+        assert f"{red}kafkaperf: this run accepts its results: {does} ({option}){end}" in out.splitlines()
 
 
 def test_a_run_that_accepts_nothing_does_not_say_so(run_pytest: RunPytest) -> None:
     """Neither does a smoke test, which writes no baseline."""
     for arguments in ((), ("--kafka-update-baselines", "--benchmark-disable")):
         _, out = run_pytest(SKIPPED, *arguments)
-        assert "accepts its figures" not in out
+        assert "accepts its results" not in out
 
 
 @pytest.mark.parametrize("key", ["kafka_update_baselines=all", "kafka_calibrate=3", "kafka_prune_baselines=true"])
-def test_no_file_makes_a_run_accept_figures(run_pytest: RunPytest, key: str) -> None:
+def test_no_file_makes_a_run_accept_values(run_pytest: RunPytest, key: str) -> None:
     """A committed key would rewrite the baselines in each run."""
     status, out = run_pytest(SKIPPED, "-o", key)
     assert status == pytest.ExitCode.USAGE_ERROR

@@ -21,8 +21,8 @@ def perf() -> KafkaPerf:
     """The fixture of a test whose load has not run."""
     request: Any = SimpleNamespace(node=SimpleNamespace(get_closest_marker=lambda _: None))
     perf: Any = None
-    case: Any = None
-    return KafkaPerf(request, perf, None, case=case, later=[])
+    perftest: Any = None
+    return KafkaPerf(request, perf, None, test=perftest, later=[])
 
 
 def refused(call: Callable[[], None]) -> str:

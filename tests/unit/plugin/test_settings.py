@@ -203,12 +203,12 @@ def test_the_command_line_sets_aside_what_belongs_to_other_values_of_the_ini_fil
             line, {name.replace("_", "-"): one for name, one in ini.items()}, invocation_folder=HERE, root=HERE
         )
 
-    beside: dict[str, str | list[str]] = {"compare": "local:4.0.0", "compare_config": ["num.io.threads=1"]}
-    assert read({}, **beside).compare_config == {"num.io.threads": "1"}
-    assert read({"update-baselines": "replace"}, **beside).compare_config == {}
-    assert read({"compare": "k2:9092"}, **beside).compare_config == {}
-    assert read({"compare": "git:main"}, **beside).compare_config == {}
-    assert read({"compare": "local:3.9.1"}, **beside).compare_config == {"num.io.threads": "1"}  # it fits
+    side_by_side: dict[str, str | list[str]] = {"compare": "local:4.0.0", "compare_config": ["num.io.threads=1"]}
+    assert read({}, **side_by_side).compare_config == {"num.io.threads": "1"}
+    assert read({"update-baselines": "replace"}, **side_by_side).compare_config == {}
+    assert read({"compare": "k2:9092"}, **side_by_side).compare_config == {}
+    assert read({"compare": "git:main"}, **side_by_side).compare_config == {}
+    assert read({"compare": "local:3.9.1"}, **side_by_side).compare_config == {"num.io.threads": "1"}  # it fits
     theirs = {"cluster": "k1:9092", "client_config": "client.properties", "metrics_url": "http://k1:9404/metrics"}
     mine = read({"cluster": "local"}, **theirs)
     assert (mine.client_config, mine.metrics_urls) == (None, ())

@@ -63,7 +63,7 @@ def test_collecting_perf_tests_does_not_import_the_load_engine(project: Project,
         "def test_orders(kafka_perf): ..."
     )
     added = modules(project, "--collect-only") - without
-    assert "pytest_kafkaperf.runner.case" in added
+    assert "pytest_kafkaperf.runner.perftest" in added
     assert {"pytest_kafkaperf.runner.perf_run", "pytest_kafkaperf.load.controller"} & added == set()
     assert libraries(added) & ENGINE <= PYDANTIC
 

@@ -13,7 +13,7 @@ from pytest_kafkaperf.plugin.whole_run import ran_everything
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
     collection = session.config.pluginmanager.get_plugin("kafkaperf-collection")
-    measured = {nodeid for nodeid in collection.cases if "unmeasured" not in nodeid}
+    measured = {nodeid for nodeid in collection.tests if "unmeasured" not in nodeid}
     print("whole:", ran_everything(session, collection, measured))
 """
 TESTS = "def test_one(kafka_perf): ...\n\ndef test_two(kafka_perf): ...\n\ndef test_unit(): ...\n"

@@ -20,7 +20,7 @@ from pytest_kafkaperf.reports.calibration import (
 )
 from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.terminal import render_calibration
-from pytest_kafkaperf.runner.case import Case, read_case
+from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -30,15 +30,15 @@ from tests.support import results
 RATE = "produce.throughput"
 
 
-def case(name: str, *thresholds: str, cluster: str = "local", trials: int = 3) -> Case:
+def perftest(name: str, *thresholds: str, cluster: str = "local", trials: int = 3) -> PerfTest:
     given = {"cluster": cluster, "calibrate": str(trials)}
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_threshold(each).mark for each in thresholds]
-    return read_case(f"perf/test_orders.py::{name}", marks, {}, settings, folder=Path())
+    return read_perftest(f"perf/test_orders.py::{name}", marks, {}, settings, folder=Path())
 
 
-GATED = case("test_flood", f"{RATE} >= baseline - 10%", "errors == 0")
-BOUND = case("test_sla", "produce.latency.p99 <= 20 ms")
+GATED = perftest("test_flood", f"{RATE} >= baseline - 10%", "errors == 0")
+BOUND = perftest("test_sla", "produce.latency.p99 <= 20 ms")
 
 
 def trial(*problems: Problem, value: float = 1_310_000.0) -> Trial:
@@ -64,12 +64,12 @@ def test_the_plan_says_how_much_will_run_and_what_will_not() -> None:
 
 def test_nobody_else_s_cluster_is_restarted_or_warmed_up() -> None:
     """It takes less time."""
-    theirs = case("test_flood", f"{RATE} >= baseline - 10%", cluster="kafka:9092", trials=2)
+    theirs = perftest("test_flood", f"{RATE} >= baseline - 10%", cluster="kafka:9092", trials=2)
     assert describe_plan([theirs], 2) == ["calibration: 1 test, 2 trials each, about 30 s in total"]
 
 
 def test_a_run_with_nothing_to_calibrate_says_so() -> None:
-    """A run of skipped tests is green, and its user would wait for figures."""
+    """A run of skipped tests is green, and its user would wait for values."""
     assert describe_plan([BOUND, BOUND], 3) == [
         "calibration: no perf test has a threshold on the baseline, so all are skipped; add one, for example "
         "kafka_threshold('produce.throughput >= baseline - 20%')"
@@ -77,7 +77,7 @@ def test_a_run_with_nothing_to_calibrate_says_so() -> None:
 
 
 def test_each_trial_has_a_line() -> None:
-    """Its number, its figures, and the time that is left."""
+    """Its number, its values, and the time that is left."""
     late = Problem(ProblemKind.GENERATOR_TOO_SLOW, "late; use more producers")
     lost = Problem(ProblemKind.RECORDS_LOST, "records lost")
     assert [
@@ -150,7 +150,7 @@ def test_a_calibration_says_how_much_of_a_throughput_is_about_kafka(
     one = Trial(created=results.CREATED, rounds=(Round(metrics={RATE: 1e6, **cost}, limited_by_generator=limited),))
     whole = results.bare_result(one)
     assert calibration_remarks(metric, calibrated(math.log(1.01)), whole) == [
-        f"the generator may be the limit: at most {share} of this figure is about Kafka (the brokers' share of the CPU "
+        f"the generator may be the limit: at most {share} of this value is about Kafka (the brokers' share of the CPU "
         "time of a record)"
         for share in shares
     ]

@@ -22,7 +22,7 @@ from pytest_kafkaperf.plugin.cli import main
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, Imported
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
-from tests.support.json_reports import case, report
+from tests.support.json_reports import perftest, report
 from tests.support.tool_outputs import HEADER, ROW, SAMPLES, SUMMARY
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
@@ -46,7 +46,7 @@ def kafkaperf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 def imported(kafkaperf: Command, *files: str | Path, more: tuple[str, ...] = ()) -> tuple[int, str, str]:
-    return kafkaperf("import", *map(str, files), "--baseline", NODEID, "--environment", "ci", *more)
+    return kafkaperf("import", *map(str, files), "--test", NODEID, "--environment", "ci", *more)
 
 
 def record(**changes: Any) -> BaselineRecord:
@@ -138,7 +138,7 @@ def test_the_environment_is_this_machines_with_what_the_test_runs_on(kafkaperf: 
     """As the plugin names it, or the test would not find its baseline."""
     (tmp_path / "run.txt").write_text(SUMMARY)
     for cluster, provider in (("local", "local"), ("docker", "docker"), ("broker:9092", "external")):
-        status, _, _ = kafkaperf("import", "run.txt", "--baseline", NODEID, "--cluster", cluster, "--baselines", "kept")
+        status, _, _ = kafkaperf("import", "run.txt", "--test", NODEID, "--cluster", cluster, "--dir", "kept")
         assert status == 0
         assert BaselineStore(tmp_path / "kept").load(default_environment_key(provider), NODEID) is not None
 
@@ -166,7 +166,7 @@ def test_a_measured_baseline_is_replaced_by_force_only(kafkaperf: Command, tmp_p
 def test_a_test_that_is_not_here_is_imported_all_the_same(kafkaperf: Command, tmp_path: Path) -> None:
     """It may be in another checkout; a slip of the pen is more likely."""
     (tmp_path / "run.txt").write_text(SUMMARY)
-    status, out, _ = kafkaperf("import", "run.txt", "--baseline", "test_a.py::test_b", "--environment", "ci")
+    status, out, _ = kafkaperf("import", "run.txt", "--test", "test_a.py::test_b", "--environment", "ci")
     assert status == 0
     assert "  note: there is no test_a.py here: node ids start at pytest's root folder\n" in out
 
@@ -204,27 +204,27 @@ def test_what_cannot_be_imported_is_one_line_and_writes_nothing(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["run.txt", "--baseline", NODEID], "cannot read run.txt: No such file or directory"),
-        (["tests", "--baseline", NODEID], "cannot read tests: Is a directory"),
+        (["run.txt", "--test", NODEID], "cannot read run.txt: No such file or directory"),
+        (["tests", "--test", NODEID], "cannot read tests: Is a directory"),
         (
-            ["run.txt", "--baseline", "test_orders.py"],
-            "--baseline test_orders.py: a node id as printed by pytest is needed, for example "
+            ["run.txt", "--test", "test_orders.py"],
+            "--test test_orders.py: a node id as printed by pytest is needed, for example "
             "tests/perf/test_orders.py::test_ingest",
         ),
         (
-            ["run.txt", "--baseline", NODEID, "--environment", "../ci"],
+            ["run.txt", "--test", NODEID, "--environment", "../ci"],
             "invalid environment name '../ci': must be at most 100 letters, digits, '.', '_' and '-', "
             "and begin with a letter or digit, for example 'ci-large'",
         ),
         (
-            ["run.txt", "--baseline", NODEID, "--cluster", "lokal"],
+            ["run.txt", "--test", NODEID, "--cluster", "lokal"],
             "--cluster=lokal: did you mean 'local'? valid are auto[:VERSION], local[:VERSION], docker[:VERSION or "
             ":IMAGE] and HOST:PORT[,HOST:PORT...], such as local:4.0.0, docker:apache/kafka:4.0.0, "
             "broker1:9092,broker2:9092 or [::1]:9092",
         ),
         (
             ["run.txt"],
-            "the following arguments are required: --baseline; see kafkaperf import --help",
+            "the following arguments are required: --test; see kafkaperf import --help",
         ),
     ],
 )
@@ -275,12 +275,12 @@ def test_a_terminal_that_lacks_a_letter_gets_its_number(
 
 
 def test_show_tells_what_a_baseline_holds(kafkaperf: Command, tmp_path: Path) -> None:
-    """Trials, and the figures that people look at first."""
+    """Trials, and the values that people look at first."""
     path = BaselineStore(tmp_path / "kafka-baselines").save(record())
     expected = (
         "tests/perf/test_orders.py::test_ingest\n"
         "  environment ci, {}\n"
-        "  trial                      rounds  commit              figures\n"
+        "  trial                      rounds  commit              values\n"
         "  2025-01-31T12:00:00+00:00       3  0123456789ab-dirty  measured\n"
         "  metric                      median         least          most\n"
         "  produce.throughput  4500 records/s  4k records/s  5k records/s\n"
@@ -343,7 +343,7 @@ def written(folder: Path, **reports: Any) -> None:
 
 def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path) -> None:
     """The exit status is what CI reads, the table what people read."""
-    written(tmp_path, a=report(case()), b=report(case(1.5), kafka="4.1.1"))
+    written(tmp_path, a=report(perftest()), b=report(perftest(1.5), kafka="4.1.1"))
     assert kafkaperf("diff", "a.json", "b.json") == (
         1,
         "A: a.json, 2025-01-31T12:00:00+00:00, environment ci\n"
@@ -363,7 +363,7 @@ def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path
 
 def test_compare_passes_and_names_new_tests(kafkaperf: Command, tmp_path: Path) -> None:
     """Status 0, and nothing unsaid."""
-    written(tmp_path, a=report(case()), b=report(case(), case(nodeid="a.py::new")))
+    written(tmp_path, a=report(perftest()), b=report(perftest(), perftest(nodeid="a.py::new")))
     status, out, err = kafkaperf("diff", "a.json", "b.json")
     assert (status, err) == (0, "")
     assert out.splitlines()[3:] == [
@@ -378,12 +378,12 @@ def test_compare_passes_and_names_new_tests(kafkaperf: Command, tmp_path: Path) 
 def test_compare_fails_for_all_that_failed_in_the_second_run(kafkaperf: Command, tmp_path: Path) -> None:
     """As fast as before, but it lost records, lacks a test, and has another that never ran."""
     check = {"expression": "lost == 0", "metric": "lost", "outcome": "VIOLATED", "reason": "sum of 5 rounds, each 2"}
-    bad = case(verdict="VIOLATED", outcome="failed", failed_by_verdict=True, checks=[*case()["checks"], check])
+    bad = perftest(verdict="VIOLATED", outcome="failed", failed_by_verdict=True, checks=[*perftest()["checks"], check])
     error = {"nodeid": "a.py::new", "outcome": "error", "reason": "no database"}
     skipped = {"nodeid": "a.py::gone", "outcome": "skipped", "reason": "needs root"}
-    new = case(nodeid="a.py::own", outcome="failed", limit=None)
+    new = perftest(nodeid="a.py::own", outcome="failed", limit=None)
     second = report(bad, new) | {"unmeasured": [error, skipped]}
-    written(tmp_path, a=report(case(), case(nodeid="a.py::gone"), case(nodeid="a.py::gone_2")), b=second)
+    written(tmp_path, a=report(perftest(), perftest(nodeid="a.py::gone"), perftest(nodeid="a.py::gone_2")), b=second)
     status, out, _ = kafkaperf("diff", "a.json", "b.json")
     assert status == 1
     assert out.splitlines()[3:] == [
@@ -407,14 +407,14 @@ def test_compare_fails_for_all_that_failed_in_the_second_run(kafkaperf: Command,
 
 def test_compare_says_when_nothing_was_compared(kafkaperf: Command, tmp_path: Path) -> None:
     """An empty report is no proof of anything."""
-    written(tmp_path, a=report(case()), b=report())
+    written(tmp_path, a=report(perftest()), b=report())
     status, out, _ = kafkaperf("diff", "a.json", "b.json")
     assert (status, out.splitlines()[-1]) == (2, "nothing was compared: no test is in both reports")
 
 
 def test_an_obstacle_of_all_limits_is_told_once(kafkaperf: Command, tmp_path: Path) -> None:
     """Six metrics without a limit share one reason."""
-    written(tmp_path, a=report(case()), b=report(case(1.5, limit=None), key="laptop"))
+    written(tmp_path, a=report(perftest()), b=report(perftest(1.5, limit=None), key="laptop"))
     status, out, _ = kafkaperf("diff", "a.json", "b.json")
     assert status == NOT_JUDGED
     assert out.splitlines()[2:] == [
@@ -433,7 +433,7 @@ def test_the_tolerance_is_for_tests_without_limits(
     kafkaperf: Command, tmp_path: Path, tolerance: str, status: int
 ) -> None:
     """How much worse is too much nobody else has said."""
-    written(tmp_path, a=report(case()), b=report(case(1.7, limit=None)))
+    written(tmp_path, a=report(perftest()), b=report(perftest(1.7, limit=None)))
     assert kafkaperf("diff", "a.json", "b.json", "--tolerance", tolerance)[0] == status
 
 
@@ -459,7 +459,7 @@ def test_a_comparison_that_cannot_be_is_one_line(
     kafkaperf: Command, tmp_path: Path, arguments: list[str], problem: str
 ) -> None:
     """Status 2 is no regression."""
-    written(tmp_path, a=report(case()))
+    written(tmp_path, a=report(perftest()))
     assert kafkaperf("diff", *arguments) == (2, "", f"kafkaperf: {problem}\n")
 
 

@@ -40,21 +40,21 @@ def gitlab(text: str) -> dict[str, str]:
     return {name: values[0] for name, *values in filter(None, lines) if values}
 
 
-def test_every_figure_stands_there_in_its_base_unit() -> None:
+def test_every_value_stands_there_in_its_base_unit() -> None:
     """Four digits: what is beyond noise, and short to read."""
-    figures = {
+    values = {
         "produce.throughput": 52_340.4,
         "produce.latency.p99": 0.0123456,
         "produce.latency.p99.9": 0.025,
         "errors": 2.0,
     }
-    assert metrics_text([result("test_a", measured=[figures])]) == EXPECTED
+    assert metrics_text([result("test_a", measured=[values])]) == EXPECTED
 
 
 def test_the_format_is_openmetrics_for_every_metric_and_many_tests() -> None:
     """Read by the live baseline's own parser, which is strict."""
-    figures = dict.fromkeys(CATALOGUE, 0.5)
-    text = metrics_text([result(name, measured=[figures]) for name in ("test_a", 'test_b["quoted" \\ \u00fc]')])
+    values = dict.fromkeys(CATALOGUE, 0.5)
+    text = metrics_text([result(name, measured=[values]) for name in ("test_a", 'test_b["quoted" \\ \u00fc]')])
     families = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
     samples = [sample for family in families for sample in family.samples]
     assert len(samples) == 2 * len(CATALOGUE)
@@ -73,12 +73,12 @@ def test_gitlab_reads_a_value_of_each_test_whatever_its_name(name: str) -> None:
     assert list(read.values()) == ["1.0", "2.0"]
 
 
-def test_of_a_test_that_was_run_again_the_last_figures_stand_there() -> None:
+def test_of_a_test_that_was_run_again_the_last_values_stand_there() -> None:
     """The format forbids a sample twice."""
     read = gitlab(metrics_text([result("test_a", measured=[{"errors": each}]) for each in (1.0, 2.0)]))
     assert list(read.values()) == ["2.0"]
 
 
-def test_without_a_figure_there_is_an_empty_report() -> None:
+def test_without_a_value_there_is_an_empty_report() -> None:
     """The job that uploads it must find a file."""
     assert metrics_text([result("test_down", measured=[])]) == "# EOF\n"

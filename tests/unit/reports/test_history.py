@@ -1,4 +1,4 @@
-"""The history file: what a line holds, and that no line spoils another."""
+"""The history file: what a line holds, and that no line invalidates another."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _lines(*results: Result) -> list[dict[str, Any]]:
 
 
 def test_a_line_holds_what_weeks_later_is_asked() -> None:
-    """When, of which code, where, what; the median of figures and the sum of counts, of each trial."""
+    """When, of which code, where, what; the median of values and the sum of counts, of each trial."""
     first = trial_at(
         12, {"produce.throughput": 3.0, "errors": 1.0}, {"produce.throughput": 1.0, "errors": 2.0}, {"errors": 0.0}
     )
@@ -94,7 +94,7 @@ def test_without_a_line_the_file_is_made(tmp_path: Path) -> None:
     assert path.read_bytes() == b""
 
 
-def test_what_a_killed_writer_left_spoils_no_other_line(tmp_path: Path) -> None:
+def test_what_a_killed_writer_left_invalidates_no_other_line(tmp_path: Path) -> None:
     """One line is lost, not two."""
     path = tmp_path / "history.jsonl"
     path.write_text('{"run": 1}\n{"run": 2, "met')

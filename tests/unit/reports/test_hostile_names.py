@@ -298,7 +298,7 @@ def test_a_name_is_read_as_it_is_and_changes_nothing_else(kind: str, name: str, 
 
 @EACH
 def test_colour_in_the_terminal_is_ours_alone(name: str, tmp_path: Path) -> None:
-    """A name's own escapes could hide the verdict beside it."""
+    """A name's own escapes could hide the verdict next to it."""
     coloured, plain = (terminal(hostile(name), name, tmp_path, colour=colour) for colour in (True, False))
     bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
     assert [line.rstrip() for line in bare.splitlines()] == plain.splitlines()
@@ -352,8 +352,8 @@ def junit(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ElementTree.
         check=False,
     )
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
-    cases = ElementTree.parse(folder / "junit.xml").iter("testcase")  # noqa: S314 - our own file
-    return dict(zip(NAMES.values(), cases, strict=True))
+    perftests = ElementTree.parse(folder / "junit.xml").iter("testcase")  # noqa: S314 - our own file
+    return dict(zip(NAMES.values(), perftests, strict=True))
 
 
 @EACH

@@ -55,14 +55,14 @@ def test_a_run_without_a_test_makes_a_page() -> None:
 
 
 def test_a_test_that_could_not_run_says_why() -> None:
-    """It has no round, no figure and no chart."""
+    """It has no round, no value and no chart."""
     page = html_page(**results.report([results.nothing("the cluster is gone")]))
     assert "the cluster is gone" in page
     assert 'class="chart"' not in page
 
 
 def test_a_calibration_is_told_instead_of_limits() -> None:
-    """The figures of the terminal's table."""
+    """The values of the terminal's table."""
     page = html_page(**results.report([results.calibration()]))
     cells = re.findall(r'data-label="(.*?)">(.*?)</td>', page[page.index("Noise between trials") :])
     assert cells[:6] == [
@@ -84,7 +84,7 @@ def test_what_fails_stands_first() -> None:
 
 
 def test_the_overview_shows_what_the_thresholds_judged() -> None:
-    """The first trial's figures are others than those of the fresh trials, which decided."""
+    """The first trial's values are others than those of the fresh trials, which decided."""
     page = html_page(**results.report([results.regression()]))
     shown, judged = (re.findall(rf'data-label="{name}">(.*?)</td>', page) for name in ("p99", "measured"))
     assert shown[0] in judged
@@ -109,7 +109,7 @@ def test_what_is_not_installed_is_said_before_any_load(
 
 
 def test_the_report_says_what_was_found() -> None:
-    """The figures stand in the page itself: they are read without a chart, too."""
+    """The values stand in the page itself: they are read without a chart, too."""
     page = html_page(**results.report([results.regression(), results.side_by_side()]))
     text = re.sub(r"<wbr>|<script.*?</script>", "", page)
     for expected in (
@@ -149,7 +149,7 @@ def test_the_command_runs_the_test_as_it_was_run() -> None:
 
 
 def test_the_command_names_a_running_cluster() -> None:
-    """Its figures are not those of brokers that the plugin starts."""
+    """Its values are not those of brokers that the plugin starts."""
     options = {"cluster": "k1:9092,k2:9092"}
     result = results.external()
     assert command_for(dataclasses.replace(result, options=options)) == (

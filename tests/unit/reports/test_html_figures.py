@@ -287,6 +287,6 @@ def test_a_chart_that_would_show_nothing_is_left_out(points: dict[float, float])
     assert line_chart("CPU", [line("broker 1", points, NOW)], Unit.CORES, x={}) is None
 
 
-def test_a_single_round_beside_nothing_has_no_chart() -> None:
+def test_a_single_round_next_to_nothing_has_no_chart() -> None:
     """It is no comparison."""
     assert rounds_chart(_result(Round(metrics=_latency(2)))) is None

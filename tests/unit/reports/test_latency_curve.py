@@ -76,7 +76,7 @@ def test_the_terminal_has_a_row_a_rate_and_says_what_broke() -> None:
     ]
 
 
-def test_a_step_that_measured_nothing_has_no_figures() -> None:
+def test_a_step_that_measured_nothing_has_no_values() -> None:
     curve = latency_curve(
         searched(step(1000, 0.002), step(2000, None, StepOutcome.UNREACHED, "generator too slow: 5 late"))
     )

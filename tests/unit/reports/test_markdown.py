@@ -32,9 +32,9 @@ EXPECTED = """\
 
 - changed: <code>kafka 4.0.0 → 4.1.1</code>, <code>config.num.io.threads not set → 16</code>
 - <code>produce.latency.p99 &#60;= baseline + 20%</code>: REGRESSED, +50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +11.6 % (baseline of 10 days)
-- advice (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
+- other change (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
 
-<details><summary>All figures, by test</summary>
+<details><summary>All values, by test</summary>
 
 ##### <code>tests/perf/test_orders.py::test_slow&#91;1 KiB-acks=all&#93;</code>
 
@@ -69,7 +69,7 @@ EXPECTED = """\
 
 
 def test_a_summary_tells_what_failed_and_folds_the_rest() -> None:
-    """Verdicts first, then a table, then why; who wants every figure unfolds them."""
+    """Verdicts first, then a table, then why; who wants every value unfolds them."""
     names = ("test_slow", "test_ingest")
     results = [each for each in trial() if each.nodeid.partition("::")[2].startswith(names)]
     assert markdown(results, endings(results)) == EXPECTED
@@ -117,10 +117,10 @@ def test_a_name_is_shown_as_it_is_whatever_it_holds() -> None:
 @pytest.mark.parametrize(
     ("limit_bytes", "missing"),
     [
-        (24_000, "25 of 40 tests' figures"),
-        (12_000, "13 of 40 tests' reasons, 40 of 40 tests' figures"),
-        (5_000, "14 of 40 tests, 40 of 40 tests' reasons, 40 of 40 tests' figures"),
-        (1_000, "40 of 40 tests, 40 of 40 tests' reasons, 40 of 40 tests' figures"),
+        (24_000, "25 of 40 tests' values"),
+        (12_000, "13 of 40 tests' reasons, 40 of 40 tests' values"),
+        (5_000, "14 of 40 tests, 40 of 40 tests' reasons, 40 of 40 tests' values"),
+        (1_000, "40 of 40 tests, 40 of 40 tests' reasons, 40 of 40 tests' values"),
     ],
 )
 def test_what_does_not_fit_is_left_out_folded_parts_first(limit_bytes: int, missing: str) -> None:
@@ -158,7 +158,7 @@ def test_a_failure_that_is_expected_is_no_failure() -> None:
 
 
 def test_a_comparison_with_a_revision_names_it() -> None:
-    """The column has the live baseline's figures, not those of a baseline."""
+    """The column has the live baseline's values, not those of a baseline."""
     changed = ("commit: e46af78 -> cf541ca", "commit cf541ca Prices: round a -> b")
     one = dataclasses.replace(side_by_side(), revision="git:main (cf541ca)", changed=changed)
     text = markdown([one, dataclasses.replace(one, nodeid="test_other.py::test_other")], {})

@@ -97,15 +97,15 @@ MEASURED = {"produce.throughput": 52_300.0, "produce.latency.p99": 0.0121, "e2e.
 
 
 @pytest.mark.parametrize(
-    ("width", "figures"),
+    ("width", "values"),
     [(140, "  produce.throughput 52.3k/s  e2e.latency.p99 17.2 ms  errors 0"), (62, "  produce.throughput 52.3k/s")],
 )
-def test_a_round_that_is_done_shows_what_the_table_will_show(width: int, figures: str) -> None:
-    """Its exact figures, of the metrics with a threshold."""
-    assert text(width, seen=seen("done", metrics=MEASURED)) == f"test_orders_ingest  round 2/5{figures}"
+def test_a_round_that_is_done_shows_what_the_table_will_show(width: int, values: str) -> None:
+    """Its exact values, of the metrics with a threshold."""
+    assert text(width, seen=seen("done", metrics=MEASURED)) == f"test_orders_ingest  round 2/5{values}"
 
 
-def test_in_a_log_each_round_is_a_line_with_its_exact_figures() -> None:
+def test_in_a_log_each_round_is_a_line_with_its_exact_values() -> None:
     """The p99 of a last second is not that of the round, and the table would contradict it."""
     written: list[str] = []
     lines = RoundLines("test_x", SCENARIO, written.append, metrics=METRICS)

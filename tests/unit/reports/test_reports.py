@@ -19,7 +19,7 @@ from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.writing import write_reports
 from pytest_kafkaperf.runner.result import Ending, Result
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.outcome import Ungated
 from tests.support import results
 from tests.support.results import (
     CREATED,
@@ -42,7 +42,7 @@ def report(results: list[Result], ends: dict[str, Ending], **given: Any) -> dict
     return document
 
 
-def test_a_check_has_its_figures_and_what_they_lie_between() -> None:
+def test_a_check_has_its_values_and_what_they_lie_between() -> None:
     """Base units and ratios; the keys are a contract."""
     slow = result(
         "test_slow",
@@ -108,20 +108,20 @@ def test_the_report_says_how_tests_ended_and_what_the_exit_status_is() -> None:
     assert (document["exit_status"], document["errors"]) == (1, ["--kafka-report=markdown:x: cannot write"])
 
 
-@pytest.mark.parametrize("ungated", [Verdict.NOT_JUDGED, Verdict.ACCEPTED])
-def test_a_threshold_that_was_not_judged_has_passed_in_no_report(ungated: Verdict) -> None:
+@pytest.mark.parametrize("ungated", [*Ungated])
+def test_a_threshold_that_was_not_judged_has_passed_in_no_report(ungated: Ungated) -> None:
     """A calibration proves nothing about a threshold, and neither does the run that makes its baseline."""
     limits = "produce.throughput >= baseline - 10%", "errors == 0"
     one = result("test_new", *limits, baseline=rounds(produce__throughput=3), ungated=ungated)
-    assert (one.verdict, [check.outcome for check in one.checks]) == ("MEASURED", [ungated, "PASSED"])
+    assert (one.verdict, [check.outcome for check in one.checks]) == ("MEASURED", ["MEASURED", "PASSED"])
     test = report([one], endings([one]))["tests"][0]
-    assert (test["verdict"], test["checks"][0]["outcome"]) == ("MEASURED", ungated)
+    assert (test["verdict"], test["checks"][0]["outcome"]) == ("MEASURED", "MEASURED")
     properties = dict(junit_properties(one))
-    assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", ungated)
-    assert f"      {ungated}: " in results.table([one], {})
-    assert f"baseline - 10%</code> {ungated} |" in markdown([one], endings([one]))
+    assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", "MEASURED")
+    assert f"      not judged: {ungated}" in results.table([one], {})
+    assert "baseline - 10%</code> MEASURED |" in markdown([one], endings([one]))
     page = html_page(**results.report([one]))
-    assert re.findall(r'<span class="verdict[^>]*>(.*?)</span></td>', page)[-2:] == [ungated, "PASSED"]
+    assert re.findall(r'<span class="verdict[^>]*>(.*?)</span></td>', page)[-2:] == ["MEASURED", "PASSED"]
 
 
 def test_an_end_that_was_not_seen_is_null() -> None:
@@ -131,7 +131,7 @@ def test_an_end_that_was_not_seen_is_null() -> None:
 
 
 def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
-    """CI systems show them beside the test, and keep them."""
+    """CI systems show them next to the test, and keep them."""
     one = result(
         "test_x",
         "produce.latency.p99 <= baseline + 20%",
@@ -160,7 +160,7 @@ def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
 
 
 def test_properties_of_an_invalid_test_say_why() -> None:
-    """It has no figures, and the reason is what one looks for."""
+    """It has no values, and the reason is what one looks for."""
     (lost,) = [each for each in trial() if each.problems]
     assert junit_properties(lost) == [
         ("kafka_verdict", "INVALID"),
@@ -204,7 +204,7 @@ def test_every_kind_of_report_has_a_writer(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == KINDS
 
 
-def test_a_quantile_that_a_round_had_too_few_records_for_is_in_no_figure() -> None:
+def test_a_quantile_that_a_round_had_too_few_records_for_is_in_no_value() -> None:
     """Slow rounds have the fewest: without them, p99.99 was below p99.9."""
     slow = {"produce.latency.p99.9": 0.07, "recovery": 1.0}
     fast = {"produce.latency.p99.9": 0.02, "produce.latency.p99.99": 0.03}

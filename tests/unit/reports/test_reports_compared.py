@@ -14,7 +14,7 @@ from pytest_kafkaperf.reports.compare import Compared, ComparedReports, compare_
 from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.json_reader import Report, read_report
 from pytest_kafkaperf.verdict.outcome import Verdict
-from tests.support.json_reports import NODEID, P99, RATE, SCENARIO, case, report, rounds
+from tests.support.json_reports import NODEID, P99, RATE, SCENARIO, perftest, report, rounds
 from tests.support.results import bare_result, facts, trial_at
 
 
@@ -35,16 +35,16 @@ def only(before: dict[str, Any], after: dict[str, Any]) -> Compared:
 @pytest.mark.parametrize(
     ("before", "after", "verdict"),
     [
-        (case(), case(1.5), Verdict.REGRESSED),
-        (case(), case(1.05), Verdict.PASSED),
-        (case(), case(0.5), Verdict.IMPROVED),
-        (case(), case(1.3), Verdict.INCONCLUSIVE),
-        (case(1.0, 1.4, 1.5, 1.6), case(1.5), Verdict.INCONCLUSIVE),
-        (case(), case(1.5, 1.0, 1.01), Verdict.PASSED),
-        (case(), case(1.5, 1.4, 1.5, 1.6), Verdict.REGRESSED),
-        (case(), case(1.5, 1.4, 1.5, 1.6, 1.0, 1.0), Verdict.REGRESSED),
-        (case(), case(1.5, 1.4), Verdict.INCONCLUSIVE),
-        (case(), case(1.5, limit=f"{P99} <= max(baseline + 10%, 50 ms)"), Verdict.PASSED),
+        (perftest(), perftest(1.5), Verdict.REGRESSED),
+        (perftest(), perftest(1.05), Verdict.PASSED),
+        (perftest(), perftest(0.5), Verdict.IMPROVED),
+        (perftest(), perftest(1.3), Verdict.INCONCLUSIVE),
+        (perftest(1.0, 1.4, 1.5, 1.6), perftest(1.5), Verdict.INCONCLUSIVE),
+        (perftest(), perftest(1.5, 1.0, 1.01), Verdict.PASSED),
+        (perftest(), perftest(1.5, 1.4, 1.5, 1.6), Verdict.REGRESSED),
+        (perftest(), perftest(1.5, 1.4, 1.5, 1.6, 1.0, 1.0), Verdict.REGRESSED),
+        (perftest(), perftest(1.5, 1.4), Verdict.INCONCLUSIVE),
+        (perftest(), perftest(1.5, limit=f"{P99} <= max(baseline + 10%, 50 ms)"), Verdict.PASSED),
     ],
 )
 def test_two_reports_are_judged_as_a_test_and_its_baseline(before: Any, after: Any, verdict: Verdict) -> None:
@@ -54,13 +54,13 @@ def test_two_reports_are_judged_as_a_test_and_its_baseline(before: Any, after: A
 
 def test_a_test_without_such_limits_has_the_tolerance_on_what_people_look_at_first() -> None:
     """Absolute limits say nothing of another report."""
-    after = case(1.7, limit="errors == 0")
-    test = only(report(case()), report(after))
+    after = perftest(1.7, limit="errors == 0")
+    test = only(report(perftest()), report(after))
     assert [(check.expression, check.outcome) for check in test.checks] == [
         ("produce.throughput >= baseline - 10%", Verdict.IMPROVED),
         ("produce.latency.p99 <= baseline + 10%", Verdict.REGRESSED),
     ]
-    outcome = compared(report(case()), report(after), tolerance_ratio=0.8)
+    outcome = compared(report(perftest()), report(after), tolerance_ratio=0.8)
     assert [check.outcome for check in outcome[0].checks] == [Verdict.PASSED, Verdict.PASSED]
     assert outcome[0].checks[0].expression.endswith("baseline - 80%")
 
@@ -68,7 +68,7 @@ def test_a_test_without_such_limits_has_the_tolerance_on_what_people_look_at_fir
 def test_the_threshold_on_a_metric_of_a_tests_own_says_which_direction_is_better() -> None:
     """The command runs no test, so nothing declares the metric."""
     limit = "app.rows >= baseline - 10%"
-    before, after = (case(limit=limit, rounds=rounds(**{"app.rows": rows})) for rows in (900, 450))
+    before, after = (perftest(limit=limit, rounds=rounds(**{"app.rows": rows})) for rows in (900, 450))
     assert [check.outcome for check in only(report(before), report(after)).checks] == [Verdict.REGRESSED]
     assert [check.outcome for check in only(report(after), report(before)).checks] == [Verdict.IMPROVED]
 
@@ -76,28 +76,30 @@ def test_the_threshold_on_a_metric_of_a_tests_own_says_which_direction_is_better
 @pytest.mark.usefixtures("catalogue")
 @pytest.mark.parametrize("limit", ["max(baseline + 20%, 50 ms)", "min(baseline + 900%, 300 ms)"])
 def test_the_report_says_the_unit_of_a_metric_of_a_tests_own(limit: str) -> None:
-    """A limit of 50 ms is 0.05 in the figures."""
+    """A limit of 50 ms is 0.05 in the values."""
     known: dict[str, Any] = {"app.page": {"unit": "s", "better": "lower", "values": [], "median": None}}
     before, after = (
-        case(limit=f"app.page <= {limit}", rounds=rounds(**{"app.page": page_s}), metrics=known)
+        perftest(limit=f"app.page <= {limit}", rounds=rounds(**{"app.page": page_s}), metrics=known)
         for page_s in (0.1, 0.4)
     )
     assert only(report(before), report(after)).verdict.fails
 
 
-def test_trials_beside_the_brokers_of_a_baseline_are_not_like_the_first() -> None:
-    """They shared its cores, so that their figures are lower on both sides."""
+def test_trials_next_to_the_brokers_of_a_baseline_are_not_like_the_first() -> None:
+    """They shared its cores, so that their values are lower on both sides."""
     further = [{"rounds": rounds(2.0), "other_side_rounds": rounds(2.0), "problems": []}] * 3
-    slow, cleared = case(1.2), case(1.0, further_trials=further)
-    assert only(report(cleared), report(case(1.5))).verdict is Verdict.REGRESSED
-    assert only(report(case()), report(cleared)).verdict is Verdict.PASSED
-    beside = {"live_baseline": {"cluster": {}, "rounds": rounds(1.0)}}
-    assert only(report(case()), report(slow | {"further_trials": further} | beside)).verdict is Verdict.REGRESSED
+    slow, cleared = perftest(1.2), perftest(1.0, further_trials=further)
+    assert only(report(cleared), report(perftest(1.5))).verdict is Verdict.REGRESSED
+    assert only(report(perftest()), report(cleared)).verdict is Verdict.PASSED
+    side_by_side = {"live_baseline": {"cluster": {}, "rounds": rounds(1.0)}}
+    assert (
+        only(report(perftest()), report(slow | {"further_trials": further} | side_by_side)).verdict is Verdict.REGRESSED
+    )
 
 
 def test_capacities_under_other_thresholds_are_not_compared() -> None:
     """Each search has a rate of its own."""
-    before, after = (case(search={"limits": [f"{P99} <= {ms} ms"], "low": 1, "high": 9}) for ms in (20, 5))
+    before, after = (perftest(search={"limits": [f"{P99} <= {ms} ms"], "low": 1, "high": 9}) for ms in (20, 5))
     (check,) = only(report(before), report(after)).checks
     assert check.outcome is Verdict.INCONCLUSIVE
     assert f"capacity: {P99} <= 20 ms -> {P99} <= 5 ms" in check.reason
@@ -105,38 +107,38 @@ def test_capacities_under_other_thresholds_are_not_compared() -> None:
 
 def test_a_test_that_only_the_first_report_has_fails() -> None:
     """Deselected, deleted or renamed: nobody knows how fast it is now."""
-    found = comparison(report(case(), case(nodeid="a.py::gone")), report(case()))
+    found = comparison(report(perftest(), perftest(nodeid="a.py::gone")), report(perftest()))
     assert (found.missing, found.fails) == ({"a.py::gone": None}, True)
-    assert comparison(report(case()), report(case())).fails is False
+    assert comparison(report(perftest()), report(perftest())).fails is False
 
 
 @pytest.mark.parametrize("outcome", ["skipped", "error"])
 def test_a_test_that_measured_nothing_in_the_second_report_is_missing_there(outcome: str) -> None:
     """The report knows why."""
     ending = {"nodeid": "a.py::gone", "outcome": outcome, "reason": "no schema registry"}
-    found = comparison(report(case(), case(nodeid="a.py::gone")), report(case()) | {"unmeasured": [ending]})
+    found = comparison(report(perftest(), perftest(nodeid="a.py::gone")), report(perftest()) | {"unmeasured": [ending]})
     assert (found.missing, found.fails) == ({"a.py::gone": f"{outcome}: no schema registry"}, True)
 
 
 def test_a_test_without_rounds_in_the_second_report_is_missing_there() -> None:
     """No time was left for it, or its only worker died: a baseline alone shows nothing."""
-    found = comparison(report(case()), report(case(rounds=[], notes=["no time was left"])))
+    found = comparison(report(perftest()), report(perftest(rounds=[], notes=["no time was left"])))
     assert (found.missing, found.fails) == ({NODEID: "no time was left"}, True)
-    assert comparison(report(case(rounds=[])), report(case(rounds=[]))).missing == {}
+    assert comparison(report(perftest(rounds=[])), report(perftest(rounds=[]))).missing == {}
 
 
 def test_a_new_test_passes_unless_it_failed_in_its_own_run() -> None:
     """Nothing is known of it from before, but its absolute thresholds are."""
-    good = case(nodeid="a.py::new")
+    good = perftest(nodeid="a.py::new")
     bad = good | {"verdict": "VIOLATED", "checks": [VIOLATED_CHECK]}
     unmeasured = {"nodeid": "a.py::new", "outcome": "error", "reason": "fixture 'db' failed"}
-    found = comparison(report(case()), report(case(), good))
+    found = comparison(report(perftest()), report(perftest(), good))
     assert ([test.nodeid for test in found.new], found.fails) == (["a.py::new"], False)
-    found = comparison(report(case()), report(case(), bad))
+    found = comparison(report(perftest()), report(perftest(), bad))
     assert ([test.verdict for test in found.new], found.fails) == ([Verdict.VIOLATED], True)
-    found = comparison(report(case()), report(case()) | {"unmeasured": [unmeasured]})
+    found = comparison(report(perftest()), report(perftest()) | {"unmeasured": [unmeasured]})
     assert (found.unmeasured, found.fails) == ({"a.py::new": "error: fixture 'db' failed"}, True)
-    found = comparison(report(case()), report(case()) | {"unmeasured": [unmeasured | {"outcome": "skipped"}]})
+    found = comparison(report(perftest()), report(perftest()) | {"unmeasured": [unmeasured | {"outcome": "skipped"}]})
     assert (found.unmeasured, found.fails) == ({}, False)
 
 
@@ -153,8 +155,8 @@ VIOLATED_CHECK = {"expression": "lost == 0", "metric": "lost", "outcome": "VIOLA
 )
 def test_a_violated_test_fails_however_fast_it_is(own: dict[str, Any], verdict: Verdict, *, fails: bool) -> None:
     """Records that are lost need no time; what a test expects with `xfail` is no news."""
-    checks = [*case()["checks"], VIOLATED_CHECK]
-    test = only(report(case()), report(case(**own, checks=checks)))
+    checks = [*perftest()["checks"], VIOLATED_CHECK]
+    test = only(report(perftest()), report(perftest(**own, checks=checks)))
     assert (test.verdict, test.fails) == (verdict, fails)
     assert test.failures == (("lost == 0 is VIOLATED in the second report: sum of 5 rounds",) if fails else ())
 
@@ -173,7 +175,7 @@ def test_a_violated_test_fails_however_fast_it_is(own: dict[str, Any], verdict: 
 )
 def test_a_test_that_failed_by_its_own_code_fails(own: dict[str, Any], *, fails: bool) -> None:
     """Wrong results come fast, too; only the comparison with another baseline is made again."""
-    test = only(report(case()), report(case(**own)))
+    test = only(report(perftest()), report(perftest(**own)))
     assert (test.verdict, test.fails) == (Verdict.PASSED, fails)
 
 
@@ -181,24 +183,24 @@ def test_a_test_that_failed_by_its_own_code_fails(own: dict[str, Any], *, fails:
     ("before", "after", "reason"),
     [
         (
-            report(case()),
-            report(case(1.5, scenario={**SCENARIO, "partitions": 12, "rounds": 9})),
+            report(perftest()),
+            report(perftest(1.5, scenario={**SCENARIO, "partitions": 12, "rounds": 9})),
             "the scenario differs from that of the first report (partitions: 6 -> 12)",
         ),
         (
-            report(case()),
-            report(case(1.5), key="laptop"),
+            report(perftest()),
+            report(perftest(1.5), key="laptop"),
             "the first report is from environment 'ci', not 'laptop'; the change is shown but not judged",
         ),
         (
-            report(case(problems=["round 1: the broker was lost"])),
-            report(case(1.5)),
+            report(perftest(problems=["round 1: the broker was lost"])),
+            report(perftest(1.5)),
             "the first report's run is INVALID: round 1: the broker was lost",
         ),
-        (report(case(rounds=[])), report(case(1.5)), "no baseline"),
+        (report(perftest(rounds=[])), report(perftest(1.5)), "no baseline"),
         (
-            report(case()),
-            report(case(1.3)),
+            report(perftest()),
+            report(perftest(1.3)),
             "+30.0 % against the baseline, the threshold is +10.0 %; noise explains up to +44.0 % (baseline of 1 "
             "day): compare side by side with --kafka-compare, or measure the baseline on more days with "
             "--kafka-update-baselines=add",
@@ -215,29 +217,29 @@ def test_what_cannot_be_compared_is_inconclusive_and_says_why(
 
 def test_a_change_against_another_environment_is_shown() -> None:
     """Who asks wants to see it."""
-    (check,) = only(report(case()), report(case(1.5), key="laptop")).checks
+    (check,) = only(report(perftest()), report(perftest(1.5), key="laptop")).checks
     assert (check.baseline, check.observed) == (0.01, 0.015)
     assert check.change == pytest.approx(0.5)
 
 
 def test_a_run_that_cannot_be_trusted_is_invalid_and_fails() -> None:
     """A generator that was too slow makes no Kafka fast."""
-    test = only(report(case()), report(case(problems=["round 1: too slow"])))
+    test = only(report(perftest()), report(perftest(problems=["round 1: too slow"])))
     assert (test.verdict, test.notes) == (Verdict.INVALID, ("round 1: too slow",))
 
 
 def test_a_trial_that_was_measured_again_counts_on_neither_side() -> None:
-    """The machine has spoilt it."""
-    spoilt = {"rounds": rounds(9.0), "problems": ["round 1: too slow"]}
-    test = case(1.5, 1.0, 1.0)
-    test["further_trials"].insert(0, spoilt)
-    before = case(further_trials=[spoilt])
+    """The machine has invalidated it."""
+    invalidated = {"rounds": rounds(9.0), "problems": ["round 1: too slow"]}
+    test = perftest(1.5, 1.0, 1.0)
+    test["further_trials"].insert(0, invalidated)
+    before = perftest(further_trials=[invalidated])
     assert only(report(before), report(test)).verdict is Verdict.PASSED
 
 
-def test_without_a_common_figure_nothing_passes() -> None:
+def test_without_a_common_value_nothing_passes() -> None:
     """A first report that measured nothing is no baseline."""
-    test = only(report(case(rounds=[])), report(case(limit=None)))
+    test = only(report(perftest(rounds=[])), report(perftest(limit=None)))
     assert (test.verdict, test.checks, test.notes) == (
         Verdict.INCONCLUSIVE,
         (),
@@ -248,7 +250,7 @@ def test_without_a_common_figure_nothing_passes() -> None:
 def test_a_limit_of_another_version_is_refused() -> None:
     """To leave it out would be to pass it."""
     with pytest.raises(ScenarioError, match="unknown metric 'produce.speed'"):
-        compared(report(case()), report(case(limit="produce.speed <= baseline")))
+        compared(report(perftest()), report(perftest(limit="produce.speed <= baseline")))
 
 
 # Reading
@@ -298,11 +300,11 @@ _NEEDED = "give a report written with --kafka-report=json"
         ),
         ({**report(), "schema": 0}, "report {path} is invalid: schema=0: must be 1; " + _NEEDED),
         (
-            report(case(rounds=[{"metrics": {"errors": float("nan")}}])),
+            report(perftest(rounds=[{"metrics": {"errors": float("nan")}}])),
             "report {path} is invalid: tests.0.rounds.0.metrics.errors=nan: must be a finite number; " + _NEEDED,
         ),
         (
-            report(case(nodeid=5)),
+            report(perftest(nodeid=5)),
             "report {path} is invalid: tests.0.nodeid=5: must be a valid string; " + _NEEDED,
         ),
     ],
@@ -325,5 +327,5 @@ def test_a_report_that_cannot_be_read_is_named(tmp_path: Path, name: str, reason
 
 def test_later_fields_are_passed_over(tmp_path: Path) -> None:
     """A report of a newer version of the same schema has more to say."""
-    later: Sequence[Any] = [{**case(), "shiny": 1}]
+    later: Sequence[Any] = [{**perftest(), "shiny": 1}]
     assert read_report(written(tmp_path, {**report(*later), "also": {}})).tests[0].nodeid == NODEID

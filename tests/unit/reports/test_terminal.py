@@ -13,7 +13,7 @@ import pytest
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.layout import Paper, mark_of
 from pytest_kafkaperf.reports.markdown import markdown
-from pytest_kafkaperf.reports.table import count_verdicts, failure_beside, names_of, rows_of
+from pytest_kafkaperf.reports.table import count_verdicts, failure_next_to, names_of, rows_of
 from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.results import bare_result, ending, endings, regression, result, rounds, table, trial, trial_at
@@ -36,7 +36,7 @@ EXPECTED_80 = """\
   accept it, if it is intended: pytest 'tests/perf/test_orders.py::test_slow[1
     KiB-acks=all]' --kafka-cluster=local --kafka-calibrate=2
     --kafka-update-baselines
-  advice (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
+  other change (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
 ✗ VIOLATED      test_sla
   ✗ produce.latency.p99 <= 10 ms             12.1 ms
       median of 5 rounds, from 11.9 ms to 12.3 ms
@@ -76,7 +76,7 @@ EXPECTED_140 = """\
   ✓ produce.throughput >= baseline - 10%           52.3k/s  51.3–53.3   52.3k/s     0 % (-8…+9)         -13 %
   accept it, if it is intended: pytest 'tests/perf/test_orders.py::test_slow[1 KiB-acks=all]' --kafka-cluster=local --kafka-calibrate=2
     --kafka-update-baselines
-  advice (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
+  other change (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
   scenario: defaults
 ✗ VIOLATED      test_sla
   ✗ produce.latency.p99 <= 10 ms                   12.1 ms  11.9–12.3                                 10.6 ms
@@ -174,7 +174,7 @@ def test_files_of_the_same_name_keep_their_folders() -> None:
 
 
 def test_a_baseline_of_another_environment_is_not_printed() -> None:
-    """It is of another machine: side by side with the figure it would be read as a comparison."""
+    """It is of another machine: side by side with the value it would be read as a comparison."""
     one = result("test_x", "produce.throughput >= baseline - 10%", baseline=rounds(produce__throughput=2))
     why = "no baseline for environment 'laptop' (there is one for 'ci'); make one with --kafka-update-baselines"
     baseline = dataclasses.replace(one.baseline, obstacle=why)
@@ -214,7 +214,7 @@ def test_a_warning_stands_there_once_whatever_its_numbers_are() -> None:
     warnings = [f"the disk was {percent} % busy in round {number}" for number, percent in enumerate((93, 97.5, 91), 1)]
     loud = result("test_x", "errors == 0", warnings=(*warnings, "broker 2 left"))
     assert [line for line in table([loud], {}).splitlines() if "warning" in line] == [
-        "  warning: the disk was 93 % busy in round 1 (and 2 more with other figures)",
+        "  warning: the disk was 93 % busy in round 1 (and 2 more with other values)",
         "  warning: broker 2 left",
     ]
 
@@ -228,7 +228,7 @@ def test_what_was_done_on_purpose_is_no_warning() -> None:
     told = (*texts, f"the baseline: {texts[0]}", "broker 2 left")
     restarted = dataclasses.replace(quiet, trials=(dataclasses.replace(first, rounds=rounds),), warnings=told)
     assert table([restarted], {}).splitlines()[-4:] == [
-        "  at 1.5 s: sink stopped (and 1 more with other figures)",
+        "  at 1.5 s: sink stopped (and 1 more with other values)",
         "  at 2.5 s: sink started",
         "  the baseline: at 1.5 s: sink stopped",
         "  warning: broker 2 left",
@@ -243,7 +243,7 @@ def test_a_failure_names_what_disturbed_it_once() -> None:
     message = failure_of(
         dataclasses.replace(slow, trials=(dataclasses.replace(first, rounds=tuple(busy)), *fresh)), strict=False
     )
-    assert str(message).endswith("\n  warning: others used 1.1 cores (and 4 more with other figures)")
+    assert str(message).endswith("\n  warning: others used 1.1 cores (and 4 more with other values)")
 
 
 def test_the_line_above_the_table_breaks_between_its_parts() -> None:
@@ -263,7 +263,7 @@ def test_tests_are_counted_by_verdict_below_the_table() -> None:
     )
 
 
-def test_a_test_that_failed_for_another_reason_says_so_beside_its_verdict() -> None:
+def test_a_test_that_failed_for_another_reason_says_so_next_to_its_verdict() -> None:
     """A green verdict on a test that pytest shows as failed would puzzle."""
     passed, strict = result("test_ok", "errors == 0"), result("test_new", "produce.throughput >= baseline")
     ends = {
@@ -280,8 +280,8 @@ def test_a_test_that_failed_for_another_reason_says_so_beside_its_verdict() -> N
 def test_a_failure_of_the_tests_own_code_is_told_by_its_cause_not_by_its_text() -> None:
     """An assertion of the user may begin like a verdict."""
     strict, text = result("test_new", "produce.throughput >= baseline"), "INCONCLUSIVE: produce.throughput 1k/s"
-    assert failure_beside(strict, ending(strict.nodeid, "failed", text, by_verdict=True)) == []
-    assert failure_beside(strict, ending(strict.nodeid, "failed", text)) == [text]
+    assert failure_next_to(strict, ending(strict.nodeid, "failed", text, by_verdict=True)) == []
+    assert failure_next_to(strict, ending(strict.nodeid, "failed", text)) == [text]
 
 
 def test_a_long_name_is_folded_and_nothing_of_it_lost() -> None:
@@ -301,8 +301,8 @@ def test_a_broken_threshold_is_red_and_without_colour_there_is_no_escape() -> No
     assert re.sub(r"\x1b\[[0-9;]*m", "", shown(80, colour=True)) == shown(80)
 
 
-def test_a_figure_close_to_its_limit_is_shown_with_more_digits() -> None:
-    """`25 ms` beside `<= 25 ms` would look like a bug."""
+def test_a_value_close_to_its_limit_is_shown_with_more_digits() -> None:
+    """`25 ms` next to `<= 25 ms` would look like a bug."""
     close = result("test_sla", "produce.latency.p99 <= 25 ms", measured=[{"produce.latency.p99": 0.02504}])
     (row,) = rows_of(close)
     assert (row.measured, row.threshold) == ("25.04 ms", "produce.latency.p99 <= 25 ms")
@@ -327,8 +327,8 @@ def test_long_notes_are_wrapped_with_an_indent() -> None:
 
 def test_the_spread_has_its_own_units_where_those_of_the_median_would_mislead() -> None:
     """Nobody reads `980 to 1.02` as 4 %; rounds that look alike have no spread."""
-    figures = [0.00098, 0.00099, 0.001, 0.00101, 0.00102]
-    measured = [{"produce.latency.p99": value, "produce.throughput": 4998.0} for value in figures]
+    values = [0.00098, 0.00099, 0.001, 0.00101, 0.00102]
+    measured = [{"produce.latency.p99": value, "produce.throughput": 4998.0} for value in values]
     (latency, throughput) = rows_of(
         result("test_it", "produce.latency.p99 <= 10 ms", "produce.throughput >= 1 records/s", measured=measured)
     )

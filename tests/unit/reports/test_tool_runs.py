@@ -45,15 +45,15 @@ def consumed(line: int, rate: float, mb: float, *notes: str) -> ToolRun:
     return ToolRun(tool=CONSUMER, file="run.txt", line=line, metrics=metrics, notes=notes)
 
 
-def whole(figures: str) -> str:
-    return f"known only in whole milliseconds, so ratios are inexact: {figures}"
+def whole(values: str) -> str:
+    return f"known only in whole milliseconds, so ratios are inexact: {values}"
 
 
 ROWS = f"{HEADER}\n{ROW}"
 OF_16_KIB = (37696.729809, 36.81, 0.79654, 3.838, 0.322, 2.282, 2.745, 3.593)
 OF_16_KIB_3_REPLICAS = (15245.877896, 14.89, 1.96388, 7.471, 0.306, 5.854, 6.682, 7.439)
-JOINING = "nMsg.sec and MB.sec include the time to join the group; the output has no other figures"
-WAITED = "the tool waited {} ms for records that never came, which lowers its figures"
+JOINING = "nMsg.sec and MB.sec include the time to join the group; the output has no other values"
+WAITED = "the tool waited {} ms for records that never came, which lowers its results"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ WAITED = "the tool waited {} ms for records that never came, which lowers its fi
         ("consumer-4.1-timeout.txt", [consumed(3, 1192799.8265, 304.8614, WAITED.format(2000))]),
     ],
 )
-def test_every_sample_gives_the_figures_that_stand_in_it(file: str, runs: list[ToolRun]) -> None:
+def test_every_sample_gives_the_values_that_stand_in_it(file: str, runs: list[ToolRun]) -> None:
     """What was printed is what is imported, to the last digit."""
     assert read((SAMPLES / file).read_text()) == runs
 
@@ -161,7 +161,7 @@ def test_each_final_row_is_a_run_and_the_steady_state_replaces_that_of_all(
 
 
 @pytest.mark.parametrize("given", ["99,810", "99810,4", "99,810.4", "NaN", "Infinity", "1" * 5000, "-5.0", "fast"])
-def test_a_figure_that_cannot_be_is_named(given: str) -> None:
+def test_a_value_that_cannot_be_is_named(given: str) -> None:
     """A factor of 1000, or a NaN that compares as false, would be a baseline that nothing fails."""
     shown = given if len(given) < 60 else f"{given[:60]}..."
     assert refused(INTERVAL, SUMMARY.replace("99810.4", given)) == (
@@ -181,7 +181,7 @@ def test_failed_sends_are_told() -> None:
 
 
 def test_the_consumers_own_rate_contains_the_time_of_joining_and_ours_does_not() -> None:
-    """Our window opens when the group is stable: `fetch.nMsg.sec` is the figure to compare with."""
+    """Our window opens when the group is stable: `fetch.nMsg.sec` is the value to compare with."""
     assert read(ROWS) == [consumed(2, 2073431.2370, 197.7378)]
 
 
@@ -203,7 +203,7 @@ def test_columns_are_found_by_their_names(names: str, cells: str) -> None:
 
 
 def test_a_negative_fetch_time_is_a_defect_of_some_versions() -> None:
-    """They print the time of day as time of joining; the other figures are right."""
+    """They print the time of day as time of joining; the other values are right."""
     broken = ", ".join([*ROW.split(", ")[:6], "1593109326262", "-1593109324152", "-0.0000", "-0.0021"])
     assert read(HEADER, broken) == [consumed(2, 1421921.8009, 135.6050, JOINING)]
 
@@ -225,7 +225,7 @@ CUT = "because the output is cut off or has decimal commas; run the tool again w
         (
             HEADER,
             ROW.replace("197.7378, 2073431.2370", "0.0, 0.0"),
-            "2: all figures are 0, so nothing was measured; remove this run",
+            "2: all values are 0, so nothing was measured; remove this run",
         ),
         (
             HEADER.replace("start.time, end.time", "time, threadId"),

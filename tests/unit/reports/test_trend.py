@@ -70,7 +70,7 @@ def trend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 @needs_otava
-def test_a_change_names_its_figures_the_commit_and_what_else_differs(trend: Trend) -> None:
+def test_a_change_names_its_values_the_commit_and_what_else_differs(trend: Trend) -> None:
     """All that a reader needs to find the cause: the commits between two nights, or the new broker."""
     throughputs, latencies = series(*[5000] * 25, *[4400] * 15), series(*[0.01] * 25, *[0.013] * 15, seed=2)
     lines = [
@@ -142,7 +142,7 @@ def test_a_history_is_of_one_environment_and_of_first_trials_that_are_valid(tren
 
 @needs_otava
 def test_a_metric_and_a_test_can_be_chosen(trend: Trend) -> None:
-    """Counts and figures of one's own are no headlines; a change from zero has no ratio."""
+    """Counts and values of one's own are no headlines; a change from zero has no ratio."""
     rows = [night(number, metrics={"app.rows": float(number >= 12), "errors": 0.0}) for number in range(24)]
     status, out, _ = trend(rows, "--metric", "app.rows", "--test", "test_orders")
     assert (status, out.splitlines()[4:6]) == (

@@ -11,8 +11,8 @@ import pytest
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.baseline_update import accepted
-from pytest_kafkaperf.runner.case import read_case
-from pytest_kafkaperf.runner.judging import CaseJudge, baseline_doubts, stale_notes
+from pytest_kafkaperf.runner.judging import Judging, baseline_doubts, stale_notes
+from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
@@ -95,11 +95,11 @@ def test_a_lower_bound_is_no_baseline(mode: str) -> None:
     assert chosen(mode, other, exists=mode == "add")[0] == 1  # no threshold refers to it
 
 
-def test_trials_beside_other_brokers_are_no_baseline() -> None:
-    """They confirm a suspected regression; their rounds are shorter, and another broker worked beside them."""
+def test_trials_next_to_other_brokers_are_no_baseline() -> None:
+    """They confirm a suspected regression; their rounds are shorter, and another broker worked next to them."""
     pair = trial()
-    beside = Trial(created=pair.created, rounds=pair.rounds, other_side=pair.rounds)
-    assert chosen("add", trial(), beside, beside) == (1, ())
+    side_by_side = Trial(created=pair.created, rounds=pair.rounds, other_side=pair.rounds)
+    assert chosen("add", trial(), side_by_side, side_by_side) == (1, ())
 
 
 # Doubts about a baseline
@@ -176,17 +176,17 @@ def test_a_run_that_appends_accepts_what_it_cannot_judge(options: dict[str, str]
     """Under `--kafka-strict` the first run would fail otherwise, and there would never be a baseline."""
     settings = read_settings(options, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%").mark]
-    case = read_case("a.py::test", marks, {}, settings, folder=Path())
-    judge = CaseJudge(case, BaselineRounds(obstacle="no baseline for this test", stored=False), settings)
+    perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
+    judge = Judging(perftest, BaselineRounds(obstacle="no baseline for this test", stored=False), settings)
     judgement = judge.judge([trial()])
     assert judgement.verdict == verdict
     assert judgement.warnings == (("no baseline for this test",) if options.get("update-baselines") == "add" else ())
 
 
-def test_a_baseline_of_another_scenario_is_not_made_anew_by_chance() -> None:
+def test_a_baseline_of_another_scenario_is_not_made_again_by_chance() -> None:
     """A run with another duration must not replace it."""
     settings = read_settings({"update-baselines": "new"}, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%").mark]
-    case = read_case("a.py::test", marks, {}, settings, folder=Path())
-    judge = CaseJudge(case, BaselineRounds(obstacle="the scenario differs"), settings)
+    perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
+    judge = Judging(perftest, BaselineRounds(obstacle="the scenario differs"), settings)
     assert judge.judge([trial()]).verdict == "INCONCLUSIVE"

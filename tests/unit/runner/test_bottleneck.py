@@ -40,7 +40,7 @@ OF_KAFKA = ": Kafka or the machine, before the application"
 
 
 def times(**factors: float) -> dict[str, float]:
-    """Some figures multiplied; names with two underscores for dots."""
+    """Some values multiplied; names with two underscores for dots."""
     return {name.replace("__", "."): CALM[name.replace("__", ".")] * factor for name, factor in factors.items()}
 
 
@@ -93,7 +93,7 @@ def times(**factors: float) -> dict[str, float]:
         (GROUP, times(app__delay__p50=1.5, produce__latency__p50=2), f"produce.latency.p50 +100 %, too{OF_KAFKA}"),
     ],
 )
-def test_beside_a_baseline_changes_tell(way: Way, now: dict[str, float], text: str | None) -> None:
+def test_next_to_a_baseline_changes_tell(way: Way, now: dict[str, float], text: str | None) -> None:
     """What Kafka did not do slower, the application did."""
     assert deduced(way, "p50", CALM | now, CALM, rate=200.0, relative=True) == text
 
@@ -133,7 +133,7 @@ def test_an_sla_that_was_missed_before_is_told_by_this_run() -> None:
 
 
 @pytest.mark.parametrize("name", ["produce.throughput", "produce.latency.p50", "consume.throughput", "e2e.latency.p50"])
-def test_without_a_figure_nothing_is_said(name: str) -> None:
+def test_without_a_value_nothing_is_said(name: str) -> None:
     """The load may have failed, or had no record of that kind."""
     assert deduced(OUTPUT, "p50", {**CALM, **BEHIND, name: 0.0}, CALM, rate=200.0, relative=True) is None
     assert (
@@ -186,7 +186,7 @@ def test_a_group_is_judged_by_its_own_metrics() -> None:
     assert bottleneck(ran("app.lag.slope <= 5 records/s", scenario=scenario, **GROUP_BEHIND)) == text
 
 
-def test_beside_a_live_baseline_its_rounds_count() -> None:
+def test_next_to_a_live_baseline_its_rounds_count() -> None:
     """They saw the same machine."""
     slow = ran("e2e.latency.p50 <= 1 s", scenario=THROUGH, **BEHIND)
     both = Trial(

@@ -1,4 +1,4 @@
-"""What a calibration says of a test's thresholds, beside the figures of its noise."""
+"""What a calibration says of a test's thresholds, next to the values of its noise."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import read_case
-from pytest_kafkaperf.runner.judging import CaseJudge
+from pytest_kafkaperf.runner.judging import Judging
+from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -21,11 +21,11 @@ ROUNDS = tuple(tuple({RATE: level * own} for own in (0.98, 1.0, 1.01)) for level
 TRIALS = [Trial(created="", rounds=tuple(Round(metrics={**one, **NO_FAULTS}) for one in rounds)) for rounds in ROUNDS]
 
 
-def judge_of(threshold: str) -> CaseJudge:
+def judge_of(threshold: str) -> Judging:
     settings = read_settings({"calibrate": "3"}, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_threshold(threshold).mark]
-    case = read_case("a.py::test", marks, {}, settings, folder=Path())
-    return CaseJudge(case, BaselineRounds(trials=ROUNDS), settings, alone=None)
+    perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
+    return Judging(perftest, BaselineRounds(trials=ROUNDS), settings, alone=None)
 
 
 def test_a_threshold_detects_the_same_in_both_tables() -> None:

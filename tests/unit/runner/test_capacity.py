@@ -197,8 +197,8 @@ def test_after_a_search_that_short_warm_ups_misled_the_next_one_takes_long_ones(
     assert second.metrics["capacity"] == pytest.approx(50_000, rel=0.05)
 
 
-def test_no_rate_changes_while_it_is_measured_and_the_capacity_is_the_last_figure_alone() -> None:
-    """OpenMessaging Benchmark: the rate moves within the interval whose figures decide."""
+def test_no_rate_changes_while_it_is_measured_and_the_capacity_is_the_last_value_alone() -> None:
+    """OpenMessaging Benchmark: the rate moves within the interval whose values decide."""
     queue = Queue(70_000)
     found = searched(queue)
     assert len(queue.asked) == len(found.steps)

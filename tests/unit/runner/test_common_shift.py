@@ -9,11 +9,11 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.sequential import look
 from tests.support.results import bare_result
 
-BESIDE = (look([0.0, 0.01, 0.0, -0.01], tolerance=0.1, alpha=0.01),)
+SIDE_BY_SIDE = (look([0.0, 0.01, 0.0, -0.01], tolerance=0.1, alpha=0.01),)
 
 
 def add(
-    shift: CommonShift, name: str, outcome: Verdict, *, suspected: bool, beside: bool = False, rerun: bool = True
+    shift: CommonShift, name: str, outcome: Verdict, *, suspected: bool, side_by_side: bool = False, rerun: bool = True
 ) -> None:
     check = Check(
         expression="produce.throughput >= baseline - 10%",
@@ -26,24 +26,24 @@ def add(
         outcome=outcome,
         reason="",
         rerun=suspected and rerun,
-        trials=BESIDE if beside else (),
+        trials=SIDE_BY_SIDE if side_by_side else (),
     )
     fields: dict[str, Any] = {"nodeid": f"test_a.py::{name}", "baseline_trials": 3}
     result = bare_result(checks=(check,), verdict=outcome, **fields)
-    shift.add(result, both_slower=beside and outcome is Verdict.PASSED)
+    shift.add(result, both_slower=side_by_side and outcome is Verdict.PASSED)
 
 
 def test_a_few_suspected_regression_are_no_common_shift() -> None:
     shift = CommonShift()
     for number in range(8):
-        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 2, beside=True)
+        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 2, side_by_side=True)
     assert (shift.is_common, shift.slower_machine) == (False, None)
 
 
 def test_five_tests_say_nothing_yet() -> None:
     shift = CommonShift()
     for number in range(5):
-        add(shift, f"test_{number}", Verdict.PASSED, suspected=True, beside=True)
+        add(shift, f"test_{number}", Verdict.PASSED, suspected=True, side_by_side=True)
     assert not shift.is_common
     add(shift, "test_5", Verdict.PASSED, suspected=False)
     assert shift.is_common
@@ -52,7 +52,7 @@ def test_five_tests_say_nothing_yet() -> None:
 def test_one_comparison_side_by_side_names_the_machine() -> None:
     shift = CommonShift()
     for number in range(6):
-        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 3, beside=number == 2)
+        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 3, side_by_side=number == 2)
     assert shift.slower_machine == "test_a.py::test_2"
     assert str(shift) == (
         "3 of 6 tests are suspected regressions: the machine or all of Kafka is slower; side by side, test_2 "
@@ -64,7 +64,7 @@ def test_suspected_regression_that_nothing_could_confirm_count_too() -> None:
     """Otherwise, each of them would make it less likely that the machine is known to be slower."""
     shift = CommonShift()
     for number in range(6):
-        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 3, beside=number == 2)
+        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 3, side_by_side=number == 2)
     for number in range(6, 12):
         add(shift, f"test_{number}", Verdict.INCONCLUSIVE, suspected=True, rerun=False)
     assert shift.slower_machine == "test_a.py::test_2"
@@ -82,8 +82,8 @@ def test_a_regression_side_by_side_takes_that_back() -> None:
     """Then the suspected regressions after it have to be confirmed one by one."""
     shift = CommonShift()
     for number in range(6):
-        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 3, beside=True)
+        add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 3, side_by_side=True)
     assert shift.slower_machine is not None
-    add(shift, "test_6", Verdict.REGRESSED, suspected=True, beside=True)
+    add(shift, "test_6", Verdict.REGRESSED, suspected=True, side_by_side=True)
     assert shift.is_common
     assert str(shift) == "4 of 7 tests are suspected regressions: the machine or all of Kafka is slower"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import read_case
-from pytest_kafkaperf.runner.judging import CaseJudge
+from pytest_kafkaperf.runner.judging import Judging
+from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from tests.support.results import NO_FAULTS
@@ -32,9 +32,9 @@ def suffices(
     marks = [pytest.mark.kafka_scenario(**fields).mark]
     marks += [pytest.mark.kafka_threshold(each).mark for each in thresholds]
     settings = read_settings(options or {}, {}, invocation_folder=Path(), root=Path())
-    case = read_case("a.py::test", marks, {}, settings, folder=Path())
+    perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
     baseline = BaselineRounds(trials=tuple(tuple({RATE: one} for one in SPREAD) for _ in range(trials)))
-    return CaseJudge(case, baseline, settings).suffices(
+    return Judging(perftest, baseline, settings).suffices(
         [Round(metrics={RATE: rate, P99: 0.01, **NO_FAULTS, **(metrics or {})}) for rate in rates]
     )
 

@@ -185,7 +185,7 @@ def test_two_sides_share_the_false_alarm_rate() -> None:
 
 
 def test_the_brokers_of_a_retest_are_not_taken_for_a_cluster_of_others() -> None:
-    """A suspected regression is tested again beside brokers that the plugin has started."""
+    """A suspected regression is tested again side by side with brokers that the plugin has started."""
     trial = Trial(created="", rounds=rounds_of(STEADY), other_side=rounds_of(RISING))
 
     assert drift_warnings(bare_result(trial, cluster=EXTERNAL, live_baseline=None), ()) == []
@@ -207,10 +207,10 @@ UNTESTED = {
 }
 
 
-@pytest.mark.parametrize("case", UNTESTED)
-def test_what_has_no_drift_or_another_reason_for_one_is_no_warning(case: str) -> None:
+@pytest.mark.parametrize("perftest", UNTESTED)
+def test_what_has_no_drift_or_another_reason_for_one_is_no_warning(perftest: str) -> None:
     """A false alarm on each of them would teach users to ignore the warning."""
-    assert drift_warnings(UNTESTED[case], ()) == []
+    assert drift_warnings(UNTESTED[perftest], ()) == []
 
 
 def test_rounds_with_actions_are_not_tested_and_a_recorded_metric_is_no_action() -> None:

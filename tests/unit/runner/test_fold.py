@@ -1,4 +1,4 @@
-"""Reports of workers become one round: figures, reasons not to trust it, warnings."""
+"""Reports of workers become one round: values, reasons not to trust it, warnings."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def test_a_rate_counts_from_the_start_of_the_window_to_its_end(records: int, rat
     assert metrics["produce.bandwidth"] == pytest.approx(100 * rate, rel=0.005)
 
 
-def test_one_producer_gives_exact_figures() -> None:
-    """Every figure by hand, in base units."""
+def test_one_producer_gives_exact_values() -> None:
+    """Every value by hand, in base units."""
     done = fold(report(produced()), PACED)
 
     assert (done.problems, done.warnings) == ((), ())
@@ -174,7 +174,7 @@ def test_a_backlog_is_timed_from_the_drain() -> None:
 
 
 def test_a_backlog_that_was_never_drained_has_no_rate() -> None:
-    """The round ended before: no figure is better than one from another instant."""
+    """The round ended before: no value is better than one from another instant."""
     done = fold(report(produced(), consumed(), consumed(), drain_ns=None, problems=[BROKER_ENDED]), BACKLOG)
 
     assert {"consume.throughput", "consume.bandwidth"}.isdisjoint(done.metrics)
@@ -482,7 +482,7 @@ def test_a_closed_loop_that_ran_out_of_time_is_invalid() -> None:
 def test_a_closed_loop_without_idle_time_shows_what_the_generator_can_do(
     scenario: Scenario, busy_ratio: float, *, limited: bool
 ) -> None:
-    """The figure is a lower bound of what the cluster can take; a paced load leaves the worker idle or is late."""
+    """The value is a lower bound of what the cluster can take; a paced load leaves the worker idle or is late."""
     done = fold(report(produced(), busy_ratio=busy_ratio), scenario)
     assert (done.problems, done.warnings, done.limited_by_generator) == ((), (), limited)
 
@@ -491,18 +491,18 @@ def test_a_closed_loop_without_idle_time_shows_what_the_generator_can_do(
     "parts",
     [
         (consumed(), consumed(unread=3)),  # in the log, beyond a consumer's position
-        (consumed(), consumed(received=497)),  # passed over when the group gave partitions out anew
+        (consumed(), consumed(received=497)),  # passed over when the group gave partitions out again
         (consumed(), consumed(), consumed(group=1, received=997)),  # what one group has is no help to another
     ],
 )
 def test_records_that_no_consumer_got_make_the_round_invalid(parts: tuple[Consumed, ...]) -> None:
-    """End-to-end figures drop nothing, least of all the slowest."""
+    """End-to-end values drop nothing, least of all the slowest."""
     done = fold(report(produced(), *parts), READ)
 
     (problem,) = done.problems
     assert problem.kind is ProblemKind.RECORDS_UNREAD
     assert problem.text == (
-        "records unread: 3 records in the log were not received by the consumers in time; end-to-end figures would "
+        "records unread: 3 records in the log were not received by the consumers in time; end-to-end values would "
         "leave out the slowest"
     )
 
@@ -620,8 +620,8 @@ def test_a_broker_that_was_not_read_leaves_a_metric_of_all_brokers_without_a_val
 ) -> None:
     """A threshold on it would pass by the work of the brokers that answered; a broker that the test stops does none."""
     seconds = range(-1, 12)
-    read = [Sample(at_ns=START_NS + at * NS_PER_S, kind="Process", figures={"cpu_s": float(at)}) for at in seconds]
-    unread = [Sample(at_ns=START_NS, kind="Process", figures={})]
+    read = [Sample(at_ns=START_NS + at * NS_PER_S, kind="Process", readings={"cpu_s": float(at)}) for at in seconds]
+    unread = [Sample(at_ns=START_NS, kind="Process", readings={})]
     actions = [(START_NS + NS_PER_S, "broker 2 stopped")] if stopped else []
     worker = WorkerReport(
         produced=[produced()],
@@ -635,9 +635,9 @@ def test_a_broker_that_was_not_read_leaves_a_metric_of_all_brokers_without_a_val
 
 
 def test_what_applications_did_is_on_the_time_line_and_no_event_of_a_broker() -> None:
-    """How long the latency of brokers takes to recover from it would be a figure without a meaning."""
+    """How long the latency of brokers takes to recover from it would be a value without a meaning."""
     edges = [START_NS + second * NS_PER_S for second in range(-1, 12)]
-    used = [Sample(at_ns=at, figures={"cpu_s": i / 4, "memory_bytes": 9.0 + i}) for i, at in enumerate(edges)]
+    used = [Sample(at_ns=at, readings={"cpu_s": i / 4, "memory_bytes": 9.0 + i}) for i, at in enumerate(edges)]
     events = [(START_NS - 5, "shop started"), (START_NS + 2 * NS_PER_S, "shop stopped")]
     series = seen(*((second, 5) for second in range(10)))
     worker = WorkerReport(produced=[produced()], produce_series=series, consume_series=Series(START_NS))

@@ -1,4 +1,4 @@
-"""A round beside its log: what is compared, and when the log is looked into."""
+"""A round side by side with its log: what is compared, and when the log is looked into."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_nothing_is_compared_with_acks_0() -> None:
     assert log.asked == 1
 
 
-def test_a_cluster_that_is_lost_after_a_load_leaves_its_figures() -> None:
+def test_a_cluster_that_is_lost_after_a_load_leaves_its_values() -> None:
     """The report keeps what was measured, and says that losses are unknown."""
     lost = ClusterError("could not read the end offsets")
     after = checked(Log([(0, 0), lost]), Auditor(), report())

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import read_case
-from pytest_kafkaperf.runner.judging import CaseJudge
+from pytest_kafkaperf.runner.judging import Judging
+from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -24,7 +24,7 @@ SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 def judged(
     *levels: float, busy: str | None = None, live_baseline: float | None = None, imported: str | None = None
 ) -> Judgement:
-    """Judge trials, of which the further ones may run beside a live baseline; there is no time for more."""
+    """Judge trials, of which the further ones may run side by side with a live baseline; there is no time for more."""
     judge = judge_of(imported)
     judge.rebuilt = None if live_baseline is None else Rebuilt()
     return judge.judge_clear(
@@ -32,13 +32,13 @@ def judged(
     )
 
 
-def judge_of(imported: str | None = None) -> CaseJudge:
+def judge_of(imported: str | None = None) -> Judging:
     """Return the judge of a test whose baseline has the level 1."""
     marks = [pytest.mark.kafka_threshold(*(f"{RATE} >= baseline - 10%",)).mark]
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
-    case = read_case("a.py::test", marks, {}, settings, folder=Path())
+    perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
     baseline = BaselineRounds(trials=(tuple({RATE: one} for one in SPREAD),) * 3, imported=imported)
-    return CaseJudge(case, baseline, settings)
+    return Judging(perftest, baseline, settings)
 
 
 def trial(level: float, busy: str | None = None, live_baseline: float | None = None) -> Trial:
@@ -50,7 +50,7 @@ def trial(level: float, busy: str | None = None, live_baseline: float | None = N
 
 
 def test_a_machine_that_is_known_to_be_slower_explains_a_clear_suspected_regression() -> None:
-    """Then only a trial beside the baseline's brokers tells Kafka from the machine."""
+    """Then only a trial side by side with the baseline's brokers tells Kafka from the machine."""
     judge = judge_of()
     judge.rebuilt = Rebuilt(slower_machine="test_b")
     judgement = judge.judge_clear([trial(0.5)])
@@ -75,7 +75,7 @@ def test_a_clear_suspected_regression_fails_and_says_why_nothing_confirmed_it() 
         ((0.85,), {}),
         ((0.5,), {"busy": "this machine was busy"}),
         ((0.5, 0.85), {}),
-        ((0.5, 0.5), {"live_baseline": 0.5}),  # trials beside the baseline's brokers have their own rule
+        ((0.5, 0.5), {"live_baseline": 0.5}),  # trials side by side with the baseline's brokers have their own rule
         ((0.5,), {"imported": "kafka-producer-perf-test"}),  # its noise is unknown
     ],
 )
@@ -85,10 +85,10 @@ def test_any_other_suspected_regression_stays_inconclusive(levels: tuple[float, 
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 
-@pytest.mark.parametrize("beside", [(0.5, 0.5), (0.5, 0.51), (0.5, 0.52, 0.49)])
-def test_a_clear_change_side_by_side_fails_after_two_trials(beside: tuple[float, ...]) -> None:
+@pytest.mark.parametrize("side_by_side", [(0.5, 0.5), (0.5, 0.51), (0.5, 0.52, 0.49)])
+def test_a_clear_change_side_by_side_fails_after_two_trials(side_by_side: tuple[float, ...]) -> None:
     """With none of them, the first trial alone would have failed it."""
-    judgement = judged(0.5, *beside, live_baseline=1.0)
+    judgement = judged(0.5, *side_by_side, live_baseline=1.0)
     assert (judgement.verdict, judgement.unsettled) == (Verdict.REGRESSED, False)
 
 

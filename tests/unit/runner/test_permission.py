@@ -15,8 +15,8 @@ from pytest_kafkaperf.core.spans import Stopwatch
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.runner.capacity import SearchPlan
-from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.measure import measure
+from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.permission import MaxRate, Permission, parse_max_rate, permission_on
 from pytest_kafkaperf.runner.rounds import Side
 from pytest_kafkaperf.runner.shared_clusters import SharedClusters
@@ -146,12 +146,12 @@ def test_a_topic_needs_no_consent_where_the_plugin_has_created_it(
     """On the other side, a topic of that name may exist, and have consumers."""
     given = {"cluster": "127.0.0.1:1", "compare": "broker1:9092", "writable-topics": "perf"}
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
-    case = read_case("a.py::test", [], {}, settings, folder=Path())
+    perftest = read_perftest("a.py::test", [], {}, settings, folder=Path())
     clusters = SharedClusters(settings, Stopwatch())
     application = Application(Recipe.of({"command": ["serve"], "ready": "port:1"}), HERE)
     application.created = ["orders"]
     clusters._applications.append(application)  # noqa: SLF001 - as if it ran
-    assert clusters.permission(case, HERE, live_baseline).topics == topics
+    assert clusters.permission(perftest, HERE, live_baseline).topics == topics
 
 
 @pytest.mark.parametrize(

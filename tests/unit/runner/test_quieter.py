@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.judging import quieter_notes
+from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.verdict import judge
@@ -29,11 +29,11 @@ def test_noisy_trials_of_started_brokers_get_an_advice(
     options: dict[str, str], spread: float, *, advised: bool
 ) -> None:
     settings = read_settings({"cluster": "local", **options}, {}, invocation_folder=Path(), root=Path())
-    case = read_case("a.py::test", [pytest.mark.kafka_threshold(*(LIMIT,)).mark], {}, settings, folder=Path())
+    perftest = read_perftest("a.py::test", [pytest.mark.kafka_threshold(*(LIMIT,)).mark], {}, settings, folder=Path())
     trials = [
         Measured(rounds=[{"produce.throughput": 1e6 * (1 + sign * spread)}], other_side=[{"produce.throughput": 1e6}])
         for sign in (1, -1, 1, -1)
     ]
-    checks = judge(thresholds=case.thresholds, trials=trials, baseline=BaselineRounds(), confirm=True).checks
-    (note,) = quieter_notes(case, checks) or [""]
+    checks = judge(thresholds=perftest.thresholds, trials=trials, baseline=BaselineRounds(), confirm=True).checks
+    (note,) = quieter_notes(perftest, checks) or [""]
     assert note.startswith("the noise between trials was up to 12 %") == advised

@@ -13,7 +13,7 @@ import pytest
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import Case, read_case
+from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
@@ -23,10 +23,10 @@ FLEET: Any = SimpleNamespace(servers={}, events=[])
 OURS = Cluster(bootstrap_servers="127.0.0.1:1", brokers=3, provider="local", version="4.1.0", fleet=FLEET)
 
 
-def case(**scenario: Any) -> Case:
+def perftest(**scenario: Any) -> PerfTest:
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_scenario(**scenario).mark]
-    return read_case("a.py::test", marks, {}, settings, folder=Path())
+    return read_perftest("a.py::test", marks, {}, settings, folder=Path())
 
 
 def baseline(facts: Mapping[str, str] = FACTS, **fields: Any) -> BaselineRounds:
@@ -34,39 +34,44 @@ def baseline(facts: Mapping[str, str] = FACTS, **fields: Any) -> BaselineRounds:
 
 
 def test_what_the_trial_started_can_be_compared() -> None:
-    assert obstacle(case(), OURS, baseline(), has_actions=False) is None
+    assert obstacle(perftest(), OURS, baseline(), has_actions=False) is None
 
 
 @pytest.mark.parametrize(
     ("tested", "cluster", "known", "reason"),
     [
-        (case(), dataclasses.replace(OURS, fleet=None), baseline(), "did not start the brokers at 127.0.0.1:1"),
-        (case(), OURS, baseline(imported="perf-test"), "the baseline was imported from perf-test"),
-        (case(), OURS, baseline({**FACTS, "provider": "docker"}), "measured with docker, not with local"),
+        (perftest(), dataclasses.replace(OURS, fleet=None), baseline(), "did not start the brokers at 127.0.0.1:1"),
+        (perftest(), OURS, baseline(imported="perf-test"), "the baseline was imported from perf-test"),
+        (perftest(), OURS, baseline({**FACTS, "provider": "docker"}), "measured with docker, not with local"),
         (
-            dataclasses.replace(case(), taken_by="the fixture quota takes the cluster"),
+            dataclasses.replace(perftest(), taken_by="the fixture quota takes the cluster"),
             OURS,
             baseline(),
             "the fixture quota takes the cluster, and may have changed it",
         ),
-        (case(topic="orders", output_topic="billed", consumers=1), OURS, baseline(), "the test has an application"),
-        (case(topic="orders", watch_group="billing"), OURS, baseline(), "the test has an application (watch_group)"),
+        (perftest(topic="orders", output_topic="billed", consumers=1), OURS, baseline(), "the test has an application"),
+        (
+            perftest(topic="orders", watch_group="billing"),
+            OURS,
+            baseline(),
+            "the test has an application (watch_group)",
+        ),
     ],
 )
 def test_what_may_have_another_reason_is_not_compared(
-    tested: Case, cluster: Cluster, known: BaselineRounds, reason: str
+    tested: PerfTest, cluster: Cluster, known: BaselineRounds, reason: str
 ) -> None:
     """A fixture or an application can be the regression, and the rebuilt brokers would not have it."""
     assert reason in str(obstacle(tested, cluster, known, has_actions=False))
 
 
 def test_actions_are_not_repeated() -> None:
-    assert "actions" in str(obstacle(case(), OURS, baseline(), has_actions=True))
+    assert "actions" in str(obstacle(perftest(), OURS, baseline(), has_actions=True))
 
 
 def test_an_application_of_today_says_nothing_about_that_of_the_baseline() -> None:
     """Rebuilt brokers would run today's application too: a slower one would look like a slower machine."""
-    reason = obstacle(case(), OURS, baseline(), has_actions=False, has_app=True)
+    reason = obstacle(perftest(), OURS, baseline(), has_actions=False, has_app=True)
     assert reason == "the test has an application (kafka_app)"
 
 

@@ -40,7 +40,7 @@ def test_the_value_of_a_round_is_what_the_function_returns(value: float) -> None
 
 
 @pytest.mark.usefixtures("catalogue")
-def test_a_round_has_the_metric_beside_those_of_the_load() -> None:
+def test_a_round_has_the_metric_next_to_those_of_the_load() -> None:
     """Thresholds, baselines and reports see no difference."""
     declare("app.rows", unit="rows", better="higher")
     one = fold(recorded(lambda: 7), Scenario.of({"rate": 100, "duration": "10 s"}))
@@ -60,7 +60,7 @@ def test_a_round_has_the_metric_beside_those_of_the_load() -> None:
         (raise_error, "RuntimeError: no such counter"),
     ],
 )
-def test_a_value_that_is_no_figure_is_a_problem_of_the_round(function: Callable[[], object], text: str) -> None:
+def test_a_value_that_is_no_value_is_a_problem_of_the_round(function: Callable[[], object], text: str) -> None:
     """A round without the value would be compared with rounds that have one."""
     report = recorded(function)
     problem = Problem(ProblemKind.ACTION_FAILED, f"kafka_perf.add_metric('app.rows'): {text}")

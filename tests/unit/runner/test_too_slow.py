@@ -17,8 +17,8 @@ from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.producers.accounting import LATE_NS
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import read_case
-from pytest_kafkaperf.runner.judging import CaseJudge
+from pytest_kafkaperf.runner.judging import Judging
+from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import least_latencies
@@ -87,16 +87,16 @@ def trial(
         Round(metrics={**NO_FAULTS, RATE: 100.0, P99: p99 * one, **metrics}, problems=problems, least=bounds)
         for one in SPREAD
     )
-    beside = tuple(Round(metrics={P99: 0.005 * one}) for one in SPREAD) if other_side else None
-    return Trial(created="2026-01-01T00:00:00+00:00", rounds=rounds, other_side=beside, problems=problems)
+    side_by_side = tuple(Round(metrics={P99: 0.005 * one}) for one in SPREAD) if other_side else None
+    return Trial(created="2026-01-01T00:00:00+00:00", rounds=rounds, other_side=side_by_side, problems=problems)
 
 
-def judge_of(*thresholds: str, baseline: BaselineRounds = BASELINE, confirm: bool = True) -> CaseJudge:
+def judge_of(*thresholds: str, baseline: BaselineRounds = BASELINE, confirm: bool = True) -> Judging:
     options = {} if confirm else {"no-confirm": True}
     settings = read_settings(options, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_threshold(each).mark for each in thresholds]
     marks.append(pytest.mark.kafka_scenario(rate="100/s").mark)
-    return CaseJudge(read_case("a.py::test", marks, {}, settings, folder=Path()), baseline, settings)
+    return Judging(read_perftest("a.py::test", marks, {}, settings, folder=Path()), baseline, settings)
 
 
 def judged(*thresholds: str, of: Trial) -> Judgement:
@@ -162,7 +162,7 @@ def test_without_confirmation_the_first_trial_decides() -> None:
     assert judge.judge([trial(SLOW, least=0.005)]).verdict is Verdict.INVALID
 
 
-def test_a_suspected_regression_that_is_worse_beside_the_baselines_brokers_regresses() -> None:
+def test_a_suspected_regression_that_is_worse_next_to_the_baselines_brokers_regresses() -> None:
     """They run at the same time, so what makes the machine busy affects both."""
     judge = judge_of(f"{P99} <= baseline + 20%")
     judge.alone, judge.rebuilt = None, Rebuilt()

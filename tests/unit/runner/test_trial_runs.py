@@ -14,12 +14,12 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner import case_run
-from pytest_kafkaperf.runner.case_run import TrialPolicy, TrialRunner, run_case
+from pytest_kafkaperf.runner import trial_runs
 from pytest_kafkaperf.runner.result import Trial, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, Workers
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT
+from pytest_kafkaperf.runner.trial_runs import TrialPolicy, TrialRunner, run_trials
 from pytest_kafkaperf.runner.warmup import IDLE_SLICES, Phase
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
@@ -125,7 +125,7 @@ def test_each_side_is_the_first_in_every_other_trial_and_rounds_go_forth_and_bac
 def test_a_first_trial_ends_when_its_rounds_suffice_and_says_so() -> None:
     """A trial that was shortened by choice is not one that ran out of time."""
     policy = TrialPolicy(judge=lambda _: PASSED, calibrate=None, suffices=lambda rounds: len(rounds) >= 3)
-    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda _: None)
+    ran = run_trials(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda _: None)
     assert [len(trial.rounds) for trial in ran.trials] == [3]
     assert ran.notes == ("3 of 4 rounds were enough: most rounds meet every threshold already",)
     assert not ran.partial
@@ -167,7 +167,7 @@ def test_too_few_rounds_within_the_time_budget_pass_no_absolute_threshold(
     side.takes_s = 300.0 if len(values) > 1 else 1000.0
     budget = time_budget_of(ROUNDS, left_s=700, clock=lambda: side.now_s)
     policy = TrialPolicy(judge=judge, calibrate=None)
-    ran = run_case(runner_of(side), budget, policy, lambda _: None)
+    ran = run_trials(runner_of(side), budget, policy, lambda _: None)
     assert len(ran.trials[0].rounds) == len(values)
     (check,) = ran.judgement.checks
     assert (check.outcome, ran.judgement.verdict, ran.partial) == (outcome, outcome, True)
@@ -185,7 +185,7 @@ def test_a_test_without_any_round_in_time_is_inconclusive() -> None:
 
     policy = TrialPolicy(judge=judge, calibrate=None)
     budget = time_budget_of(ROUNDS, left_s=0)
-    ran = run_case(runner_of(Scripted("A", [])), budget, policy, lambda _: None)
+    ran = run_trials(runner_of(Scripted("A", [])), budget, policy, lambda _: None)
     assert (len(ran.trials[0].rounds), ran.judgement.verdict) == (0, Verdict.INCONCLUSIVE)
 
 
@@ -202,7 +202,7 @@ def test_a_threshold_that_fails_for_sure_leads_although_others_lack_rounds() -> 
     side.takes_s = 1000.0
     budget = time_budget_of(ROUNDS, left_s=600, clock=lambda: side.now_s)
     policy = TrialPolicy(judge=judge, calibrate=None)
-    judgement = run_case(runner_of(side), budget, policy, lambda _: None).judgement
+    judgement = run_trials(runner_of(side), budget, policy, lambda _: None).judgement
     assert [check.outcome for check in judgement.checks] == [Verdict.VIOLATED, Verdict.INVALID]
     assert (judgement.verdict, judgement.problems) == (Verdict.VIOLATED, ())
 
@@ -212,7 +212,7 @@ def test_a_suspected_regression_is_judged_by_its_own_rule_when_there_is_no_time_
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     failed = Judgement(verdict=Verdict.REGRESSED, checks=(), problems=())
     policy = TrialPolicy(judge=lambda _: unsettled, calibrate=None, judge_clear=lambda _: failed)
-    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, lambda _: None)
+    ran = run_trials(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, lambda _: None)
     assert (ran.judgement, len(ran.trials)) == (failed, 1)
     assert "raise --kafka-time-budget" in ran.notes[-1]
 
@@ -221,7 +221,7 @@ def test_a_suspected_regression_that_cannot_be_confirmed_ends_with_the_reason() 
     """There was time, so it is not judged as one without."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     policy = TrialPolicy(judge=lambda _: unsettled, calibrate=None, judge_clear=lambda _: PASSED)
-    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda _: "the machine is slower")
+    ran = run_trials(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda _: "the machine is slower")
     assert (ran.judgement, len(ran.trials), ran.partial) == (unsettled, 1, False)
     assert ran.notes == ("the machine is slower",)
 
@@ -234,7 +234,7 @@ def test_a_fresh_trial_that_the_time_budget_breaks_off_does_not_count() -> None:
     side = Timed("A", log)
     side.takes_later_s = 300.0
     budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
-    ran = run_case(runner_of(side), budget, policy, lambda _: None)
+    ran = run_trials(runner_of(side), budget, policy, lambda _: None)
     assert log.count("A") == ROUNDS + 1
     assert ([len(trial.rounds) for trial in ran.trials], ran.partial) == ([ROUNDS], True)
     assert ran.notes == (BROKEN_OFF_TEXT,)
@@ -261,27 +261,27 @@ def test_a_fresh_trial_that_was_broken_off_counts_if_records_were_lost() -> None
     side = Losing("A", [])
     side.takes_later_s = 300.0
     budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
-    ran = run_case(runner_of(side), budget, policy, lambda _: None)
+    ran = run_trials(runner_of(side), budget, policy, lambda _: None)
     assert ([len(trial.rounds) for trial in ran.trials], ran.judgement) == ([ROUNDS, 1], violated)
 
 
-def test_brokers_that_break_off_beside_a_suspected_regression_leave_it_to_fresh_trials() -> None:
+def test_brokers_that_break_off_next_to_a_suspected_regression_leave_it_to_fresh_trials() -> None:
     """Nobody asked for them, so their end is no failure of the test."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     policy = TrialPolicy(judge=lambda trials: unsettled if len(trials) < 3 else PASSED, calibrate=None)
-    ours, beside, theirs = Scripted("A", []), Scripted("A", []), Scripted("B", [])
-    ours.meets, beside.meets = threading.Barrier(1), threading.Barrier(2)
-    theirs.meets = beside.meets
+    ours, side_by_side, theirs = Scripted("A", []), Scripted("A", []), Scripted("B", [])
+    ours.meets, side_by_side.meets = threading.Barrier(1), threading.Barrier(2)
+    theirs.meets = side_by_side.meets
     theirs.problems = [Problem(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")]
     reasons: list[str | None] = []
 
     def confirming(failed: str | None) -> TrialRunner | None:
         reasons.append(failed)
-        return runner_of(beside, theirs) if failed is None else None
+        return runner_of(side_by_side, theirs) if failed is None else None
 
-    ran = run_case(runner_of(ours), time_budget_of(ROUNDS), policy, confirming)
+    ran = run_trials(runner_of(ours), time_budget_of(ROUNDS), policy, confirming)
     assert [trial.other_side for trial in ran.trials] == [None] * 3
-    assert reasons == [None, "a trial beside them failed: the baseline, round 1: broker 1 has ended"]
+    assert reasons == [None, "a trial side by side with them failed: the baseline, round 1: broker 1 has ended"]
     assert ran.judgement == PASSED
 
 
@@ -301,22 +301,25 @@ def test_brokers_under_test_that_do_not_restart_fail_the_test(*, own: bool) -> N
     def judge(trials: Sequence[Trial]) -> Judgement:
         return PASSED if len(trials) > 2 or problems_of(trials) else unsettled
 
-    first, beside, theirs = Scripted("A", []), (Ending if own else Scripted)("A", []), Ending("B", [])
+    first, side_by_side, theirs = Scripted("A", []), (Ending if own else Scripted)("A", []), Ending("B", [])
     first.meets = threading.Barrier(1)
-    beside.meets = theirs.meets = threading.Barrier(2)
+    side_by_side.meets = theirs.meets = threading.Barrier(2)
     policy = TrialPolicy(judge=judge, calibrate=None)
     reasons: list[str | None] = []
 
     def confirming(failed: str | None) -> TrialRunner | None:
         reasons.append(failed)
-        return runner_of(beside, theirs) if failed is None else None
+        return runner_of(side_by_side, theirs) if failed is None else None
 
-    ran = run_case(runner_of(first), time_budget_of(ROUNDS), policy, confirming)
+    ran = run_trials(runner_of(first), time_budget_of(ROUNDS), policy, confirming)
     problems = [str(problem) for problem in problems_of(ran.trials)]
     if own:
         assert (problems, reasons) == (["trial 2: broker 1 exited with status 1"], [None])
     else:
-        assert (problems, reasons) == ([], [None, "a trial beside them failed: broker 1 exited with status 1"])
+        assert (problems, reasons) == (
+            [],
+            [None, "a trial side by side with them failed: broker 1 exited with status 1"],
+        )
 
 
 @pytest.mark.parametrize("gap_s", [0.0, 90.0])
@@ -339,13 +342,15 @@ def test_fresh_trials_are_spaced_out_and_the_first_one_is_not(monkeypatch: pytes
 
 @pytest.mark.parametrize("kind", list(ProblemKind))
 @pytest.mark.parametrize("heals", [True, False])
-def test_a_first_trial_that_the_machine_has_spoilt_is_measured_again_once(kind: ProblemKind, *, heals: bool) -> None:
+def test_a_first_trial_that_the_machine_has_invalidated_is_measured_again_once(
+    kind: ProblemKind, *, heals: bool
+) -> None:
     """It says nothing of Kafka; whatever Kafka has done counts at once."""
     log: list[str] = []
     side = Scripted("A", log)
     side.meets, side.problems = threading.Barrier(1), [Problem(kind, "oops")] * (1 if heals else 9)
     policy = TrialPolicy(judge=lambda _: PASSED, calibrate=None)
-    ran = run_case(runner_of(side), time_budget_of(ROUNDS), policy, lambda _: None)
+    ran = run_trials(runner_of(side), time_budget_of(ROUNDS), policy, lambda _: None)
     again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
     assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
     assert ran.notes == (("the first trial was measured again: round 1: oops",) if again else ())
@@ -397,8 +402,8 @@ def test_so_are_records_that_the_sizing_of_the_workers_lost(monkeypatch: pytest.
 
     side = Scripted("A", [])
     side.scenario = Scenario.of({"rounds": ROUNDS, "rate": 100, "producers": 2})
-    monkeypatch.setattr(case_run, "Side", lambda *_, **__: Probe("P", []))
-    monkeypatch.setattr(case_run, "usable_cores", lambda: 4)
+    monkeypatch.setattr(trial_runs, "Side", lambda *_, **__: Probe("P", []))
+    monkeypatch.setattr(trial_runs, "usable_cores", lambda: 4)
     runner = TrialRunner([side], warm_up_s=0, allocation=WorkerAllocation())
     found = runner.measure(time_budget_of(ROUNDS))
     assert [one.metrics.get("lost", 0) for one in found.rounds] == [2, 0, 0, 0]

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.runner.result import MOST_SPOILT, Trial, judged, problems_of, warnings_of
+from pytest_kafkaperf.runner.result import MOST_INVALIDATED, Trial, judged, problems_of, warnings_of
 from pytest_kafkaperf.runner.round import Round
 
 
@@ -17,13 +17,13 @@ def trial(*problems: Problem) -> Trial:
 
 SOUND = trial()
 SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "round 2: generator too slow: 296 of 6000 records were sent late")
-SPOILT = trial(SLOW)
+NOISY = trial(SLOW)
 LOST = trial(Problem(ProblemKind.RECORDS_LOST, "round 1: 5 records were lost"), SLOW)
 
 
-def test_a_further_trial_that_the_machine_has_spoilt_does_not_count_and_is_told() -> None:
+def test_a_further_trial_that_the_machine_has_invalidated_does_not_count_and_is_told() -> None:
     """It says nothing of the cluster, and another one is measured in its place."""
-    trials = [SOUND, SPOILT, SOUND]
+    trials = [SOUND, NOISY, SOUND]
     assert judged(trials) == [SOUND, SOUND]
     assert problems_of(trials) == ()
     assert warnings_of(trials) == (
@@ -32,7 +32,7 @@ def test_a_further_trial_that_the_machine_has_spoilt_does_not_count_and_is_told(
 
 
 def test_a_generator_at_its_limit_is_one_warning_of_a_test() -> None:
-    """One for each round, with other figures, hid the other warnings."""
+    """One for each round, with other values, hid the other warnings."""
     limited, free = Round(metrics={}, limited_by_generator=True), Round(metrics={})
     trials = [dataclasses.replace(SOUND, rounds=(limited, free)), dataclasses.replace(SOUND, rounds=(limited,))]
     assert warnings_of(trials) == (
@@ -49,12 +49,12 @@ def test_what_the_cluster_has_done_always_counts() -> None:
     )
 
 
-def test_a_trial_that_lost_records_counts_although_the_machine_has_spoilt_it() -> None:
+def test_a_trial_that_lost_records_counts_although_the_machine_has_invalidated_it() -> None:
     """Left out, its loss would be nowhere, and the test would pass."""
     lossy = Round(metrics={"lost": 5.0}, problems=(SLOW,))
-    spoilt = Trial(created="", rounds=(lossy,), problems=(SLOW,))
-    assert judged([SOUND, spoilt, SOUND]) == [SOUND, spoilt, SOUND]
-    assert dataclasses.replace(spoilt, rounds=(Round(metrics={"lost": 0.0}, problems=(SLOW,)),)).is_spoilt
+    invalidated = Trial(created="", rounds=(lossy,), problems=(SLOW,))
+    assert judged([SOUND, invalidated, SOUND]) == [SOUND, invalidated, SOUND]
+    assert dataclasses.replace(invalidated, rounds=(Round(metrics={"lost": 0.0}, problems=(SLOW,)),)).is_invalidated
 
 
 FAILED = Problem(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")
@@ -88,18 +88,18 @@ def test_a_trial_that_did_not_start_is_tried_again_without_the_other_side() -> N
 
 def test_the_first_trial_always_counts() -> None:
     """A generator that is too slow makes the run INVALID, never Kafka slow."""
-    assert problems_of([SPOILT]) == SPOILT.problems
+    assert problems_of([NOISY]) == NOISY.problems
 
 
-def test_a_machine_that_spoils_trial_after_trial_is_not_tried_for_ever() -> None:
+def test_a_machine_that_invalidates_trial_after_trial_is_not_tried_for_ever() -> None:
     """Nothing hangs."""
-    trials = [SOUND, *[SPOILT] * (MOST_SPOILT + 1)]
+    trials = [SOUND, *[NOISY] * (MOST_INVALIDATED + 1)]
     assert judged(trials) == trials
-    assert len(problems_of(trials)) == MOST_SPOILT + 1
+    assert len(problems_of(trials)) == MOST_INVALIDATED + 1
 
 
 def test_a_long_comparison_may_repeat_more_trials() -> None:
-    """If one in ten is spoilt, a third one among twenty is no news."""
-    spoilt = [SPOILT] * (MOST_SPOILT + 1)
-    assert judged([SOUND, *[SOUND] * 9, *spoilt]) == [SOUND] * 10
-    assert problems_of([SOUND, *[SOUND] * 8, *spoilt]) != ()
+    """If one in ten is invalidated, a third one among twenty is no news."""
+    invalidated = [NOISY] * (MOST_INVALIDATED + 1)
+    assert judged([SOUND, *[SOUND] * 9, *invalidated]) == [SOUND] * 10
+    assert problems_of([SOUND, *[SOUND] * 8, *invalidated]) != ()

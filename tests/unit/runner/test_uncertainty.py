@@ -12,9 +12,9 @@ from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, WorkerReport
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import read_case
-from pytest_kafkaperf.runner.judging import CaseJudge
+from pytest_kafkaperf.runner.judging import Judging
 from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import resolution_problems, resolution_warnings, skew_problems
@@ -29,7 +29,7 @@ def of(*seconds: float | None) -> list[Round]:
 
 
 def test_the_least_exact_round_counts_and_is_told() -> None:
-    """Whoever reads the figures must not take more from them than there is."""
+    """Whoever reads the values must not take more from them than there is."""
     assert resolution_warnings(of(None, None)) == []
     assert resolution_warnings(of(None, 0.0002, 0.000397)) == [
         "end-to-end latency was measured between machines whose clocks are known to ±397 µs"
@@ -151,8 +151,8 @@ def test_a_test_with_a_latency_from_the_future_is_invalid() -> None:
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_scenario(producers=0, topic="orders", consumers=1).mark]
     marks.append(pytest.mark.kafka_threshold("e2e.latency.p99 <= 1 s").mark)
-    case = read_case("a.py::test", marks, {}, settings, folder=Path())
+    perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
     trial = Trial(created="", rounds=(Round(metrics={}, clock_skew_s=5.0),))
-    judgement = CaseJudge(case, BaselineRounds(), settings).judge([trial])
+    judgement = Judging(perftest, BaselineRounds(), settings).judge([trial])
     assert judgement.verdict is Verdict.INVALID
     assert [problem.kind for problem in judgement.problems] == [ProblemKind.CLOCK_UNCERTAIN]

@@ -97,7 +97,7 @@ def test_a_trial_with_one_cold_side_is_measured_again() -> None:
     """The next one may be even, and such trials are few."""
     uneven, even = trial_of(WARM, other_side=[COLD]), trial_of(COLD, other_side=[COLD])
     unwanted = trial_of(WARM, other_side=[COLD], end=WarmUpEnd.OFF)
-    assert [one.is_spoilt for one in (uneven, even, unwanted)] == [True, False, False]
+    assert [one.is_invalidated for one in (uneven, even, unwanted)] == [True, False, False]
 
 
 def test_a_failure_after_a_short_warm_up_says_why_it_is_invalid() -> None:
@@ -108,7 +108,7 @@ def test_a_failure_after_a_short_warm_up_says_why_it_is_invalid() -> None:
     assert cold_warnings([trial]) == []
 
 
-@pytest.mark.parametrize("outcome", [Verdict.ACCEPTED, Verdict.NOT_JUDGED, Verdict.PASSED])
+@pytest.mark.parametrize("outcome", [Verdict.MEASURED, Verdict.PASSED])
 def test_values_of_cold_brokers_are_not_kept(outcome: Verdict) -> None:
     """A half-warm baseline lets regressions pass for months."""
     assert judged(trial_of(COLD), judgement_of(outcome, GATE), kept=True).verdict is Verdict.INVALID

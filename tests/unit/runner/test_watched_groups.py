@@ -52,7 +52,7 @@ def report(*rows: tuple[int, ...], last_ack_s: float = 10, **groups: GroupOffset
         acknowledged=1000,
         first_due_ns=START_NS,
         last_ack_ns=START_NS + round(last_ack_s * NS_PER_S),
-        places=array.array("q", [figure for row in places for figure in row]),
+        places=array.array("q", [value for row in places for value in row]),
     )
     return LoadReport(workers=[WorkerReport(produced=[produced])], start_ns=START_NS, log_growth={}, groups=groups)
 

@@ -137,7 +137,7 @@ def read_again(dump: dict[str, Any]) -> Scenario:
 
 @given(st.dictionaries(st.integers(1, 1 << 30), st.floats(1, 500), min_size=2, max_size=20))
 def test_shares_stay_as_they_are_when_they_are_read_again(weights: dict[int, float]) -> None:
-    """A baseline's sizes are read from its file: rounding them anew would make another workload of them."""
+    """A baseline's sizes are read from its file: rounding them again would make another workload of them."""
     scenario = Scenario.of({"record_size": weights})
     assert read_again(scenario.model_dump(mode="json")) == scenario
     assert sum(scenario.record_sizes.values()) == pytest.approx(1, rel=1e-13)
@@ -159,7 +159,7 @@ def test_a_payload_is_a_word_or_a_file_of_samples(given: object, meant: object) 
 
 
 def test_samples_decide_the_sizes() -> None:
-    """A size beside them would be wrong; a level above that names one can be taken back."""
+    """A size next to them would be wrong; a level above that names one can be taken back."""
     scenario = Scenario.of(merge({"record_size": 5}, {"payload": "file:x", "record_size": None}))
     assert scenario.record_size is None
     with pytest.raises(ValueError, match="record_sizes needs a record_size"):
@@ -586,7 +586,7 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
             {"consumers": 1, "rate": 2000, "topic": "in", "watch_group": "billing", "backlog": 1}
         ),
     }
-    assert {case: list(scenario.metrics()) for case, scenario in measured.items()} == {
+    assert {perftest: list(scenario.metrics()) for perftest, scenario in measured.items()} == {
         "all": every,
         "few records": [name for name in every if name not in few],
         "fewer records": [name for name in every if name not in few],

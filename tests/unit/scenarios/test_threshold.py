@@ -305,10 +305,10 @@ def test_a_described_limit_reads_back_as_itself(form: str, part: str) -> None:
         ("max(baseline + 50%, 20 ms)", None, None),
     ],
 )
-def test_a_limit_has_a_figure_once_the_baseline_is_known(
+def test_a_limit_has_a_value_once_the_baseline_is_known(
     limit: str, baseline: float | None, value: float | None
 ) -> None:
-    """A failure shows the figure that was to be held."""
+    """A failure shows the value that was to be held."""
     assert limit_value(parse_threshold(f"{_P99} <= {limit}").limit, baseline) == value
 
 

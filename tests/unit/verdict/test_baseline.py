@@ -51,7 +51,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def test_a_file_reads_as_a_review_needs_it(tmp_path: Path) -> None:
-    """Baselines are committed: the order is stable, a figure stands on a line, nothing is rounded."""
+    """Baselines are committed: the order is stable, a value stands on a line, nothing is rounded."""
     path = BaselineStore(tmp_path).save(_record(scenario={"rate": 5000.0}, commit="abc123"))
     assert path == tmp_path / "ci" / "tests" / "perf" / "test_orders.py" / "test_ingest.json"
     assert (
@@ -88,7 +88,7 @@ def test_a_file_reads_as_a_review_needs_it(tmp_path: Path) -> None:
     )
 
 
-_FIGURES = st.dictionaries(st.text(max_size=20), st.floats(min_value=0, max_value=1e30), max_size=4)
+_VALUES = st.dictionaries(st.text(max_size=20), st.floats(min_value=0, max_value=1e30), max_size=4)
 _TEXTS = st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=3)
 
 
@@ -97,10 +97,10 @@ _TEXTS = st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=3)
     fingerprint=_TEXTS,
     scenario=_TEXTS,
     commit=st.one_of(st.none(), st.text(max_size=9)),
-    rounds=st.lists(_FIGURES, min_size=1, max_size=3),
+    rounds=st.lists(_VALUES, min_size=1, max_size=3),
 )
 def test_what_is_saved_is_what_is_loaded(**fields: Any) -> None:
-    """A figure that changed on its way would be compared with itself and differ."""
+    """A value that changed on its way would be compared with itself and differ."""
     assume(len(fields["nodeid"].split("/")) < 10)
     with tempfile.TemporaryDirectory() as folder:
         store = BaselineStore(Path(folder))
@@ -123,7 +123,7 @@ def test_the_folder_is_not_made_before_something_is_saved(tmp_path: Path) -> Non
     """Looking for a baseline must leave nothing behind."""
     store = BaselineStore(tmp_path / "kafka-baselines")
     store.comparable("ci", _NODEID, _SCENARIO)
-    with lock_folder(store.folder):  # a run whose figures will not do
+    with lock_folder(store.folder):  # a run whose values will not do
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -161,7 +161,7 @@ _NODEIDS = st.builds(
 
 @given(_NODEIDS, _NODEIDS)
 def test_two_tests_never_share_a_file_on_any_file_system(first: str, second: str) -> None:
-    """One test's figures compared with another's: on a file system that ignores case, too."""
+    """One test's values compared with another's: on a file system that ignores case, too."""
     store = BaselineStore(Path("/baselines"))
     paths = [str(store.path("ci", nodeid)).casefold() for nodeid in (first, second)]
     # "a" and "a::" are no two tests: pytest never gives the latter.
@@ -298,7 +298,7 @@ def test_a_file_that_is_hard_to_read_is_a_baseline_error_too(tmp_path: Path, con
 
 
 def test_what_is_wrong_is_cut_when_it_is_long(tmp_path: Path) -> None:
-    """A file may be wrong in every figure."""
+    """A file may be wrong in every value."""
     store = BaselineStore(tmp_path)
     path = store.save(_record())
     path.write_text(_written(trials=[_trial(rounds=[{"errors": -1}] * 100)]))
@@ -331,7 +331,7 @@ def test_a_newer_file_is_refused_and_left_untouched(tmp_path: Path) -> None:
 def test_a_file_of_another_test_or_environment_is_refused(
     tmp_path: Path, field: str, given: str, expected: str
 ) -> None:
-    """A file was copied or moved: its figures are another test's."""
+    """A file was copied or moved: its values are another test's."""
     store = BaselineStore(tmp_path)
     path = store.save(_record())
     path.write_text(_written(**{field: given}))
@@ -390,7 +390,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
         ([{"errors": -1}], "trials.0.rounds.0.errors=-1.0: must be greater than or equal to 0"),
     ],
 )
-def test_figures_that_cannot_be_are_never_written(rounds: Any, problem: str) -> None:
+def test_values_that_cannot_be_are_never_written(rounds: Any, problem: str) -> None:
     """The next run would find its baseline damaged."""
     with pytest.raises(BaselineError) as caught:
         _record(rounds=rounds)
@@ -420,7 +420,7 @@ def test_without_a_baseline_the_reason_says_how_to_make_one(tmp_path: Path) -> N
 
 
 def test_another_environments_baseline_is_shown_and_never_counts(tmp_path: Path) -> None:
-    """A laptop must not fail on the figures of CI."""
+    """A laptop must not fail on the values of CI."""
     store = BaselineStore(tmp_path)
     store.save(_record(environment="laptop", rounds=[{"errors": 1}]))
     store.save(_record(environment="ci"))
@@ -535,7 +535,7 @@ def test_a_change_beyond_the_shown_digits_is_still_told() -> None:
     assert changes == ("linger: 0.010000001 -> 0.010000002",)
 
 
-def test_a_trial_is_added_beside_those_before_it() -> None:
+def test_a_trial_is_added_next_to_those_before_it() -> None:
     """Noise between trials can only be known from several."""
     first, second = _record(), _record(created="2025-02-01T12:00:00+00:00")
     both = grown(first, second)
@@ -554,7 +554,7 @@ def test_trials_lie_in_the_order_of_their_instants() -> None:
     ]
 
 
-def test_the_newest_trial_tells_where_figures_come_from(tmp_path: Path) -> None:
+def test_the_newest_trial_tells_where_values_come_from(tmp_path: Path) -> None:
     """A machine's fingerprint moves on with each trial that is added."""
     store = BaselineStore(tmp_path)
     later = _record(created="2025-02-01T12:00:00+00:00", fingerprint={"kafka": "4.2.0"})
@@ -616,7 +616,7 @@ def _stored(store: BaselineStore, nodeid: str, environment: str = "ci") -> Path:
 
 
 def test_all_baselines_are_listed_in_one_order(tmp_path: Path) -> None:
-    """Of every environment; what lies beside them is left out."""
+    """Of every environment; what lies next to them is left out."""
     store = BaselineStore(tmp_path)
     assert store.stored() == {}
     nodeids = ("tests/test_b.py::test_a", "tests/test_a.py::TestX::test_b", "test_c.py::test_d[1/s]")
@@ -740,7 +740,7 @@ def _imported(**changes: Any) -> BaselineRecord:
 
 
 def test_an_imported_baseline_says_so_and_a_measured_one_stays_as_it_was(tmp_path: Path) -> None:
-    """Files that are there keep their bytes; a review sees which figures another tool has measured."""
+    """Files that are there keep their bytes; a review sees which values another tool has measured."""
     store = BaselineStore(tmp_path)
     assert "imported" not in store.save(_record()).read_text()
     record = _imported(rounds=[{"produce.throughput": 5.0}])

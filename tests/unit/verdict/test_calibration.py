@@ -62,7 +62,7 @@ def test_of_trials_of_two_kinds_half_are_suspected_regression() -> None:
 
 
 def test_the_noise_that_was_made_is_found_and_decides_what_can_be_detected() -> None:
-    """The figures that a user reads together belong together."""
+    """The values that a user reads together belong together."""
     found = known(drawn(40, within=0.06, between=0.065))
     assert found.noise.within == pytest.approx(0.06, rel=0.15)
     assert found.noise.between == pytest.approx(0.065, rel=0.25)

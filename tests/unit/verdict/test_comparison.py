@@ -1,4 +1,4 @@
-"""The scale of all comparisons, and rounds beside a live baseline."""
+"""The scale of all comparisons, and rounds side by side with a live baseline."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_the_pseudomedian_is_the_median_of_all_means_of_two() -> None:
 
 @given(_DIFFERENCES.filter(bool), st.integers(min_value=-9, max_value=9))
 def test_the_pseudomedian_follows_a_shift_and_turns_with_the_direction(differences: list[int], step: int) -> None:
-    """The reported change of an injected change is that change, beside a live baseline, too."""
+    """The reported change of an injected change is that change, side by side with a live baseline, too."""
     shift = pseudomedian(differences)
     assert pseudomedian([value + step for value in differences]) == shift + step
     assert pseudomedian([-value for value in differences]) == -shift
 
 
-# Beside a live baseline
+# Side by side with a live baseline
 
 
 def test_the_difference_from_a_live_baseline_is_that_of_the_pairs_of_rounds() -> None:

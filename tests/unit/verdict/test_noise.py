@@ -68,23 +68,23 @@ def found(
     return detectable_shift(known, tolerance=tolerance, confirmation=way, alpha=alpha)
 
 
-@pytest.mark.parametrize("way", ["none", "fresh", "beside"])
+@pytest.mark.parametrize("way", ["none", "fresh", "side by side"])
 def test_without_noise_the_tolerance_is_what_can_be_detected(way: Confirmation) -> None:
     """Nothing else is in the way."""
     assert found(level(0.0), tolerance=0.1, way=way) == pytest.approx(0.1)
 
 
-def test_beside_the_baselines_brokers_noise_of_days_explains_nothing() -> None:
+def test_next_to_the_baselines_brokers_noise_of_days_explains_nothing() -> None:
     """A baseline of one day is enough there."""
     known = level(0.06, days=1)
-    assert TOLERANCE < found(known, way="beside") < 0.6 * found(known)
-    assert found(level(0.02, days=1), way="beside") < found(known, way="beside")
+    assert TOLERANCE < found(known, way="side by side") < 0.6 * found(known)
+    assert found(level(0.02, days=1), way="side by side") < found(known, way="side by side")
 
 
 def test_a_change_that_can_be_detected_side_by_side_is_found_in_four_of_five_cases() -> None:
     """Draws of the whole rule: a first trial of another day, then trials in pairs."""
     known, runs = level(0.05, days=3), 2000
-    change, of_trial = found(known, way="beside"), math.sqrt(known.of_trials.value)
+    change, of_trial = found(known, way="side by side"), math.sqrt(known.of_trials.value)
     source = np.random.default_rng(7)
     days = math.sqrt(known.of_days.value * (1 + 1 / known.days) + known.of_trials.value * (1 + 1 / known.days))
     suspected = change + days * source.standard_normal(runs) > TOLERANCE

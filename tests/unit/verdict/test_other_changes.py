@@ -65,8 +65,8 @@ def test_a_gated_metric_is_left_to_its_limit() -> None:
     assert _told(cpu_per_record=1.5, gated=["client.cpu_per_record"]) == []
 
 
-def test_the_bandwidth_is_no_advice_beside_the_throughput() -> None:
-    """It is the same figure in other units; a reader looks for the throughput, or has a threshold on it."""
+def test_the_bandwidth_is_no_advice_next_to_the_throughput() -> None:
+    """It is the same value in other units; a reader looks for the throughput, or has a threshold on it."""
     assert _told(throughput=0.5, bandwidth=0.49) == ["produce.throughput worse"]
     assert _told(throughput=0.5, bandwidth=0.49, gated=[THROUGHPUT]) == []
 
@@ -156,7 +156,7 @@ def test_with_a_live_baseline_its_rounds_are_taken_pair_by_pair() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, None])
-def test_a_metric_that_many_trials_beside_a_live_baseline_lack_gives_no_advice(value: float | None) -> None:
+def test_a_metric_that_many_trials_next_to_a_live_baseline_lack_gives_no_advice(value: float | None) -> None:
     """Then the other trials must not speak for it."""
     sound, broken = {THROUGHPUT: 500.0}, {} if value is None else {THROUGHPUT: value}
     trials = [Measured(rounds=[sound], other_side=[{THROUGHPUT: 1000.0}])] * 4

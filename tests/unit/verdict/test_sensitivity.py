@@ -1,4 +1,4 @@
-"""The minimum detectable change that stands beside a limit is that of this limit, of all its parts."""
+"""The minimum detectable change that stands next to a limit is that of this limit, of all its parts."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def test_an_absolute_limit_finds_what_is_a_little_beyond_it() -> None:
 
 
 def test_of_two_limits_the_one_that_decides_counts() -> None:
-    """`max(baseline + 10%, 100 ms)` at 10 ms lets everything up to 100 ms pass: a figure of 11 % would be a lie."""
+    """`max(baseline + 10%, 100 ms)` at 10 ms lets everything up to 100 ms pass: a value of 11 % would be a lie."""
     assert found(f"{P99} <= max(baseline + 10%, 100 ms)") == approx(9.36, abs=0.1)
     assert found(f"{P99} <= max(baseline + 10%, 5 ms)") == found(f"{P99} <= baseline + 10%")
     assert found(f"{P99} <= min(baseline + 50%, 12 ms)") == approx(0.243, abs=0.01)
     assert found(f"{RATE} >= min(baseline - 10%, 100k records/s)", level=1e6) == approx(-0.9, abs=0.01)
 
 
-def test_without_noise_to_go_by_there_is_no_figure() -> None:
+def test_without_noise_to_go_by_there_is_no_value() -> None:
     """A baseline of another machine says nothing of this one."""
     assert found(f"{P99} <= baseline + 10%", trials=0) is None
     elsewhere = BaselineRounds(trials=(tuple(trial(0.01)),), obstacle="no baseline for environment 'ci'")
@@ -66,11 +66,11 @@ def test_without_noise_to_go_by_there_is_no_figure() -> None:
 
 
 def test_limits_that_share_an_error_find_less() -> None:
-    """Each of two must be surer than one alone: its figure is that of the rule that judges it."""
+    """Each of two must be surer than one alone: its value is that of the rule that judges it."""
     names = (P99, "e2e.latency.p99")
     rounds = [dict.fromkeys(names, 0.01 * factor) for factor in SPREAD]
     limits = [parse_threshold(f"{name} <= baseline + 10%") for name in names]
-    alone, beside = (
+    alone, side_by_side = (
         judge(
             thresholds=limits[:number],
             trials=[Measured(rounds=rounds)],
@@ -82,5 +82,5 @@ def test_limits_that_share_an_error_find_less() -> None:
         for number in (1, 2)
     )
     assert alone is not None
-    assert beside is not None
-    assert alone < beside
+    assert side_by_side is not None
+    assert alone < side_by_side

@@ -108,7 +108,7 @@ def test_a_last_look_for_want_of_time_uses_what_is_left_of_the_level(last: int) 
 
 
 def test_a_clear_change_is_found_at_a_last_look() -> None:
-    """A fall by 93 % beside a noise of 40 % is no riddle, but a first look is careful."""
+    """A fall by 93 % next to a noise of 40 % is no riddle, but a first look is careful."""
     drawn = [2.6 + 0.4 * each for each in with_mean(0.0, 5)]
     found = [look(drawn, tolerance=TOLERANCE, alpha=ALPHA, final=final).decision for final in (False, True)]
     assert found == ["open", "regressed"]
@@ -176,7 +176,7 @@ def test_after_the_most_trials_every_test_is_settled() -> None:
     [(0.2, "regressed"), (TOLERANCE, "equal"), (0.0, "equal"), (-TOLERANCE, "equal"), (-0.2, "improved")],
 )
 def test_trials_without_noise_decide_at_the_first_look(mean: float, decision: str) -> None:
-    """Figures of a load at a rate can be the same in every trial; exactly the tolerance is within it."""
+    """Values of a load at a rate can be the same in every trial; exactly the tolerance is within it."""
     found = look([mean] * FEWEST_TRIALS, tolerance=TOLERANCE, alpha=ALPHA)
     assert (found.decision, found.interval) == (decision, approx((mean, mean)))
 
@@ -283,7 +283,7 @@ def test_the_intervals_of_all_looks_hold_the_true_difference(noise: Noise) -> No
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
 def test_without_noise_the_tolerance_is_what_can_be_detected(tolerance: float) -> None:
-    """Figures of a load at a rate can be the same in every trial."""
+    """Values of a load at a rate can be the same in every trial."""
     assert detectable(0.0, tolerance=tolerance, alpha=ALPHA, power=POWER) == tolerance
 
 
@@ -332,7 +332,7 @@ def test_a_trial_without_the_metric_is_named(broken: Measured, reason: str) -> N
 
 @pytest.mark.parametrize(("sound", "broken", "counts"), [(0, 1, False), (1, 1, True), (5, 2, False), (6, 2, True)])
 def test_a_quarter_of_the_trials_may_lack_the_metric(sound: int, broken: int, *, counts: bool) -> None:
-    """One lost reading ends no comparison; a metric that is often missing has no figure."""
+    """One lost reading ends no comparison; a metric that is often missing has no value."""
     found, flaw = differences_of(P99, [*[_trial(1.0)] * sound, *[_trial(None)] * broken])
     assert found == [0.0] * (sound if counts else 0)
     assert flaw == f"produce.latency.p99 is missing in round 1 of 1 (trial {sound + 1})"

@@ -18,7 +18,7 @@ from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
 from pytest_kafkaperf.verdict.verdict import judge, worst
 from tests.support.results import bare_result, trial_at
 
@@ -67,10 +67,10 @@ def _judge(
         trials=[Measured(rounds=_rounds(threshold.metric.name, current))],
         confirm=False,
         baseline=baseline,
-        ungated=None if gate_baseline else Verdict.ACCEPTED,
+        ungated=None if gate_baseline else Ungated.ACCEPTED,
     )
     (check,) = judgement.checks
-    assert judgement.verdict is (Verdict.MEASURED if check.outcome is Verdict.ACCEPTED else check.outcome)
+    assert judgement.verdict is check.outcome
     return check
 
 
@@ -123,7 +123,7 @@ def test_operators_are_exact(operator: str, holding: tuple[float, ...]) -> None:
     assert outcomes == {value: Verdict.PASSED if value in holding else Verdict.VIOLATED for value in outcomes}
 
 
-def test_zero_is_a_figure_for_an_absolute_limit() -> None:
+def test_zero_is_a_value_for_an_absolute_limit() -> None:
     """No throughput at all is no excuse."""
     assert _judge(f"{_RATE} >= 1 records/s", [0.0, 0.0, 0.0]).outcome is Verdict.VIOLATED
 
@@ -151,7 +151,7 @@ def test_a_value_that_cannot_be_never_decides(expression: str, value: float, fla
 
 
 def test_a_missing_value_never_decides() -> None:
-    """A median over the other rounds would be a better figure than the run gave."""
+    """A median over the other rounds would be a better value than the run gave."""
     judgement = judge(
         thresholds=[parse_threshold("lost == 0"), parse_threshold(f"{_P99} <= baseline")],
         trials=[Measured(rounds=[{"lost": 0.0, _P99: 0.01}, {"errors": 0.0}])],
@@ -280,7 +280,7 @@ def test_worse_but_not_beyond_noise_is_inconclusive_and_says_what_to_do() -> Non
 
 
 def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> None:
-    """A better figure is to be accepted as the baseline, or it will hide the next regression."""
+    """A better value is to be accepted as the baseline, or it will hide the next regression."""
     check = _judge(f"{_P99} <= baseline + 20%", _times(0.5), _TEN_MS)
     assert (check.outcome, check.change) == (Verdict.IMPROVED, approx(-0.5))
     assert check.reason == (
@@ -302,14 +302,14 @@ def test_better_within_the_tolerance_or_within_noise_is_not_improved() -> None:
 )
 @pytest.mark.parametrize("value", [0.1, 0.3, 1.7, 123.456, 1e-9, 1e9])
 def test_exactly_at_the_limit_passes(expression: str, factor: float, value: float) -> None:
-    """log() rounds: the printed limit and the verdict must agree for equal figures, too."""
+    """log() rounds: the printed limit and the verdict must agree for equal values, too."""
     assert _judge(expression, [value * factor] * 5, [value] * 5).outcome is Verdict.PASSED
     beyond = 1 + math.copysign(1e-6, factor - 1)
     assert _judge(expression, [value * factor * beyond] * 5, [value] * 5).outcome is Verdict.REGRESSED
 
 
 def test_a_plain_baseline_has_no_tolerance() -> None:
-    """`<= baseline` means not worse, beyond noise; equal figures are not worse."""
+    """`<= baseline` means not worse, beyond noise; equal values are not worse."""
     assert _judge(f"{_P99} <= baseline", _times(1.12), _TEN_MS).outcome is Verdict.REGRESSED
     assert _judge(f"{_P99} <= baseline", _times(1.05), _TEN_MS).outcome is Verdict.INCONCLUSIVE
     assert _judge(f"{_P99} <= baseline", _TEN_MS, _TEN_MS).outcome is Verdict.PASSED
@@ -349,7 +349,7 @@ def test_without_a_baseline_the_limit_is_inconclusive() -> None:
 
 
 def test_another_environments_baseline_is_shown_and_never_gates() -> None:
-    """A laptop must not fail on the figures of CI, and its user wants to see them."""
+    """A laptop must not fail on the values of CI, and its user wants to see them."""
     elsewhere = BaselineRounds(trials=(_rounds(_P99, _TEN_MS),), obstacle="of another environment")
     check = _judge(f"{_P99} <= baseline + 20%", _times(3), elsewhere)
     assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "of another environment")
@@ -461,7 +461,7 @@ def test_lower_limits_compose_the_other_way_round(
     assert _judge(f"{_RATE} >= {limit}", [100.0 * factor] * 5, baseline).outcome is outcome
 
 
-def test_a_composed_limit_gives_both_reasons_and_the_figure_that_counts() -> None:
+def test_a_composed_limit_gives_both_reasons_and_the_value_that_counts() -> None:
     """Which part broke is the first question."""
     check = _judge(f"{_P99} <= max(baseline + 20%, 5 ms)", _WORSE, _TEN_MS)
     assert check.limit_value == approx(0.012)
@@ -476,30 +476,30 @@ def test_a_composed_limit_gives_both_reasons_and_the_figure_that_counts() -> Non
 
 def _outcomes(*outcomes: Verdict) -> list[tuple[str, float]]:
     """A limit and the value of its metric for each outcome."""
-    cases = {
+    perftests = {
         Verdict.PASSED: ("errors == 0", 0.0),
         Verdict.IMPROVED: (f"{_RATE} >= baseline", 20.0),
         Verdict.INCONCLUSIVE: ("e2e.latency.p99 <= baseline", 1.0),
         Verdict.REGRESSED: (f"{_P99} <= baseline", 20.0),
         Verdict.VIOLATED: ("duplicated == 0", 1.0),
     }
-    return [cases[outcome] for outcome in outcomes]
+    return [perftests[outcome] for outcome in outcomes]
 
 
 BROKER_LOST = Problem(ProblemKind.CLUSTER_ERROR, "broker lost")
 
 
 def _judge_all(*outcomes: Verdict, problems: Sequence[Problem] = (), gate_baseline: bool = True) -> Judgement:
-    cases = _outcomes(*outcomes)
-    thresholds = [parse_threshold(expression) for expression, _ in cases]
-    values = {threshold.metric.name: value for threshold, (_, value) in zip(thresholds, cases, strict=True)}
+    perftests = _outcomes(*outcomes)
+    thresholds = [parse_threshold(expression) for expression, _ in perftests]
+    values = {threshold.metric.name: value for threshold, (_, value) in zip(thresholds, perftests, strict=True)}
     return judge(
         thresholds=thresholds,
         trials=[Measured(rounds=[values] * 5)],
         confirm=False,
         baseline=BaselineRounds(trials=(({_P99: 10.0, _RATE: 10.0},) * 5,)),
         problems=problems,
-        ungated=None if gate_baseline else Verdict.ACCEPTED,
+        ungated=None if gate_baseline else Ungated.ACCEPTED,
     )
 
 
@@ -519,7 +519,7 @@ def test_the_worst_limit_is_the_verdict_of_the_test() -> None:
 
 
 def test_problems_make_the_run_invalid_and_the_limits_are_still_shown() -> None:
-    """Figures of a run that cannot be trusted still help to find out why."""
+    """Values of a run that cannot be trusted still help to find out why."""
     judgement = _judge_all(Verdict.PASSED, Verdict.VIOLATED, problems=[BROKER_LOST])
     assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, (BROKER_LOST,))
     assert [check.outcome for check in judgement.checks] == [Verdict.PASSED, Verdict.VIOLATED]
@@ -576,17 +576,17 @@ def test_a_sum_that_is_beyond_its_limit_is_broken_whatever_a_gap_would_add(
 def test_thresholds_of_an_accepted_run_are_accepted_and_not_passed() -> None:
     """`--kafka-update-baselines` says: this is the new normal. Nobody compared it, so nothing has passed."""
     check = _judge(f"{_P99} <= baseline", _WORSE, _TEN_MS, gate_baseline=False)
-    assert (check.outcome, check.reason) == (Verdict.ACCEPTED, "the figures become the new baseline")
+    assert (check.outcome, check.reason) == (Verdict.MEASURED, "the values become the new baseline")
     assert check.change == approx(1.0)
-    assert _judge(f"{_P99} <= baseline", _WORSE, gate_baseline=False).outcome is Verdict.ACCEPTED
+    assert _judge(f"{_P99} <= baseline", _WORSE, gate_baseline=False).outcome is Verdict.MEASURED
 
 
 @pytest.mark.parametrize(
     ("combined", "absolute_ms", "outcome"),
     [
         ("max", 25, Verdict.PASSED),  # one part is enough, and it holds
-        ("max", 1, Verdict.ACCEPTED),  # the other part could hold
-        ("min", 25, Verdict.ACCEPTED),  # the other part could be broken
+        ("max", 1, Verdict.MEASURED),  # the other part could hold
+        ("min", 25, Verdict.MEASURED),  # the other part could be broken
         ("min", 1, Verdict.VIOLATED),
     ],
 )
@@ -598,7 +598,7 @@ def test_a_part_that_is_not_judged_decides_nothing(combined: str, absolute_ms: i
 def test_an_accepted_run_still_holds_its_absolute_limits() -> None:
     """What breaks an SLA never becomes the baseline."""
     judgement = _judge_all(Verdict.REGRESSED, Verdict.VIOLATED, gate_baseline=False)
-    assert [check.outcome for check in judgement.checks] == [Verdict.ACCEPTED, Verdict.VIOLATED]
+    assert [check.outcome for check in judgement.checks] == [Verdict.MEASURED, Verdict.VIOLATED]
 
 
 def test_a_value_that_cannot_be_is_not_accepted() -> None:
@@ -672,7 +672,7 @@ VIOLATED: produce.latency.p99 40 ms
     )
 
 
-def test_a_figure_close_to_its_limit_is_shown_with_more_digits() -> None:
+def test_a_value_close_to_its_limit_is_shown_with_more_digits() -> None:
     """`25 ms` against `25 ms` would look like a bug."""
     text = _told([_judge("produce.latency.p99 <= 25 ms", [0.02504])])
     assert str(text).splitlines()[2] == "  ✗ produce.latency.p99 <= 25 ms  25.04 ms"
@@ -733,12 +733,12 @@ INCONCLUSIVE: produce.latency.p99 10 ms
     )
 
 
-@pytest.mark.parametrize(("figure", "verdict"), [(60_000.0, Verdict.PASSED), (40_000.0, Verdict.INVALID)])
-def test_a_lower_bound_keeps_a_limit_and_breaks_none(figure: float, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("value", "verdict"), [(60_000.0, Verdict.PASSED), (40_000.0, Verdict.INVALID)])
+def test_a_lower_bound_keeps_a_limit_and_breaks_none(value: float, verdict: Verdict) -> None:
     """How much more there would have been, nobody knows: it is no regression of the cluster."""
     judgement = judge(
         thresholds=[parse_threshold("capacity >= 50k records/s"), parse_threshold("errors == 0")],
-        trials=[Measured(rounds=[{"capacity": figure, "errors": 0.0}])],
+        trials=[Measured(rounds=[{"capacity": value, "errors": 0.0}])],
         confirm=False,
         baseline=_NO_BASELINE,
         at_least=["capacity"],
@@ -752,7 +752,7 @@ def test_a_lower_bound_keeps_a_limit_and_breaks_none(figure: float, verdict: Ver
     assert judgement.problems == ((problem,) if verdict is Verdict.INVALID else ())
 
 
-def test_a_threshold_that_fails_for_sure_decides_beside_a_lower_bound() -> None:
+def test_a_threshold_that_fails_for_sure_decides_next_to_a_lower_bound() -> None:
     """An application that hangs has lost records, however late they would have come."""
     judgement = judge(
         thresholds=[parse_threshold("e2e.latency.p99 <= 1 s"), parse_threshold("lost == 0")],
@@ -764,12 +764,12 @@ def test_a_threshold_that_fails_for_sure_decides_beside_a_lower_bound() -> None:
     assert (judgement.verdict, judgement.problems) == (Verdict.VIOLATED, ())
 
 
-@pytest.mark.parametrize(("figure", "verdict"), [(70.0, Verdict.VIOLATED), (50.0, Verdict.INVALID)])
-def test_a_lower_bound_breaks_an_upper_limit_and_keeps_none(figure: float, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("value", "verdict"), [(70.0, Verdict.VIOLATED), (50.0, Verdict.INVALID)])
+def test_a_lower_bound_breaks_an_upper_limit_and_keeps_none(value: float, verdict: Verdict) -> None:
     """A group that has not committed its last record within a minute may need an hour for it."""
     judgement = judge(
         thresholds=[parse_threshold("app.drain <= 1 min")],
-        trials=[Measured(rounds=[{"app.drain": figure}])],
+        trials=[Measured(rounds=[{"app.drain": value}])],
         confirm=False,
         baseline=_NO_BASELINE,
         at_least=["app.drain"],

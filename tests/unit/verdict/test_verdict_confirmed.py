@@ -286,13 +286,15 @@ def test_fresh_trials_meet_the_absolute_thresholds_as_well(
     ("limit", "verdict"),
     [(f"{P99} <= 25 ms", Verdict.PASSED), ("error_ratio <= 0.1%", Verdict.VIOLATED)],
 )
-def test_short_rounds_beside_the_rebuilt_brokers_meet_no_latency_but_lose_nothing(limit: str, verdict: Verdict) -> None:
+def test_short_rounds_next_to_the_rebuilt_brokers_meet_no_latency_but_lose_nothing(
+    limit: str, verdict: Verdict
+) -> None:
     """Two clusters share the cores there, which costs time and no records."""
     other_side = _of(rate=EQUAL).rounds
-    beside = Measured(rounds=_of(rate=EQUAL, p99=0.05, error_ratio=0.01).rounds, other_side=other_side)
+    side_by_side = Measured(rounds=_of(rate=EQUAL, p99=0.05, error_ratio=0.01).rounds, other_side=other_side)
     judgement = judge(
         thresholds=[parse_threshold(limit), parse_threshold("produce.throughput >= baseline - 10%")],
-        trials=[_of(rate=SLOWER, p99=0.02, error_ratio=0.0), *[beside] * 4],
+        trials=[_of(rate=SLOWER, p99=0.02, error_ratio=0.0), *[side_by_side] * 4],
         baseline=RATES,
         confirm=True,
         rebuilt=Rebuilt(),

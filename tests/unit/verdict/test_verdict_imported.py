@@ -1,4 +1,4 @@
-"""Against figures of another tool the ratio alone decides: their noise is not known."""
+"""Against values of another tool the ratio alone decides: their noise is not known."""
 
 from __future__ import annotations
 
@@ -110,13 +110,13 @@ def test_no_change_is_said_to_be_found() -> None:
 
 
 def test_an_obstacle_stays_one() -> None:
-    """Of another environment, imported figures do not count either."""
+    """Of another environment, imported values do not count either."""
     elsewhere = dataclasses.replace(ONE_ROUND, obstacle="of another environment")
     check = judged(3, baseline=elsewhere).checks[0]
     assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "of another environment")
 
 
-def test_a_figure_that_was_left_out_decides_nothing() -> None:
+def test_a_value_that_was_left_out_decides_nothing() -> None:
     """A p99 that was printed as 0 ms is no baseline."""
     without = dataclasses.replace(ONE_ROUND, trials=(({"produce.throughput": 5.0},),))
     check = judged(3, baseline=without).checks[0]
@@ -127,7 +127,7 @@ def test_a_figure_that_was_left_out_decides_nothing() -> None:
 
 
 def test_a_live_baseline_counts_and_what_was_imported_does_not() -> None:
-    """Beside a live baseline no stored baseline is asked."""
+    """Side by side with a live baseline no stored baseline is asked."""
     pairs = [{P99: 0.01 + number / 10**6} for number in range(7)]
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],

@@ -1,4 +1,4 @@
-"""Suspected regressions that were measured again beside the baseline's brokers, rebuilt."""
+"""Suspected regressions that were measured again side by side with the baseline's brokers, rebuilt."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def judged(
     slower_machine: str | None = None,
     threshold: str = LIMIT,
 ) -> Judgement:
-    """Judge a first trial and trials beside the rebuilt brokers, each of (own, live_baseline) times the baseline."""
-    beside = [Measured(rounds=rounds(own), other_side=rounds(other)) for own, other in pairs]
+    """Judge a first trial and trials side by side with the rebuilt brokers, each of (own, other) times the baseline."""
+    side_by_side = [Measured(rounds=rounds(own), other_side=rounds(other)) for own, other in pairs]
     return judge(
         thresholds=[parse_threshold(threshold)],
-        trials=[Measured(rounds=rounds(first)), *beside],
+        trials=[Measured(rounds=rounds(first)), *side_by_side],
         baseline=BASELINE,
         confirm=True,
         rebuilt=Rebuilt(common_changes=tuple(changes), slower_machine=slower_machine),
@@ -113,7 +113,7 @@ def test_a_disturbance_that_is_over_leaves_no_warning() -> None:
 
 
 def test_short_rounds_on_shared_cores_do_not_show_how_slow_the_machine_is() -> None:
-    """Both sides are slower there than alone, so the figure is that of the first trial."""
+    """Both sides are slower there than alone, so the value is that of the first trial."""
     judgement = judged(0.7, *equal(0.4))
     assert judgement.warnings == (
         "the machine differs: produce.throughput is -30.0 % against the stored baseline on both sides today; Kafka is "

@@ -1,4 +1,4 @@
-"""Limits judged against a live baseline that ran beside the test: trial by trial, without a stored baseline."""
+"""Limits judged side by side with a live baseline: trial by trial, without a stored baseline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEVELS = (0.99, 1.01, 1.0, 0.995, 1.005)
 """By how much trials of the same two brokers differ."""
 
 
-def beside(factor: float) -> Measured:
+def side_by_side(factor: float) -> Measured:
     """A trial whose rounds are the live baseline's times `factor`, but for a little noise."""
     noise = (0.995, 1.0, 1.005, 1.002)
     return Measured(
@@ -40,7 +40,7 @@ def rounds(values: Sequence[float]) -> list[Mapping[str, float]]:
 
 
 def trials(factor: float, number: int) -> list[Measured]:
-    return [beside(factor * LEVELS[place % len(LEVELS)]) for place in range(number)]
+    return [side_by_side(factor * LEVELS[place % len(LEVELS)]) for place in range(number)]
 
 
 def judged(found: Sequence[Measured], *limits: str, confirm: bool = True) -> Judgement:
@@ -77,7 +77,7 @@ def test_a_pair_of_equals_passes_and_says_what_it_has_excluded() -> None:
 
 def test_a_threshold_that_is_decided_stays_so_while_others_go_on() -> None:
     """Each further trial would be another chance to be undecided at the end."""
-    disturbed = [*trials(1.0, 4), beside(0.3)]
+    disturbed = [*trials(1.0, 4), side_by_side(0.3)]
     judgement = judged(disturbed)
     assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
     assert len(judgement.checks[0].trials) == 5
@@ -117,7 +117,7 @@ def test_before_the_first_look_nothing_is_decided(factor: float) -> None:
 
 def test_at_the_most_trials_the_test_ends_undecided() -> None:
     """Nothing runs for ever, and what was not shown is neither passed nor failed."""
-    wild = [beside(factor) for factor in (0.5, 1.1) * (MOST_TRIALS // 2)]
+    wild = [side_by_side(factor) for factor in (0.5, 1.1) * (MOST_TRIALS // 2)]
     assert judged(wild[:-1]).unsettled
     last = judged(wild)
     assert (last.verdict, last.unsettled) == (Verdict.INCONCLUSIVE, False)
@@ -126,15 +126,15 @@ def test_at_the_most_trials_the_test_ends_undecided() -> None:
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.8, Verdict.REGRESSED), (1.0, Verdict.PASSED)])
 def test_trials_without_any_noise_decide(factor: float, verdict: Verdict) -> None:
-    """Figures of a load at a rate can be the same in every trial."""
-    judgement = judged([beside(factor)] * 4)
+    """Values of a load at a rate can be the same in every trial."""
+    judgement = judged([side_by_side(factor)] * 4)
     assert (judgement.verdict, judgement.unsettled) == (verdict, False)
     assert judgement.checks[0].detectable_change == approx(-0.1)
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.5, Verdict.REGRESSED), (1.0, Verdict.PASSED)])
-def test_beside_a_live_baseline_a_stored_baseline_neither_decides_nor_hinders(factor: float, verdict: Verdict) -> None:
-    """There need not be one, and the figures of another day would only add their noise."""
+def test_next_to_a_live_baseline_a_stored_baseline_neither_decides_nor_hinders(factor: float, verdict: Verdict) -> None:
+    """There need not be one, and the values of another day would only add their noise."""
     for baseline in (
         BaselineRounds(obstacle="no baseline for this test"),
         BaselineRounds(trials=(tuple(rounds([1.0] * 5)),)),
@@ -183,10 +183,10 @@ def test_one_regression_ends_the_comparison_and_an_undecided_limit_prolongs_it()
 def test_a_violated_absolute_threshold_does_not_end_the_comparison() -> None:
     """Its median is that of the rounds so far: more of them may show that it is met."""
     limits = LIMIT, f"{RATE} >= 900k records/s"
-    begun = judged([beside(0.8)], *limits)
+    begun = judged([side_by_side(0.8)], *limits)
     assert [check.outcome for check in begun.checks] == [Verdict.INCONCLUSIVE, Verdict.VIOLATED]
     assert (begun.verdict, begun.unsettled) == (Verdict.VIOLATED, True)
-    ended = judged([beside(0.8), *trials(1.0, 10)], *limits)
+    ended = judged([side_by_side(0.8), *trials(1.0, 10)], *limits)
     assert [check.outcome for check in ended.checks] == [Verdict.PASSED, Verdict.PASSED]
     assert (ended.verdict, ended.unsettled) == (Verdict.PASSED, False)
 
@@ -194,7 +194,7 @@ def test_a_violated_absolute_threshold_does_not_end_the_comparison() -> None:
 def test_absolute_limits_judge_the_test_alone_in_one_trial() -> None:
     """An SLA is the candidate's, and nothing else is asked."""
     for factor, verdict in ((0.5, Verdict.PASSED), (0.3, Verdict.VIOLATED)):
-        judgement = judged([beside(factor)], f"{RATE} >= 400k records/s")
+        judgement = judged([side_by_side(factor)], f"{RATE} >= 400k records/s")
         assert (judgement.verdict, judgement.unsettled) == (verdict, False)
 
 
@@ -227,7 +227,7 @@ def test_of_a_run_that_cannot_be_trusted_no_further_trial_is_needed() -> None:
     """Nothing that they show would count."""
     judgement = judge(
         thresholds=[parse_threshold(LIMIT)],
-        trials=[beside(1.0)],
+        trials=[side_by_side(1.0)],
         baseline=BaselineRounds(),
         confirm=True,
         problems=[Problem(ProblemKind.CLUSTER_ERROR, "broker lost")],

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pytest
 
 _PAIRS = 4
-"""Rounds of each side in a trial beside the live baseline."""
+"""Rounds of each side in a trial side by side with the live baseline."""
 _SHORT_S = 1.0
 """Duration of these rounds."""
 _USUAL_S = 2.0
@@ -49,7 +49,7 @@ _RECORDS_BEYOND = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class PerfTest:
     """The declarations of a test, with the options of the run applied."""
 
     nodeid: str
@@ -106,8 +106,8 @@ class Case:
 
     def with_overrides(
         self, overrides: Mapping[str, Any], *, where: str = "kafka_scenario: ", names: Mapping[str, str] = OWN_NAMES
-    ) -> Case:
-        """Return the case with the arguments of a `kafka_perf()` call; only the command line has precedence over them.
+    ) -> PerfTest:
+        """Return the test with the arguments of a `kafka_perf()` call; only the command line has precedence over them.
 
         `where` starts an error; `names` are those of the arguments that set a field by another name.
 
@@ -125,8 +125,8 @@ class Case:
         scenario = _timed(scenario, sources, limits)
         return replace(self, scenario=scenario, thresholds=limits, sources=sources, levels=levels)
 
-    def without_search(self) -> Case:
-        """Return the case of a `kafka_perf()` call, without the ini file's thresholds on the metrics of a search.
+    def without_search(self) -> PerfTest:
+        """Return the test of a `kafka_perf()` call, without the ini file's thresholds on the metrics of a search.
 
         Raises:
             ScenarioError: the test's own markers have such a threshold.
@@ -141,8 +141,8 @@ class Case:
                 )
         return replace(self, thresholds=tuple(kept))
 
-    def with_search(self, limits: Sequence[Any], *, low: Any, high: Any, hold: Any) -> Case:
-        """Return the case of a search for the capacity; the arguments are those of `kafka_perf.capacity()`.
+    def with_search(self, limits: Sequence[Any], *, low: Any, high: Any, hold: Any) -> PerfTest:
+        """Return the test of a search for the capacity; the arguments are those of `kafka_perf.capacity()`.
 
         It runs one round, unless the test declares `rounds` or has a threshold relative to the baseline.
 
@@ -156,18 +156,18 @@ class Case:
         if hold is None:
             raise ScenarioError("kafka_perf.capacity: hold is how long each rate is held, for example hold='10 s'")
         try:
-            case = self.with_overrides(overrides, where="", names={"rate": "low", "duration": "hold"})
-            plan = _plan(limits, high, case.scenario)
-            _refuse_unmeasured(plan.limits, case.scenario, _measured(case.scenario, self.settings, self.spec))
+            test = self.with_overrides(overrides, where="", names={"rate": "low", "duration": "hold"})
+            plan = _plan(limits, high, test.scenario)
+            _refuse_unmeasured(plan.limits, test.scenario, _measured(test.scenario, self.settings, self.spec))
         except ScenarioError as error:
             raise ScenarioError(f"kafka_perf.capacity: {error}") from None
-        searched = case.scenario.model_copy(update={"rate": None})
-        sources = {name: source for name, source in case.sources.items() if name != "rate"}
-        case = replace(case, plan=plan, scenario=searched, sources=sources)
-        return replace(case, plan=replace(plan, implied=case.implied))
+        searched = test.scenario.model_copy(update={"rate": None})
+        sources = {name: source for name, source in test.sources.items() if name != "rate"}
+        test = replace(test, plan=plan, scenario=searched, sources=sources)
+        return replace(test, plan=replace(plan, implied=test.implied))
 
-    def with_recorded(self, names: Collection[str]) -> Case:
-        """Return the case of a test that records these metrics, whose units are known by now.
+    def with_recorded(self, names: Collection[str]) -> PerfTest:
+        """Return the test of a test that records these metrics, whose units are known by now.
 
         Raises:
             ScenarioError: a threshold, but not of the ini file, is on another such metric, or does not fit the unit.
@@ -182,8 +182,8 @@ class Case:
         known = [replace(parse_declared(limit.expression), from_ini=limit.from_ini) for limit in kept]
         return replace(self, thresholds=tuple(known))
 
-    def in_short_rounds(self) -> Case:
-        """Return the same test with short rounds, for a trial beside the live baseline.
+    def in_short_rounds(self) -> PerfTest:
+        """Return the same test with short rounds, for a trial side by side with the live baseline.
 
         What disturbs the machine for seconds then affects both sides alike. Values of the command line, loads with a
         number of records and loads whose rate changes keep their length.
@@ -197,7 +197,7 @@ class Case:
         changed = {name: "side by side" for name, value in given.items() if value != kept[name]}
         return replace(self, scenario=scenario.model_copy(update=kept), sources={**self.sources, **changed})
 
-    def as_smoke_test(self) -> Case:
+    def as_smoke_test(self) -> PerfTest:
         """Return the same scenario for one round, without live baseline; a search runs its lowest rate.
 
         Of the thresholds, only those on lost and failed records remain: whether a record arrives is not a question of
@@ -213,9 +213,9 @@ class Case:
         )
 
 
-def read_case(
+def read_perftest(
     nodeid: str, marks: Sequence[pytest.Mark], parameters: Mapping[str, Any], settings: Settings, *, folder: Path
-) -> Case:
+) -> PerfTest:
     """Read a test's markers, in order of rising precedence, and its parameters.
 
     A parameter with the name of a field of the scenario or of the cluster sets that field. The relative path of a file
@@ -260,7 +260,7 @@ def read_case(
     attempt(_refuse_unmeasured, thresholds, scenario, measured)
     stop_on_problems()
     limits = tuple(dict.fromkeys((*thresholds, *_of_settings(settings, measured))))
-    return Case(
+    return PerfTest(
         nodeid=nodeid,
         scenario=_timed(scenario, sources, limits),
         thresholds=limits,

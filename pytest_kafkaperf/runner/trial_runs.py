@@ -20,7 +20,7 @@ from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.result import Trial, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, rounds, running
-from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
+from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, PerfTestBudget
 from pytest_kafkaperf.runner.warmth import cold_warnings, is_cold
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd, probe_load, warm_up
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
@@ -31,7 +31,7 @@ OnTrial = Callable[[Sequence[Trial]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseRun:
+class Decision:
     """The trials of a test, and the judgement on them."""
 
     trials: tuple[Trial, ...]
@@ -77,12 +77,12 @@ def _lacks(trials: Sequence[Trial], wanted: int) -> bool:
     return len(judged(trials)) < wanted and not problems_of(trials)
 
 
-def run_case(
+def run_trials(
     runner: TrialRunner,
-    budget: CaseBudget,
+    budget: PerfTestBudget,
     policy: TrialPolicy,
     confirming: Callable[[str | None], TrialRunner | str | None],
-) -> CaseRun:
+) -> Decision:
     """Run the trials that the policy asks for and that the time budget allows.
 
     `confirming` returns what measures the trials that confirm a suspected regression, None for `runner` itself, or the
@@ -90,10 +90,10 @@ def run_case(
     """
     trials: list[Trial] = []
     own, failed = runner, None
-    refusal, spoilt, out_of_time, began_s = None, None, False, time.monotonic()
+    refusal, invalidated, out_of_time, began_s = None, None, False, time.monotonic()
     for label in policy.labels(trials):
         if not trials:
-            first, spoilt = _measure_first(runner, budget, policy)
+            first, invalidated = _measure_first(runner, budget, policy)
             trials.append(first)
             policy.on_trial(trials)
             continue
@@ -103,7 +103,7 @@ def run_case(
                 refusal = found
                 break
             runner = found or own
-            budget.confirm(beside=found is not None)
+            budget.confirm(side_by_side=found is not None)
         declared = min(runner.rounds, len(trials[0].rounds))
         refusal = budget.refuses_trial(declared)
         if refusal is not None:
@@ -114,29 +114,29 @@ def run_case(
             refusal, out_of_time = BROKEN_OFF_TEXT, True
             break
         if trial.other_failed and runner is not own:  # nobody asked for the baseline's brokers
-            failed, trials[1:] = f"a trial beside them failed: {trial.other_failed}", []
+            failed, trials[1:] = f"a trial side by side with them failed: {trial.other_failed}", []
             continue
         trials.append(trial)
         policy.on_trial(trials)
     judge = policy.judge_clear if out_of_time and policy.judge_clear is not None else policy.judge
     judgement = _judged(judge, trials, budget)
-    cut, beside, enough = budget.cut(trials[0]), None, None
+    cut, side_by_side, enough = budget.cut(trials[0]), None, None
     if len(trials[0].rounds) < runner.rounds and policy.suffices(trials[0].rounds):
         ran = f"{len(trials[0].rounds)} of {runner.rounds}"
         enough = f"{ran} rounds were enough: most rounds meet every threshold already"
         cut = None
     if trials[0].other_side is not None:
         took = format_quantity(time.monotonic() - began_s, Unit.SECONDS)
-        beside = f"compared with the live baseline in {counted(len(judged(trials)), 'trial')}, which took {took}"
-    return CaseRun(
+        side_by_side = f"compared with the live baseline in {counted(len(judged(trials)), 'trial')}, which took {took}"
+    return Decision(
         trials=tuple(trials),
         judgement=judgement,
-        notes=tuple(note for note in (spoilt, cut, enough, beside, refusal) if note),
+        notes=tuple(note for note in (invalidated, cut, enough, side_by_side, refusal) if note),
         partial=cut is not None or (out_of_time and judgement.unsettled),
     )
 
 
-def _measure_first(runner: TrialRunner, budget: CaseBudget, policy: TrialPolicy) -> tuple[Trial, str | None]:
+def _measure_first(runner: TrialRunner, budget: PerfTestBudget, policy: TrialPolicy) -> tuple[Trial, str | None]:
     """Return the first trial, and a note if it was measured again.
 
     Cold brokers are measured again without a restart, as that would make them cold again.
@@ -147,7 +147,7 @@ def _measure_first(runner: TrialRunner, budget: CaseBudget, policy: TrialPolicy)
             break
         note = f"measured again on warm brokers: {'; '.join(cold_warnings([trial])) or 'the warm-up was short'}"
         trial = runner.measure(budget, "warm", suffices=policy.suffices)
-    if not trial.is_spoilt or budget.refuses_trial(runner.rounds) is not None:
+    if not trial.is_invalidated or budget.refuses_trial(runner.rounds) is not None:
         return trial, note
     reasons = [*map(str, trial.problems)] or ["one side was colder than the other"]
     note = f"the first trial was measured again: {'; '.join(reasons)}"
@@ -160,7 +160,7 @@ _MOST_COLD = 2
 
 def _is_undecided(trial: Trial, policy: TrialPolicy) -> bool:
     """Return True if the trial fails, or cannot be judged, only because brokers or applications were cold."""
-    if trial.lost_records or (trial.problems and not trial.is_spoilt):
+    if trial.lost_records or (trial.problems and not trial.is_invalidated):
         return False
     if trial.warm_up_end is WarmUpEnd.SHORT:
         return policy.judge([trial]).verdict.fails
@@ -212,7 +212,7 @@ class TrialRunner:
 
     def measure(
         self,
-        budget: CaseBudget | None = None,
+        budget: PerfTestBudget | None = None,
         label: str = "",
         *,
         short: bool = False,
@@ -254,7 +254,7 @@ class TrialRunner:
             warm_ups=tuple(warmed[side] for side in self._sides),
         )
 
-    def measure_fresh(self, budget: CaseBudget | None = None, label: str = "") -> Trial:
+    def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "") -> Trial:
         """Run a trial on brokers that were restarted; all of them restart at the same time.
 
         A pause comes first if one was asked for, so that a disturbance which lasts a while does not last for all
@@ -314,7 +314,9 @@ def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
     return [dataclasses.replace(first, metrics=metrics, problems=problems), *others]
 
 
-def _judged(judge: Callable[[Sequence[Trial]], Judgement], trials: Sequence[Trial], budget: CaseBudget) -> Judgement:
+def _judged(
+    judge: Callable[[Sequence[Trial]], Judgement], trials: Sequence[Trial], budget: PerfTestBudget
+) -> Judgement:
     """Judge the trials, of which the first may have too few rounds for a decision."""
     judgement, undecided = judge(trials), budget.undecided(trials[0])
     if undecided is None:

@@ -11,19 +11,19 @@ from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.core.metrics import declare
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.capacity import workload_of
-from pytest_kafkaperf.runner.case import Case, read_case
+from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.samples import with_content
 from pytest_kafkaperf.scenarios.records import Samples
 from pytest_kafkaperf.scenarios.threshold import Absolute
 from pytest_kafkaperf.verdict.baselines.record import scenario_changes
 
 
-def case_of(folder: Path, *thresholds: str, **fields: Any) -> Case:
+def perftest_of(folder: Path, *thresholds: str, **fields: Any) -> PerfTest:
     marks = [pytest.mark.kafka_scenario(**fields).mark]
     if thresholds:
         marks.append(pytest.mark.kafka_threshold(*thresholds).mark)
     settings = read_settings({}, {}, invocation_folder=folder, root=folder)
-    return read_case("test_perf.py::test_it", marks, {}, settings, folder=folder)
+    return read_perftest("test_perf.py::test_it", marks, {}, settings, folder=folder)
 
 
 def write(folder: Path, content: str) -> Path:
@@ -35,24 +35,24 @@ def test_parameters_of_the_cluster_are_those_that_count(tmp_path: Path) -> None:
     """A chart over numbers of brokers that the command line has made one would show what never was."""
     settings = read_settings({"brokers": "3"}, {}, invocation_folder=tmp_path, root=tmp_path)
     parameters = {"brokers": 1, "security": None, "way_ms": 2, "acks": 1}
-    case = read_case("test_perf.py::test_it[1]", [], parameters, settings, folder=tmp_path)
-    assert case.parameters == {"brokers": 3, "security": None, "way_ms": 2}
-    assert (case.spec.brokers, case.scenario.acks) == (3, 1)
+    perftest = read_perftest("test_perf.py::test_it[1]", [], parameters, settings, folder=tmp_path)
+    assert perftest.parameters == {"brokers": 3, "security": None, "way_ms": 2}
+    assert (perftest.spec.brokers, perftest.scenario.acks) == (3, 1)
 
 
 def test_low_noise_is_a_field_of_every_cluster(tmp_path: Path) -> None:
     """Of the live baseline's, too: both sides of a comparison are started alike."""
     given = {"cluster": "local", "compare": "local", "low-noise": "true"}
     settings = read_settings(given, {}, invocation_folder=tmp_path, root=tmp_path)
-    case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
-    assert case.live_baseline is not None
-    assert (case.spec.low_noise, case.live_baseline.low_noise) == (True, True)
+    perftest = read_perftest("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
+    assert perftest.live_baseline is not None
+    assert (perftest.spec.low_noise, perftest.live_baseline.low_noise) == (True, True)
 
 
 def test_samples_are_found_from_the_folder_of_the_test(tmp_path: Path) -> None:
     """Tests run from anywhere; a baseline says the same on every machine."""
     (tmp_path / "orders.jsonl").write_text("{}\n")
-    scenario = case_of(tmp_path, payload="file:orders.jsonl").scenario
+    scenario = perftest_of(tmp_path, payload="file:orders.jsonl").scenario
 
     assert scenario.payload == Samples(file="orders.jsonl")
     assert scenario.payload.path == str(tmp_path / "orders.jsonl")
@@ -62,17 +62,17 @@ def test_samples_are_found_from_the_folder_of_the_test(tmp_path: Path) -> None:
 
 def test_other_samples_under_the_same_name_are_another_workload(tmp_path: Path) -> None:
     """The records' sizes and contents decide how fast they are; a fixture may write the file just before the load."""
-    case = case_of(tmp_path, payload=f"file:{write(tmp_path, 'a')}")
-    before = workload_of(with_content(case.scenario), None)
+    perftest = perftest_of(tmp_path, payload=f"file:{write(tmp_path, 'a')}")
+    before = workload_of(with_content(perftest.scenario), None)
     assert before["payload"] | {"file": ""} == {
         "file": "",
         "delimiter": "\n",
         "size_bytes": 1,
         "sha256": "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb",
     }
-    assert scenario_changes(before, workload_of(with_content(case.scenario), None)) == ()
+    assert scenario_changes(before, workload_of(with_content(perftest.scenario), None)) == ()
     write(tmp_path, "b")
-    (change,) = scenario_changes(before, workload_of(with_content(case.scenario), None))
+    (change,) = scenario_changes(before, workload_of(with_content(perftest.scenario), None))
     assert change.startswith("payload: ")
     assert "(1 B, SHA-256 ca978112ca1b) -> " in change
     assert change.endswith("(1 B, SHA-256 3e23e8160039)")
@@ -80,16 +80,16 @@ def test_other_samples_under_the_same_name_are_another_workload(tmp_path: Path) 
 
 def test_samples_that_were_removed_after_collection_are_refused(tmp_path: Path) -> None:
     """Their content is unknown, so nothing could be compared with this run later."""
-    case = case_of(tmp_path, payload=f"file:{write(tmp_path, 'a')}")
+    perftest = perftest_of(tmp_path, payload=f"file:{write(tmp_path, 'a')}")
     (tmp_path / "orders").unlink()
     with pytest.raises(ScenarioError, match=r"payload: cannot read the samples '.*orders': No such file"):
-        with_content(case.scenario)
+        with_content(perftest.scenario)
 
 
 def test_a_call_finds_samples_as_a_marker_does(tmp_path: Path) -> None:
     """`kafka_perf(payload=...)` stands in the same file."""
     (tmp_path / "orders").write_text("x")
-    payload = case_of(tmp_path).with_overrides({"payload": "file:orders"}).scenario.payload
+    payload = perftest_of(tmp_path).with_overrides({"payload": "file:orders"}).scenario.payload
     assert isinstance(payload, Samples)
     assert payload.path == str(tmp_path / "orders")
 
@@ -97,7 +97,7 @@ def test_a_call_finds_samples_as_a_marker_does(tmp_path: Path) -> None:
 def test_samples_that_are_not_there_are_refused_with_the_path(tmp_path: Path) -> None:
     """At collection, before a cluster starts."""
     with pytest.raises(ScenarioError) as caught:
-        case_of(tmp_path, payload="file:data/orders")
+        perftest_of(tmp_path, payload="file:data/orders")
     assert str(caught.value) == (
         f"kafka_scenario: payload: cannot read the samples {str(tmp_path / 'data' / 'orders')!r}: "
         "No such file or directory; a relative path starts at the folder of the test's file"
@@ -107,7 +107,7 @@ def test_samples_that_are_not_there_are_refused_with_the_path(tmp_path: Path) ->
 def test_an_absolute_path_is_taken_as_it_is(tmp_path: Path) -> None:
     """The advice on relative ones would mislead."""
     with pytest.raises(ScenarioError) as caught:
-        case_of(tmp_path / "tests", payload=f"file:{tmp_path / 'orders'}")
+        perftest_of(tmp_path / "tests", payload=f"file:{tmp_path / 'orders'}")
     assert str(caught.value) == (
         f"kafka_scenario: payload: cannot read the samples {str(tmp_path / 'orders')!r}: No such file or directory"
     )
@@ -117,14 +117,14 @@ def test_an_absolute_path_is_taken_as_it_is(tmp_path: Path) -> None:
 def test_what_is_no_file_is_refused(tmp_path: Path, name: str) -> None:
     """A folder, or a name that no system has."""
     with pytest.raises(ScenarioError, match="kafka_scenario: payload: cannot read the samples"):
-        case_of(tmp_path, payload=f"file:{name}")
+        perftest_of(tmp_path, payload=f"file:{name}")
 
 
 def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
     """It would send nothing at all."""
     (tmp_path / "orders").touch()
     with pytest.raises(ScenarioError) as caught:
-        case_of(tmp_path, payload="file:orders")
+        perftest_of(tmp_path, payload="file:orders")
     assert str(caught.value) == (
         f"kafka_scenario: payload: the file of samples {str(tmp_path / 'orders')!r} is empty; write at least one sample"
     )
@@ -161,7 +161,7 @@ def test_a_limit_on_what_is_not_measured_is_refused_with_what_it_needs(
 ) -> None:
     """A limit that nothing is compared with would pass for ever."""
     with pytest.raises(ScenarioError) as caught:
-        case_of(tmp_path, limit, **fields)
+        perftest_of(tmp_path, limit, **fields)
     name = limit.split(maxsplit=1)[0]
     assert str(caught.value) == f"threshold {limit!r}: {name} is not measured here; {reason}"
 
@@ -171,21 +171,25 @@ SEARCH = {"low": "1k records/s", "high": "100k records/s", "hold": "2 s"}
 
 def test_a_search_holds_rates_that_it_chooses_itself(tmp_path: Path) -> None:
     """A rate and records that a module's marker has set are for its other tests."""
-    case = case_of(tmp_path, records=1000, rate=5).with_search(["produce.latency.p99 <= 20 ms"], **SEARCH)
+    perftest = perftest_of(tmp_path, records=1000, rate=5).with_search(["produce.latency.p99 <= 20 ms"], **SEARCH)
 
-    assert case.plan is not None
-    assert (case.plan.low, case.plan.high, str(case.plan)) == (1000.0, 100_000.0, "produce.latency.p99 <= 20 ms")
-    assert (case.scenario.rate, case.scenario.records, case.scenario.duration) == (None, None, 2.0)
-    assert "rate" not in case.sources
+    assert perftest.plan is not None
+    assert (perftest.plan.low, perftest.plan.high, str(perftest.plan)) == (
+        1000.0,
+        100_000.0,
+        "produce.latency.p99 <= 20 ms",
+    )
+    assert (perftest.scenario.rate, perftest.scenario.records, perftest.scenario.duration) == (None, None, 2.0)
+    assert "rate" not in perftest.sources
 
 
 def test_rates_of_a_search_can_be_in_bytes(tmp_path: Path) -> None:
     """As those of a scenario: an operator sells MiB/s."""
-    case = case_of(tmp_path, record_size="1 KiB").with_search(
+    perftest = perftest_of(tmp_path, record_size="1 KiB").with_search(
         ["errors == 0"], low="1 MiB/s", high="1 GiB/s", hold="1 s"
     )
-    assert case.plan is not None
-    assert (case.plan.low, case.plan.high) == (1024.0, 1024.0**2)
+    assert perftest.plan is not None
+    assert (perftest.plan.low, perftest.plan.high) == (1024.0, 1024.0**2)
 
 
 @pytest.mark.parametrize(
@@ -201,8 +205,8 @@ def test_a_test_is_one_search_unless_more_are_asked_for(
     tmp_path: Path, thresholds: list[str], fields: dict[str, int], rounds: int
 ) -> None:
     """A search takes minutes."""
-    case = case_of(tmp_path, *thresholds, **fields).with_search(["errors == 0"], **SEARCH)
-    assert case.scenario.rounds == rounds
+    perftest = perftest_of(tmp_path, *thresholds, **fields).with_search(["errors == 0"], **SEARCH)
+    assert perftest.scenario.rounds == rounds
 
 
 @pytest.mark.parametrize(
@@ -242,14 +246,14 @@ def test_a_search_that_cannot_be_is_refused(
 ) -> None:
     """By the names of the arguments that the user has given."""
     with pytest.raises(ScenarioError) as caught:
-        case_of(tmp_path).with_search(limits, **{**SEARCH, **changes})
+        perftest_of(tmp_path).with_search(limits, **{**SEARCH, **changes})
     assert str(caught.value).startswith(f"kafka_perf.capacity: {text}")
 
 
 def test_a_plain_call_cannot_keep_a_limit_on_the_capacity(tmp_path: Path) -> None:
     """It would be INCONCLUSIVE for ever, which nobody reads."""
     with pytest.raises(ScenarioError) as caught:
-        case_of(tmp_path, "capacity >= 5k records/s").without_search()
+        perftest_of(tmp_path, "capacity >= 5k records/s").without_search()
     assert str(caught.value) == (
         "threshold 'capacity >= 5k records/s': kafka_perf() holds one rate; call kafka_perf.capacity(...) to "
         "measure capacity"
@@ -261,16 +265,16 @@ def test_a_limit_of_the_ini_file_on_the_capacity_is_for_searches_alone(tmp_path:
     settings = read_settings(
         {}, {"thresholds": ["capacity >= 5k  records/s", "errors == 0"]}, invocation_folder=tmp_path, root=tmp_path
     )
-    case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
-    assert [limit.expression for limit in case.without_search().thresholds] == ["errors == 0"]
-    searching = case.with_search(["errors == 0"], **SEARCH)
+    perftest = read_perftest("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
+    assert [limit.expression for limit in perftest.without_search().thresholds] == ["errors == 0"]
+    searching = perftest.with_search(["errors == 0"], **SEARCH)
     assert [limit.expression for limit in searching.thresholds] == ["capacity >= 5k records/s", "errors == 0"]
 
 
 def test_a_smoke_test_of_a_search_holds_its_lowest_rate(tmp_path: Path) -> None:
     """`--benchmark-disable` shows that it runs."""
-    case = case_of(tmp_path).with_search(["errors == 0"], **SEARCH).as_smoke_test()
-    assert (case.plan, case.scenario.rate, case.scenario.rounds) == (None, 1000.0, 1)
+    perftest = perftest_of(tmp_path).with_search(["errors == 0"], **SEARCH).as_smoke_test()
+    assert (perftest.plan, perftest.scenario.rate, perftest.scenario.rounds) == (None, 1000.0, 1)
 
 
 def test_a_threshold_of_the_marker_and_the_ini_file_counts_once(tmp_path: Path) -> None:
@@ -278,8 +282,8 @@ def test_a_threshold_of_the_marker_and_the_ini_file_counts_once(tmp_path: Path) 
     limit = "produce.throughput >= baseline - 10%"
     settings = read_settings({}, {"thresholds": [limit]}, invocation_folder=tmp_path, root=tmp_path)
     marks = [pytest.mark.kafka_threshold(limit, "errors == 0").mark]
-    case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
-    assert [each.expression for each in case.thresholds] == [limit, "errors == 0"]
+    perftest = read_perftest("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+    assert [each.expression for each in perftest.thresholds] == [limit, "errors == 0"]
 
 
 def duration_of(folder: Path, *thresholds: str, **fields: Any) -> float | None:
@@ -289,7 +293,7 @@ def duration_of(folder: Path, *thresholds: str, **fields: Any) -> float | None:
         pytest.mark.kafka_threshold(*thresholds or ("errors == 0",)).mark,
     ]
     settings = read_settings({}, {}, invocation_folder=folder, root=folder)
-    return read_case("a.py::test", marks, {}, settings, folder=folder).scenario.duration
+    return read_perftest("a.py::test", marks, {}, settings, folder=folder).scenario.duration
 
 
 @pytest.mark.parametrize(
@@ -314,7 +318,7 @@ def test_rounds_without_a_declared_length_are_as_short_as_their_quantile_allows(
     assert duration_of(tmp_path, f"produce.latency.{quantile} <= 20 ms", **fields) == duration_s
 
 
-# Beside a live baseline
+# Side by side with a live baseline
 
 
 def short(folder: Path, *thresholds: str, options: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
@@ -324,11 +328,11 @@ def short(folder: Path, *thresholds: str, options: dict[str, str] | None = None,
         pytest.mark.kafka_threshold(*thresholds or ("errors == 0",)).mark,
     ]
     settings = read_settings(options or {}, {}, invocation_folder=folder, root=folder)
-    scenario = read_case("a.py::test", marks, {}, settings, folder=folder).in_short_rounds().scenario
+    scenario = read_perftest("a.py::test", marks, {}, settings, folder=folder).in_short_rounds().scenario
     return {name: getattr(scenario, name) for name in ("rounds", "warmup", "duration", "records")}
 
 
-def test_rounds_beside_a_live_baseline_are_short(tmp_path: Path) -> None:
+def test_rounds_next_to_a_live_baseline_are_short(tmp_path: Path) -> None:
     """What disturbs the machine for seconds then affects both sides alike."""
     closed_loop = {"rounds": 4, "warmup": 0.3, "duration": 1.0, "records": None}
     assert short(tmp_path, duration="20 s", rounds=9) == closed_loop
@@ -341,8 +345,8 @@ def test_a_shortened_length_names_its_reason(tmp_path: Path) -> None:
     """The report shows where each field comes from; the marker did not say this one."""
     marks = [pytest.mark.kafka_scenario(duration="20 s", warmup="100 ms", partitions=2).mark]
     settings = read_settings({}, {}, invocation_folder=tmp_path, root=tmp_path)
-    case = read_case("a.py::test", marks, {}, settings, folder=tmp_path).in_short_rounds()
-    assert case.sources == {"duration": "side by side", "warmup": "marker", "partitions": "marker"}
+    perftest = read_perftest("a.py::test", marks, {}, settings, folder=tmp_path).in_short_rounds()
+    assert perftest.sources == {"duration": "side by side", "warmup": "marker", "partitions": "marker"}
 
 
 @pytest.mark.parametrize(
@@ -391,10 +395,10 @@ def test_the_command_line_names_version_and_image_before_markers_and_these_befor
     given = {"compare": "local"} | ({} if line is None else {"cluster": line})
     settings = read_settings(given, {"cluster": ini}, invocation_folder=tmp_path, root=tmp_path)
     marks = [pytest.mark.kafka_cluster(version="4.1.0", image="b:1").mark]
-    case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
-    assert case.live_baseline is not None
-    assert (case.spec.version, case.spec.image) == own
-    assert (case.live_baseline.version, case.live_baseline.image) == live_baseline
+    perftest = read_perftest("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+    assert perftest.live_baseline is not None
+    assert (perftest.spec.version, perftest.spec.image) == own
+    assert (perftest.live_baseline.version, perftest.live_baseline.image) == live_baseline
 
 
 def test_the_live_baseline_names_its_own_version_or_image(tmp_path: Path) -> None:
@@ -403,9 +407,9 @@ def test_the_live_baseline_names_its_own_version_or_image(tmp_path: Path) -> Non
     for text in ("docker:4.0.0", "docker:c:1", "docker"):
         given = {"cluster": "docker:b:1", "compare": text}
         settings = read_settings(given, {}, invocation_folder=tmp_path, root=tmp_path)
-        case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
-        assert case.live_baseline is not None
-        found.append((case.live_baseline.version, case.live_baseline.image))
+        perftest = read_perftest("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
+        assert perftest.live_baseline is not None
+        found.append((perftest.live_baseline.version, perftest.live_baseline.image))
     assert found == [("4.0.0", None), (None, "c:1"), (None, "b:1")]
 
 
@@ -414,7 +418,7 @@ def test_a_cluster_of_the_command_line_replaces_that_of_the_ini_file_with_its_ve
     settings = read_settings(
         {"cluster": "local"}, {"cluster": "local:4.0.0"}, invocation_folder=tmp_path, root=tmp_path
     )
-    assert read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path).spec.version is None
+    assert read_perftest("test_perf.py::test_it", [], {}, settings, folder=tmp_path).spec.version is None
 
 
 @pytest.mark.usefixtures("catalogue")
@@ -422,9 +426,9 @@ def test_thresholds_on_a_tests_own_metrics_get_their_units_once_these_are_record
     """Those of the ini file are for the tests that record the metric."""
     settings = read_settings({}, {"thresholds": "app.rows >= 10"}, invocation_folder=tmp_path, root=tmp_path)
     marks = [pytest.mark.kafka_threshold("errors == 0", "app.pages <= 5k pages").mark]
-    case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+    perftest = read_perftest("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
     declare("app.pages", unit="pages", better="lower")
-    recorded = case.with_recorded(["app.pages"])
+    recorded = perftest.with_recorded(["app.pages"])
     assert [(each.expression, each.metric.unit) for each in recorded.thresholds] == [
         ("errors == 0", "records"),
         ("app.pages <= 5k pages", "pages"),
@@ -444,16 +448,16 @@ def test_a_threshold_on_a_metric_that_the_test_does_not_record_is_refused_before
 ) -> None:
     """After minutes of load it could only be INCONCLUSIVE."""
     with pytest.raises(ScenarioError) as caught:
-        case_of(tmp_path, "app.rows >= 10").with_recorded(recorded)
+        perftest_of(tmp_path, "app.rows >= 10").with_recorded(recorded)
     assert str(caught.value) == f"threshold 'app.rows >= 10': this test does not record app.rows; {remedy}"
 
 
 def test_the_rates_of_a_search_may_have_limits_on_recorded_metrics(tmp_path: Path) -> None:
     """Each of them is a load with an end of its own."""
-    case = case_of(tmp_path).with_search(["app.rows >= 10"], low="1k/s", high="2k/s", hold="1 s")
-    assert case.with_recorded(["app.rows"]).plan is case.plan
+    perftest = perftest_of(tmp_path).with_search(["app.rows >= 10"], low="1k/s", high="2k/s", hold="1 s")
+    assert perftest.with_recorded(["app.rows"]).plan is perftest.plan
     with pytest.raises(ScenarioError, match="this test does not record app.rows"):
-        case.with_recorded([])
+        perftest.with_recorded([])
 
 
 def test_thresholds_of_the_ini_file_follow_the_fields_of_the_call(tmp_path: Path) -> None:
@@ -461,14 +465,14 @@ def test_thresholds_of_the_ini_file_follow_the_fields_of_the_call(tmp_path: Path
     ini = {"thresholds": ["errors == 0", "e2e.latency.p99 <= 5 ms"]}
     settings = read_settings({}, ini, invocation_folder=tmp_path, root=tmp_path)
     marks = [pytest.mark.kafka_scenario(rate="1k records/s").mark]
-    case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+    perftest = read_perftest("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
 
-    def expressions(one: Case) -> list[str]:
+    def expressions(one: PerfTest) -> list[str]:
         return [limit.expression for limit in one.thresholds]
 
-    assert expressions(case) == ["errors == 0"]
-    assert expressions(case.with_overrides({"consumers": 1})) == ["errors == 0", "e2e.latency.p99 <= 5 ms"]
-    assert expressions(case.with_overrides({"consumers": 1}).with_overrides({"consumers": 0})) == ["errors == 0"]
+    assert expressions(perftest) == ["errors == 0"]
+    assert expressions(perftest.with_overrides({"consumers": 1})) == ["errors == 0", "e2e.latency.p99 <= 5 ms"]
+    assert expressions(perftest.with_overrides({"consumers": 1}).with_overrides({"consumers": 0})) == ["errors == 0"]
 
 
 @pytest.mark.parametrize(("given", "ini"), [({"duration": "1 s"}, {}), ({}, {"duration": "1 s"})])
@@ -478,11 +482,11 @@ def test_a_usual_duration_is_not_for_tests_that_only_read(
     """They read all that there is; an option for all tests must not refuse one of them."""
     settings = read_settings(given, ini, invocation_folder=tmp_path, root=tmp_path)
     marks = [pytest.mark.kafka_scenario(topic="orders", producers=0, consumers=1).mark]
-    case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
-    assert "duration" not in case.sources
+    perftest = read_perftest("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+    assert "duration" not in perftest.sources
     marks = [pytest.mark.kafka_scenario(topic="orders", producers=0, consumers=1, duration="1 s").mark]
     with pytest.raises(ScenarioError, match="producers=0 writes nothing; remove duration"):
-        read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+        read_perftest("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
 
 
 def test_a_threshold_of_a_marker_stays_the_tests_own_if_the_ini_file_has_it_as_well(tmp_path: Path) -> None:
@@ -490,9 +494,9 @@ def test_a_threshold_of_a_marker_stays_the_tests_own_if_the_ini_file_has_it_as_w
     ini = {"thresholds": ["app.rows >= 10", "lag.end <= 10", "capacity >= 5k records/s"]}
     settings = read_settings({}, ini, invocation_folder=tmp_path, root=tmp_path)
 
-    def declaring(limit: str) -> Case:
+    def declaring(limit: str) -> PerfTest:
         marks = [pytest.mark.kafka_scenario(consumers=1).mark, pytest.mark.kafka_threshold(limit).mark]
-        return read_case("t.py::t", marks, {}, settings, folder=tmp_path)
+        return read_perftest("t.py::t", marks, {}, settings, folder=tmp_path)
 
     with pytest.raises(ScenarioError, match="does not record app.rows"):
         declaring("app.rows >= 10").with_recorded([])

@@ -18,7 +18,7 @@ from pytest_kafkaperf.core.metrics import SEARCH_METRICS
 from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.plugin import takes_perf
 from pytest_kafkaperf.reports.pytest_benchmark import LoadClock
-from pytest_kafkaperf.runner.case import Case, read_case
+from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -34,14 +34,14 @@ class LatencyWithoutRateWarning(pytest.PytestWarning):
     """Warns that a threshold on latency judges a load that is as fast as possible."""
 
 
-def read_cases(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[pytest.Item], dict[str, Case]]:
+def read_perftests(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[pytest.Item], dict[str, PerfTest]]:
     """Read the markers of all perf tests; report a collection error for each file with invalid markers.
 
     Returns:
-        The items of all other files, and the cases of their perf tests by nodeid.
+        The items of all other files, and the their perf tests by nodeid.
 
     """
-    cases: dict[str, Case] = {}
+    tests: dict[str, PerfTest] = {}
     problems: dict[str, list[str]] = {}
     for item in items:
         misused = [f"{item.nodeid}: {text}" for text in (*_misspelt(item), *_misused(item))]
@@ -51,10 +51,10 @@ def read_cases(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[p
             item.add_marker("kafka_perf")
             _join_benchmarks(item)
             try:
-                cases[item.nodeid] = read_item(item, settings)
+                tests[item.nodeid] = read_item(item, settings)
             except UsageError as error:
                 problems.setdefault(file_of(item.nodeid), []).append(str(error))
-    return _without_broken(items, problems), cases
+    return _without_broken(items, problems), tests
 
 
 def _without_broken(items: Iterable[pytest.Item], problems: Mapping[str, Sequence[str]]) -> list[pytest.Item]:
@@ -65,7 +65,7 @@ def _without_broken(items: Iterable[pytest.Item], problems: Mapping[str, Sequenc
     return [item for item in items if file_of(item.nodeid) not in problems]
 
 
-def warn_of_latency(items: Sequence[pytest.Item], cases: Mapping[str, Case]) -> list[pytest.Item]:
+def warn_of_latency(items: Sequence[pytest.Item], tests: Mapping[str, PerfTest]) -> list[pytest.Item]:
     """Warn of each perf test with a threshold on latency and without a rate, before minutes of load show nothing.
 
     Thresholds of the ini file also apply to tests that measure throughput, so they are not a reason to warn.
@@ -76,8 +76,8 @@ def warn_of_latency(items: Sequence[pytest.Item], cases: Mapping[str, Case]) -> 
     """
     problems: dict[str, list[str]] = {}
     for item in items:
-        case = cases.get(item.nodeid)
-        text = None if case is None else _latency_without_rate(case)
+        test = tests.get(item.nodeid)
+        text = None if test is None else _latency_without_rate(test)
         if text is None:
             continue
         try:
@@ -87,11 +87,11 @@ def warn_of_latency(items: Sequence[pytest.Item], cases: Mapping[str, Case]) -> 
     return _without_broken(items, problems)
 
 
-def _latency_without_rate(case: Case) -> str | None:
-    own = [limit for limit in case.thresholds if not limit.from_ini]
+def _latency_without_rate(test: PerfTest) -> str | None:
+    own = [limit for limit in test.thresholds if not limit.from_ini]
     searches = any(limit.metric.name in SEARCH_METRICS for limit in own)
     expressions = [repr(limit.expression) for limit in own if ".latency." in limit.metric.name]
-    if case.scenario.rate is not None or not case.scenario.producers or searches or not expressions:
+    if test.scenario.rate is not None or not test.scenario.producers or searches or not expressions:
         return None
     return (
         f"{', '.join(expressions)} without a rate: producers send as fast as they can, so that records queue up, and "
@@ -100,7 +100,7 @@ def _latency_without_rate(case: Case) -> str | None:
     )
 
 
-def read_item(item: pytest.Item, settings: Settings) -> Case:
+def read_item(item: pytest.Item, settings: Settings) -> PerfTest:
     """Read the markers and parameters of a test.
 
     Raises:
@@ -110,13 +110,13 @@ def read_item(item: pytest.Item, settings: Settings) -> Case:
     given = item.callspec.params if hasattr(item, "callspec") else {}
     parameters = {name: value for name, value in given.items() if name not in _FIELDS or _is_direct(item, name)}
     try:
-        case = read_case(item.nodeid, marks_of(item), parameters, settings, folder=item.path.parent)
+        test = read_perftest(item.nodeid, marks_of(item), parameters, settings, folder=item.path.parent)
         # `auto` is never an external cluster; only a running test looks for Docker, and checks again.
         target = Local() if isinstance(settings.cluster, Auto) else settings.cluster
         provision.check(target, settings.client_config, settings.metrics_urls, settings.log_dirs)
     except UsageError as error:
         raise UsageError("\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())) from None
-    return dataclasses.replace(case, taken_by=_taken_by(item))
+    return dataclasses.replace(test, taken_by=_taken_by(item))
 
 
 def _is_direct(item: pytest.Item, parameter: str) -> bool:
