@@ -1,4 +1,4 @@
-"""The results: claims against values, as a table in the terminal and in README.md."""
+"""The results: claims against measurements, as a table in the terminal and in README.md."""
 
 from __future__ import annotations
 
@@ -90,16 +90,16 @@ def _markdown(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _cells(outcome: Outcome, claim: Claim, *, with_range: bool) -> tuple[str, ...]:
     """Return one claim as `_COLUMNS` has it."""
-    rival_figure = claim.rival_figure or claim.name
-    ours = [readings[claim.name] for readings in outcome.runs.get(OURS, ())]
-    theirs = [readings[rival_figure] for readings in outcome.runs.get(claim.rival, ())]
+    rival_name = claim.rival_name or claim.name
+    ours = [values[claim.name] for values in outcome.runs.get(OURS, ())]
+    theirs = [values[rival_name] for values in outcome.runs.get(claim.rival, ())]
     ratio = statistics.median(ours) / statistics.median(theirs) if ours and theirs else None
     met = None if ratio is None else claim.is_met(ratio)
     return (
-        rival_figure,
+        rival_name,
         claim.rival,
         _shown(ours, claim.name, with_range=with_range),
-        _shown(theirs, rival_figure, with_range=with_range),
+        _shown(theirs, rival_name, with_range=with_range),
         "" if ratio is None else f"{ratio:.2f}x",
         claim.target(),
         "" if met is None else ("yes" if met else "no"),
@@ -107,7 +107,7 @@ def _cells(outcome: Outcome, claim: Claim, *, with_range: bool) -> tuple[str, ..
 
 
 def number(value: float, name: str) -> str:
-    """Format as `1.42M`, without the unit, which the metric's name has."""
+    """Format as `1.42M`, without the unit, which is in the name."""
     unit = UNITS[name]
     return format_quantity(value, unit).removesuffix(f" {unit}")
 

@@ -23,7 +23,7 @@ LIBRDKAFKA_TUNED = "confluent-kafka, tuned"
 THROUGHPUT = "records/s"
 """The throughput, as each contender reports it."""
 FETCH_THROUGHPUT = "fetch records/s"
-"""The value of `kafka-consumer-perf-test` without the time of joining the group: `fetch.nMsg.sec`."""
+"""The throughput of `kafka-consumer-perf-test` without the time of joining the group: `fetch.nMsg.sec`."""
 CPU = "CPU s/M records"
 """User and system seconds of the whole client processes, start-up included, by million records."""
 
@@ -32,12 +32,12 @@ UNITS = {THROUGHPUT: Unit.RECORD_RATE, FETCH_THROUGHPUT: Unit.RECORD_RATE, CPU: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One row of the table: a value of this project against one of another tool."""
+    """One row of the table: a result of this project against one of another tool."""
 
     rival: str
-    value: str = THROUGHPUT
-    rival_figure: str | None = None
-    """The name of the value in the other tool, if it differs."""
+    name: str = THROUGHPUT
+    rival_name: str | None = None
+    """The name of the other tool's result, if it differs."""
     at_least: float | None = None
     """Bound of the ratio of ours to theirs; a row without one only informs."""
     at_most: float | None = None
@@ -77,7 +77,7 @@ class Workload:
 def _against_tool(at_least: float) -> tuple[Claim, ...]:
     return (
         Claim(rival=PRODUCER_TOOL, at_least=at_least),
-        Claim(rival=PRODUCER_TOOL, value=CPU, at_most=1 / 3),
+        Claim(rival=PRODUCER_TOOL, name=CPU, at_most=1 / 3),
     )
 
 
@@ -88,7 +88,7 @@ WORKLOADS = (
         action="produce",
         records=3_000_000,
         record_size_bytes=100,
-        claims=(*_against_tool(2.0), Claim(rival=LIBRDKAFKA, at_least=1.5), Claim(rival=LIBRDKAFKA, value=CPU)),
+        claims=(*_against_tool(2.0), Claim(rival=LIBRDKAFKA, at_least=1.5), Claim(rival=LIBRDKAFKA, name=CPU)),
     ),
     Workload(
         name="produce-1KiB",
@@ -123,7 +123,7 @@ WORKLOADS = (
         record_size_bytes=100,
         claims=(
             Claim(rival=CONSUMER_TOOL, at_least=1.2),
-            Claim(rival=CONSUMER_TOOL, rival_figure=FETCH_THROUGHPUT),
+            Claim(rival=CONSUMER_TOOL, rival_name=FETCH_THROUGHPUT),
             Claim(rival=LIBRDKAFKA, at_least=1.5),
             Claim(rival=LIBRDKAFKA_TUNED),
         ),

@@ -170,7 +170,7 @@ def test_two_runs_that_add_to_one_baseline_at_once_are_both_in_it(
     file = tmp_path / BASELINE
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(baseline), encoding="utf-8")
-    arguments = [f"--kafka-cluster={broker.bootstrap_servers}", f"--kafka-baselines={shared}", f"{_UPDATE}=append"]
+    arguments = [f"--kafka-cluster={broker.bootstrap_servers}", f"--kafka-baselines={shared}", f"{_UPDATE}=add"]
     with ExitStack() as stack:
         runs = []
         for name in ("one", "other"):
