@@ -45,8 +45,8 @@ class Scenario(MarkerFields):
     rate: RecordRate | None = None
     """Records/s over all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
     backlog: Annotated[fields.Records, Field(ge=0, le=10**12)] = 0
-    """Number of records that the plugin writes before the load, outside of its results: at full speed, or on an
-    external cluster at the highest `rate` of the load. Consumers of a new topic begin to read when the window opens,
+    """Number of records that the plugin writes before the load, and does not measure: at full speed, or on an
+    external cluster at the highest `rate` of the load. Consumers of a new topic start to read when the window opens,
     and applications of `kafka_app` are started then."""
     key: fields.Key | None = None
     """Distribution of record keys; None: no keys."""
@@ -77,7 +77,7 @@ class Scenario(MarkerFields):
     consumer_groups: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
     """Number of consumer groups; each reads the whole topic."""
     consume: Literal["live", "after"] = "live"
-    """`live`: consumers read while producers write; `backlog`: they read all records after producers have finished."""
+    """`live`: consumers read while producers write; `after`: they read all records after producers have finished."""
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     """`read_committed` hides the records of open and aborted transactions from consumers."""
     consumer_config: Mapping[str, Any] = Field(default_factory=dict)
@@ -264,9 +264,9 @@ class Scenario(MarkerFields):
 
     def _problems_of_group(self) -> Iterator[str]:
         if self.watch_group and self.topic is None:
-            yield "group needs topic; set it to the topic that the application reads, for example topic='orders'"
+            yield "watch_group needs topic; set it to the topic that the application reads, for example topic='orders'"
         if self.watch_group and self.acks == 0:
-            yield "group cannot be combined with acks=0, which gives no offsets of records; use acks=1 or 'all'"
+            yield "watch_group cannot be combined with acks=0, which gives no offsets; use acks=1 or 'all'"
         if HEADER in self.headers and (self.watch_group or self.output_topic is not None):
             yield f"headers: the name {HEADER!r} is reserved for the tag; use another name"
 

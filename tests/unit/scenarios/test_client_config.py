@@ -101,7 +101,7 @@ _NEAR = "did you mean 'max_request_size'?"
 def test_every_problem_of_a_configuration_is_named(
     client: Literal["producer", "consumer"], given: dict[str, Any], expected: list[str]
 ) -> None:
-    """A parameter that changes nothing, or another thing than the scenario says, would make values a riddle."""
+    """A parameter that changes nothing, or another thing than the scenario says, would make results a riddle."""
     assert list(problems(client, given)) == expected
 
 

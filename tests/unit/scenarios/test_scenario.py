@@ -159,7 +159,7 @@ def test_a_payload_is_a_word_or_a_file_of_samples(given: object, meant: object) 
 
 
 def test_samples_decide_the_sizes() -> None:
-    """A size next to them would be wrong; a level above that names one can be taken back."""
+    """A separate size would be wrong; a level above that names one can be taken back."""
     scenario = Scenario.of(merge({"record_size": 5}, {"payload": "file:x", "record_size": None}))
     assert scenario.record_size is None
     with pytest.raises(ValueError, match="record_sizes needs a record_size"):
@@ -586,7 +586,7 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
             {"consumers": 1, "rate": 2000, "topic": "in", "watch_group": "billing", "backlog": 1}
         ),
     }
-    assert {perftest: list(scenario.metrics()) for perftest, scenario in measured.items()} == {
+    assert {kind: list(scenario.metrics()) for kind, scenario in measured.items()} == {
         "all": every,
         "few records": [name for name in every if name not in few],
         "fewer records": [name for name in every if name not in few],
@@ -645,8 +645,8 @@ def test_groups_are_given_by_one_name_or_several(given: Any, groups: tuple[str, 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"topic": None}, "group needs topic; set it to the topic that the application reads"),
-        ({"acks": 0}, "group cannot be combined with acks=0, which gives no offsets of records; use acks=1 or 'all'"),
+        ({"topic": None}, "watch_group needs topic; set it to the topic that the application reads"),
+        ({"acks": 0}, "watch_group cannot be combined with acks=0, which gives no offsets; use acks=1 or 'all'"),
         ({"headers": {"kafkaperf-tag": "1"}}, "the name 'kafkaperf-tag' is reserved for the tag"),
         ({"watch_group": ""}, "watch_group.0='': string should have at least 1 character"),
         ({"watch_group": ["billing", 7]}, "watch_group.1=7: must be a valid string"),

@@ -86,7 +86,7 @@ def test_three_hundred_characters_are_read() -> None:
 
 
 def test_a_limit_that_many_tests_have_is_read_once() -> None:
-    """Of 500 tests in a trial, most have the same ones."""
+    """Of 500 tests in a run, most have the same ones."""
     expression = "produce.latency.p99 <= 25 ms"
     assert parse_threshold(expression).limit is parse_threshold(expression).limit
 
