@@ -28,14 +28,14 @@ class Calibrated:
     tolerance: float
     trials: int
     suspected: int
-    """Number of trials that are suspected when compared with all the others."""
+    """Number of trials that look like a regression when compared with all the others."""
     detectable_change: float
     """Minimum detectable change against a baseline of the newest of these trials."""
     detectable_over_days: float
-    """The same if each of these trials was of a day of its own: at best, because days differ more than trials."""
+    """The same if each of these trials had run on a separate day: at best, because days differ more than trials."""
 
     def drowns(self, detectable: float) -> bool:
-        """Return True if a threshold that can_detect this change misses changes of three times its tolerance."""
+        """Return True if this minimum detectable change misses changes of three times the tolerance."""
         return detectable > _DROWNED * self.tolerance
 
 

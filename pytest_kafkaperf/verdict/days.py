@@ -1,9 +1,8 @@
 """Comparison of trials with a stored baseline, at the level of days.
 
-Trials of one day share its level: the state of the machine, its neighbours, the kernel's write-back. So a day is
-one value, however many trials it has. A trial differs from the true level by the noise of its day, by its own,
-and by that of its rounds: a nested random-effects model. Values are on the scale of `comparison`, where larger is
-worse.
+Trials of one day share its level: the state of the machine, its neighbours, the kernel's write-back. A day is therefore
+one value, however many trials it has. A trial differs from the true level by the noise of its day, by its own, and by
+that of its rounds: a nested random-effects model. Values are on the scale of `comparison`, where larger is worse.
 
 The variances are estimated by the method of moments, and pooled with a prior, because there are few days. A difference
 is judged as one of a prediction interval: by Student's distribution, with Satterthwaite's degrees of freedom.
@@ -40,8 +39,8 @@ _PRIOR_FREEDOM = 3
 """Degrees of freedom of a prior: it weighs as much as 4 days. The true value is between 0.6 and 3.7 times the prior
 with a probability of 95 %."""
 LEVEL = 0.97
-"""Level of the confidence interval of a change. In simulations it is at least 93 %, also if days differ by 13 %, which
-is more than the prior says."""
+"""Level of the confidence interval of a change. In simulations it is at least 93 %, even if days differ by 13 %,
+which is more than the prior assumes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +87,7 @@ class BaselineLevel:
         )
 
     def error(self, trials: int) -> tuple[float, int]:
-        """Return the standard error of the median of this many trials of one other day, and its freedom."""
+        """Return the standard error of the median of this many trials of another day, and its freedom."""
         of_days = self.of_days.value * (1 + 1 / self.days)
         of_trials = self.of_trials.value * (median_variance_ratio(trials) + self.trials_share / self.days)
         total = of_days + of_trials
@@ -117,7 +116,7 @@ class Comparison:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Confidence interval of the true change, which holds for other days, too."""
+        """Confidence interval of the true change, which also holds for other days."""
         half = self.most_by_noise((1 - LEVEL) / 2)
         return self.shift - half, self.shift + half
 
@@ -154,7 +153,7 @@ def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:
 
 
 def level_of_other_side(subject: Metric, trials: Sequence[Measured]) -> BaselineLevel | None:
-    """Return the level of the live baseline in trials side by side with it; None without any value."""
+    """Return the level of the live baseline in side-by-side trials; None without any value."""
     return level_of(subject, BaselineRounds(trials=tuple(tuple(trial.other_side or ()) for trial in trials)))
 
 

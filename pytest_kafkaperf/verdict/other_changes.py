@@ -1,6 +1,6 @@
-"""OtherChange: significant changes in metrics without a threshold, which never fail a test.
+"""Other changes: significant changes in metrics without a threshold, which never fail a test.
 
-No tolerance is declared for these metrics, and there are many of them. So a change is reported only if it is larger
+No tolerance is declared for these metrics, and there are many of them, so a change is reported only if it is larger
 than 10 %, and larger than noise explains (see `days`) at a level of 1 % for all metrics and both directions together.
 """
 
@@ -31,7 +31,7 @@ class OtherChange:
     observed: float
     """The value that lies `change` above `baseline`."""
     baseline: float
-    """Level of the baseline or of the live one."""
+    """Level of the stored or live baseline."""
     change: float
     """As a ratio: +0.3 if the value rose by 30 %."""
     better: bool
@@ -42,9 +42,9 @@ def other_changes(
 ) -> tuple[OtherChange, ...]:
     """Return the significant changes, worst first; of related metrics (quantiles of a latency) only the largest change.
 
-    Trials with a live baseline are compared with that, and others with the baseline. Metrics in `gated` have thresholds
-    and are left out. So are metrics that can be zero, but for the lag, and metrics that are missing, not finite or not
-    positive in some round.
+    Trials with a live baseline are compared with that, and others with the stored one. Metrics in `gated` have
+    thresholds and are left out, and so are metrics that can be zero, except for the lag, and metrics that are missing,
+    not finite or not positive in some round.
     """
     left_out = {*gated, *(name.replace(".throughput", ".bandwidth") for name in gated)}
     measured = {name for one in trials[0].rounds for name in one}.difference(left_out)

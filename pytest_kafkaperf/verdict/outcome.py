@@ -16,7 +16,8 @@ class Verdict(StrEnum):
     IMPROVED = "IMPROVED"
     """Better than the baseline by more than the tolerance, beyond noise."""
     MEASURED = "MEASURED"
-    """A threshold that was not judged (see `Ungated`), or a test without thresholds that were."""
+    """A threshold that was not judged, during calibration or because its values become the baseline; or a test without
+    any other threshold."""
     INCONCLUSIVE = "INCONCLUSIVE"
     """No comparison was possible, or the metric is worse, but noise may explain it: neither passed nor failed."""
     REGRESSED = "REGRESSED"
@@ -51,7 +52,7 @@ class Finding:
     outcome: Verdict
     reason: str
     unsettled: bool = False
-    """True if another fresh trial is needed."""
+    """True if another fresh trial must decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +68,12 @@ class Check:
     """
     limit_value: float | None
     baseline: float | None = None
-    """Level of the baseline (see `days`), or geometric mean of the medians of the live baseline's trials."""
+    """Level of the stored baseline (see `days`), or geometric mean of the medians of the live baseline's trials."""
     change: float | None = None
     """Estimate of the change against the baseline: +0.3 if the value rose by 30 %.
 
-    Against a baseline it is that of `observed` from `baseline`, against a live baseline the trimmed mean of the trials.
+    Against a stored baseline it is that of `observed` from `baseline`, and against a live one the trimmed mean of all
+    trials.
     """
     detectable_change: float | None = None
     """Minimum detectable change (see `power`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
@@ -81,19 +83,19 @@ class Check:
     outcome: Verdict
     reason: str
     rerun: bool = False
-    """True if the first trial made the threshold a suspected regression, so that fresh trials decided."""
+    """True if the first trial showed a suspected regression, so that fresh trials decided."""
     interval: tuple[float, float] | None = None
-    """Confidence interval of `change`; None for too few trials side by side with a live baseline.
+    """Confidence interval of `change`; None for too few side-by-side trials.
 
-    Against a live baseline it is a repeated confidence interval (see `sequential`). Against a baseline it holds for
-    trials of other days, too (see `days`).
+    Against a live baseline it is a repeated confidence interval (see `sequential`). Against a stored one it also holds
+    for trials of other days (see `days`).
     """
     spread: tuple[float, float] | None = None
     """Minimum and maximum of the rounds that `observed` summarizes."""
     implied: bool = False
     """True if the test did not declare the threshold, such as `lost == 0`; it is here only if it is not met."""
     trials: tuple[Look, ...] = ()
-    """The evidence after each trial side by side with a live baseline; empty against a baseline."""
+    """The evidence after each side-by-side trial; empty against a stored baseline."""
 
     @property
     def is_relative(self) -> bool:

@@ -93,7 +93,7 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Co
     call.
 
     Side by side with the baseline's brokers, the result is a bound: the first trial and the comparison each find that
-    change with a probability of the square root of POWER. Two trials are taken to differ there as they do on one day.
+    change with a probability of the square root of POWER. Two trials are assumed to differ there as on one day.
 
     Args:
         known: the baseline.

@@ -1,9 +1,9 @@
-"""Evaluation of thresholds relative to a baseline or to a live baseline.
+"""Evaluation of thresholds relative to a stored or a live baseline.
 
-A trial whose shift against the baseline exceeds the tolerance is suspected. Then up to `TRIALS` fresh trials alone
-decide. Two of them within the tolerance clear the suspected regression, because then the median of three cannot exceed
-it. It is a regression if their median shift exceeds the tolerance, and is larger than the noise of days, trials and
-rounds explains (see `days`). If the run has no fresh trials, the first trial decides by the same rule.
+A trial whose shift against a stored baseline exceeds the tolerance is a suspected regression. Then up to `TRIALS` fresh
+trials alone decide. Two of them within the tolerance clear it, because then the median of three cannot exceed the
+tolerance. It is a regression if their median shift exceeds the tolerance, and is larger than the noise of days, trials
+and rounds explains (see `days`). If the run has no fresh trials, the first trial decides by the same rule.
 
 The noise of a baseline that was imported from another tool is unknown. Then the shifts alone decide.
 """
@@ -60,7 +60,7 @@ def judge_relative(
     if not worse:
         return Finding(outcome=Verdict.PASSED, reason=f"{text}; {noise}")
     seen = f"worse in {text}" if stage == "fresh" else text
-    return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"{seen}; {noise}: {_ADVICE}")
+    return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"{seen}; {noise}: {_NEXT_STEPS}")
 
 
 def _described(limit: Relative, subject: Metric, comparison: Comparison, stage: Stage, imported: str | None) -> str:
@@ -73,7 +73,7 @@ def _described(limit: Relative, subject: Metric, comparison: Comparison, stage: 
 
 
 def _of_suspected(text: str, subject: Metric, comparison: Comparison, stage: Stage, tolerance: float) -> Finding | None:
-    """Return the finding on a suspected regression that further trials decide, or settle without noise; else None.
+    """Return the finding if further trials decide a suspected regression, or settle it without noise; else None.
 
     A fresh trial that is worse by `NOTHING` confirms it, and most of them within the tolerance clear it.
     """
@@ -95,7 +95,7 @@ def is_cleared(comparison: Comparison, tolerance: float) -> bool:
     return sum(not exceeds(shift, tolerance) for shift in comparison.shifts) >= _ENOUGH_TO_CLEAR
 
 
-_ADVICE = (
+_NEXT_STEPS = (
     "compare side by side with --kafka-compare, or measure the baseline on more days with --kafka-update-baselines=add"
 )
 

@@ -1,7 +1,7 @@
 """Comparison with a live baseline, trial by trial, until the evidence decides.
 
 A trial gives one difference for each metric, on the log scale of `comparison`, where larger is worse: the
-pseudomedian of its pairs of rounds. Trials are independent, for both sides are started again for each. From the
+pseudomedian of its pairs of rounds. Trials are independent, because both sides are restarted for each. From the
 fourth trial on, two one-sided t tests look at all trials so far, and the first that succeeds decides. They use the
 trimmed mean of the differences, because other programs of the machine disturb some trials much more than others.
 
@@ -55,7 +55,7 @@ _TRIMMED = 8
 """One of so many differences is left out at each end.
 
 In a simulation with a noise of 6 %, where one trial in seven is five times as noisy, it found a fall by 10 % in 93 of
-100 runs, and the mean of all in 69. Under normal noise, it took 0.2 to 1 trials more.
+100 runs, and the mean of all in 69. Under normal noise, it took 0.2 to 1 more trials.
 """
 _SHAPE = -0.25
 _STEPS_BY_SD = 16
@@ -89,7 +89,7 @@ class Look:
 
     @property
     def settled(self) -> bool:
-        """True if no further trial is needed."""
+        """True if further trials cannot change the decision."""
         return self.decision != "open" or self.trials >= MOST_TRIALS
 
 
@@ -141,7 +141,7 @@ def differences_of(subject: Metric, trials: Sequence[Measured]) -> tuple[list[fl
 
 
 def usable(found: Sequence[float | str]) -> tuple[list[float], str | None]:
-    """Return the differences of trials from their live_baseline, and the reason why one has none.
+    """Return the differences of trials from their live baseline, and the reason why one has none.
 
     A quarter of the trials may have none. With more, or if the only trial has none, no difference is returned.
     """

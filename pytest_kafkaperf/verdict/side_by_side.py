@@ -1,8 +1,7 @@
-"""Confirmation of a suspected regression side by side with the baseline's brokers, rebuilt.
+"""Confirmation of a suspected regression, side by side with the rebuilt brokers of the baseline.
 
-The trials side by side with them decide as those side by side with any live baseline do (see `sequential`). If they
-find both sides equal, the stored values differ because the machine does, or because of something else that differs from
-the baseline on both sides.
+These trials decide as in any comparison with a live baseline (see `sequential`). If they find both sides equal, the
+stored values differ because the machine does, or because something else differs from the baseline on both sides.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ class Rebuilt:
     """Differences from the baseline on both sides, such as the version of Python."""
     slower_machine: str | None = None
     """A test that has shown, side by side, that both sides are slower today: then a suspected regression is cleared as
-    soon as the
-    mean of its trials is within the tolerance. None if no test has."""
+    soon as the mean of its trials is within the tolerance. None if no test has."""
 
 
 def judge_suspected(
@@ -39,9 +37,9 @@ def judge_suspected(
     """Turn the finding of the side-by-side trials into that of the suspected regression, perhaps with a warning.
 
     Args:
-        finding: of the trials side by side with the rebuilt brokers.
+        finding: of the side-by-side trials with the rebuilt brokers.
         subject: the metric.
-        stored: change against the stored values that made the suspected regression.
+        stored: change of the first trial against the stored values.
         rebuilt: the baseline's brokers.
         early: True if the mean so far was enough, because both sides are known to be slower.
         machine: change of both sides against the stored values (see `machine_change`).
@@ -73,15 +71,15 @@ def machine_change(
 ) -> float | None:
     """Return the change of both sides against the stored values, if it is worse than the tolerance.
 
-    The stored values are of long rounds of one cluster. So are those of the first of the trials, which is as good a
+    The stored values are those of long rounds of one cluster, and so are those of the first trial, which is as good a
     measure of both sides if they are equal. The short rounds of the rebuilt brokers are slower on shared cores: by a
-    third or more on two cores. So they only show whether what slowed the first trial is over. Trials without a
+    third or more on two cores. Therefore they only show whether what slowed the first trial is over. Trials without a
     reading do not count, as in the comparison of both sides.
     """
-    side_by_side = [Measured(rounds=trial.other_side or ()) for trial in trials[1:]]
-    side_by_side = [each for each in side_by_side if flaw_of(subject, each.rounds, ratio=True) is None]
-    if not side_by_side:
+    others = [Measured(rounds=trial.other_side or ()) for trial in trials[1:]]
+    others = [each for each in others if flaw_of(subject, each.rounds, ratio=True) is None]
+    if not others:
         return None
-    found = [compare(subject, part, baseline) for part in (trials[:1], side_by_side)]
+    found = [compare(subject, part, baseline) for part in (trials[:1], others)]
     shift = min(-math.inf if isinstance(each, str) else each.shift for each in found)
     return change_of(subject, shift) if exceeds(shift, tolerance) else None

@@ -53,11 +53,11 @@ def judge(
 
     Args:
         thresholds: the thresholds of the test.
-        trials: all trials so far. With a live baseline, all of them decide together. With a baseline, the first one
-            makes suspected regressions, and the further ones, on fresh clusters, alone decide about these: side
-            by side with the baseline's brokers if these are `rebuilt`. Absolute thresholds judge all of them but those.
-        baseline: the baseline, which counts only if the trials have no live baseline.
-        confirm: False if there will be no further trials, so that the first trial decides against the baseline.
+        trials: all trials so far. With a live baseline, all of them decide together. With a stored one, the first trial
+            shows suspected regressions, and the further ones, on fresh clusters, alone decide about them: side by side
+            with the baseline's brokers if these are `rebuilt`. Absolute thresholds judge all trials except the latter.
+        baseline: the stored baseline, which counts only if the trials have no live baseline.
+        confirm: False if there will be no further trials, so that the first trial decides against the stored baseline.
         problems: reasons why the measurement is not trustworthy. The verdict is INVALID if there are any, and the
             checks are for information only. One that leaves a lower bound of a metric does not count if that bound
             exceeds an absolute threshold.
@@ -67,7 +67,7 @@ def judge(
         side_by_side: True if suspected regressions will be confirmed side by side with the baseline's brokers, which
             changes what is detectable.
         rebuilt: the baseline's brokers, if the further trials ran side by side with them; None if they ran alone.
-        final: True if there is no time for another trial side by side with other brokers.
+        final: True if there is no time for another side-by-side trial.
 
     """
     number, paired = count_gated(thresholds), trials[0].other_side is not None
@@ -86,8 +86,7 @@ def judge(
             return [[one] for one in trials]
         if every:
             return [trials]
-        # Short rounds on shared cores are slower, so the trials side by side with rebuilt brokers meet no absolute
-        # threshold.
+        # Short rounds on shared cores are slower, so absolute thresholds do not apply to trials with rebuilt brokers.
         return [[one for one in trials if one.other_side is None] if threshold.relative is None else trials[:1]]
 
     found = [_worst([evaluate(threshold, part) for part in parts(threshold)]) for threshold in thresholds]
@@ -126,7 +125,7 @@ def _concluded(
     )  # a problem has it, or explains it
     verdict = Verdict.INVALID if problems else worst(outcomes)
     verdict = verdict if checks or problems else Verdict.MEASURED
-    # Trials side by side go on after a violated absolute threshold: more rounds may show that a median meets it.
+    # Side-by-side trials go on after a violated absolute threshold: more rounds may show that a median meets it.
     last = [one for one in found if not paired or one.check.is_relative or _is_of_each(one.threshold)]
     return Judgement(
         verdict=verdict,
@@ -193,7 +192,7 @@ def worst(outcomes: Sequence[Verdict]) -> Verdict:
 def _side_by_side(
     first: _Result, trials: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int, final: bool
 ) -> _Result:
-    """Evaluate a suspected regression of the first trial again, by the side-by-side trials alone."""
+    """Evaluate a suspected regression of the first trial again, from the side-by-side trials alone."""
     threshold = first.threshold
     if threshold.relative is None:
         return first
@@ -354,7 +353,7 @@ def _result(
 ) -> _Result:
     """Return a threshold with its result; the caller adds the change, which depends on the kind of the evidence.
 
-    `known` is the value of the baseline or the live one.
+    `known` is the value of the stored or live baseline.
     """
     subject, limit = threshold.metric, threshold.limit
     values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
@@ -384,8 +383,8 @@ def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float,
 def _combined(threshold: Threshold, rounds: Rounds, relative: Finding, *, open_until_settled: bool) -> Finding:
     """Return the finding on a threshold; `relative` is that on the part of its limit that refers to the baseline.
 
-    `open_until_settled`: a suspected regression stays open until its trials settle it, even if its absolute part
-    passes.
+    `open_until_settled`: a suspected regression stays open until its trials settle it, even if the absolute
+    part passes.
     """
     limit, subject = threshold.limit, threshold.metric
     if isinstance(limit, Absolute):

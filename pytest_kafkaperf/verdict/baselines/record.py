@@ -34,7 +34,7 @@ def _iso_time(text: str) -> str:
     if instant.tzinfo is None:
         raise ValueError("must have a UTC offset, such as +00:00")
     if not 1 < instant.year < datetime.MAXYEAR:
-        raise ValueError("must be a day that is valid in every time zone")
+        raise ValueError("must be a date that is valid in every time zone")
     return text
 
 
@@ -79,7 +79,7 @@ class BaselineTrial(BaseModel):
 
     @property
     def day(self) -> str:
-        """Calendar day (UTC) of the measurement. Trials of one day share its level."""
+        """Calendar day (UTC) of the measurement; trials of the same day share its level."""
         return datetime.datetime.fromisoformat(self.created).astimezone(datetime.UTC).date().isoformat()
 
 
@@ -103,7 +103,7 @@ class BaselineRecord(BaseModel):
     scenario: dict[str, JsonValue]
     """Output of `Scenario.model_dump(mode="json")`; empty if unknown, as for imported results."""
     trials: Annotated[tuple[BaselineTrial, ...], AfterValidator(_not_empty), AfterValidator(_of_one_kind)]
-    """Trials, the oldest first; `--kafka-update-baselines=add` keeps 10, of as many days as possible."""
+    """Trials, the oldest first; `--kafka-update-baselines=add` keeps 10, from as many days as possible."""
 
     @property
     def imported(self) -> Imported | None:
@@ -151,7 +151,7 @@ class BaselineRecord(BaseModel):
 
 
 def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
-    """Add the trials of a new record to an old one, and keep `MAX_TRIALS`: rather more days than newer trials.
+    """Add the trials of a new record to an old one, and keep `MAX_TRIALS`: more days rather than newer trials.
 
     Returns the new record alone if the workloads or the external clusters differ, or if one of them was imported.
     """
@@ -173,7 +173,7 @@ class BaselineRounds:
     trials: tuple[tuple[Mapping[str, float], ...], ...] = ()
     """One tuple per trial with one mapping per round: metrics by name, in base units."""
     days: tuple[str, ...] = ()
-    """Date of each trial, in ISO 8601; empty if all have the same."""
+    """Day of each trial, in ISO 8601; empty if all ran on the same day."""
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     """Fingerprint of the newest trial; empty if unknown."""
     mixed: tuple[str, ...] = ()

@@ -51,7 +51,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def test_a_file_reads_as_a_review_needs_it(tmp_path: Path) -> None:
-    """Baselines are committed: the order is stable, a value stands on a line, nothing is rounded."""
+    """Baselines are committed: the order is stable, each value has its line, nothing is rounded."""
     path = BaselineStore(tmp_path).save(_record(scenario={"rate": 5000.0}, commit="abc123"))
     assert path == tmp_path / "ci" / "tests" / "perf" / "test_orders.py" / "test_ingest.json"
     assert (
@@ -123,7 +123,7 @@ def test_the_folder_is_not_made_before_something_is_saved(tmp_path: Path) -> Non
     """Looking for a baseline must leave nothing behind."""
     store = BaselineStore(tmp_path / "kafka-baselines")
     store.comparable("ci", _NODEID, _SCENARIO)
-    with lock_folder(store.folder):  # a run whose values will not do
+    with lock_folder(store.folder):  # a run whose results will not do
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -161,7 +161,7 @@ _NODEIDS = st.builds(
 
 @given(_NODEIDS, _NODEIDS)
 def test_two_tests_never_share_a_file_on_any_file_system(first: str, second: str) -> None:
-    """One test's values compared with another's: on a file system that ignores case, too."""
+    """One test's values compared with another's: even on a file system that ignores case."""
     store = BaselineStore(Path("/baselines"))
     paths = [str(store.path("ci", nodeid)).casefold() for nodeid in (first, second)]
     # "a" and "a::" are no two tests: pytest never gives the latter.
@@ -265,7 +265,7 @@ def _trial(**changes: Any) -> dict[str, Any]:
         ),
         (
             _written(trials=[_trial(created="0001-01-01T00:00:00+14:00")]),
-            "trials.0.created='0001-01-01T00:00:00+14:00': must be a day that is valid in every time zone",
+            "trials.0.created='0001-01-01T00:00:00+14:00': must be a date that is valid in every time zone",
         ),
     ],
 )
@@ -331,7 +331,7 @@ def test_a_newer_file_is_refused_and_left_untouched(tmp_path: Path) -> None:
 def test_a_file_of_another_test_or_environment_is_refused(
     tmp_path: Path, field: str, given: str, expected: str
 ) -> None:
-    """A file was copied or moved: its values are another test's."""
+    """A file was copied or moved: its results are another test's."""
     store = BaselineStore(tmp_path)
     path = store.save(_record())
     path.write_text(_written(**{field: given}))
@@ -420,7 +420,7 @@ def test_without_a_baseline_the_reason_says_how_to_make_one(tmp_path: Path) -> N
 
 
 def test_another_environments_baseline_is_shown_and_never_counts(tmp_path: Path) -> None:
-    """A laptop must not fail on the values of CI."""
+    """A laptop must not fail because of CI's results."""
     store = BaselineStore(tmp_path)
     store.save(_record(environment="laptop", rounds=[{"errors": 1}]))
     store.save(_record(environment="ci"))
@@ -543,7 +543,7 @@ def test_a_trial_is_added_next_to_those_before_it() -> None:
     assert grown(None, second) == second
 
 
-def test_trials_lie_in_the_order_of_their_instants() -> None:
+def test_trials_are_in_the_order_of_their_times() -> None:
     """Machines write their own offsets, and runs may end in another order than they began."""
     times = ["2025-02-01T01:00:00+00:00", "2025-01-31T23:00:00-05:00", "2025-02-01T01:00:00+02:00"]
     first, second, third = (_record(created=time) for time in times)
@@ -554,7 +554,7 @@ def test_trials_lie_in_the_order_of_their_instants() -> None:
     ]
 
 
-def test_the_newest_trial_tells_where_values_come_from(tmp_path: Path) -> None:
+def test_the_newest_trial_shows_where_results_come_from(tmp_path: Path) -> None:
     """A machine's fingerprint moves on with each trial that is added."""
     store = BaselineStore(tmp_path)
     later = _record(created="2025-02-01T12:00:00+00:00", fingerprint={"kafka": "4.2.0"})
@@ -575,8 +575,8 @@ def test_the_newest_trials_are_kept() -> None:
     assert [trial.created[8:10] for trial in record.trials] == [f"{day:02}" for day in range(10, 20)]
 
 
-def test_more_trials_of_one_date_push_out_no_other_date() -> None:
-    """Each day says more than a further trial of the same."""
+def test_more_trials_of_one_day_push_out_no_other_day() -> None:
+    """Another day shows more than another trial of the same day."""
     record = _record(created="2025-01-01T00:00:00+00:00")
     for day in range(2, 9):
         record = grown(record, _record(created=f"2025-01-{day:02}T00:00:00+00:00"))
@@ -589,7 +589,7 @@ def test_more_trials_of_one_date_push_out_no_other_date() -> None:
     ]
 
 
-def test_a_date_is_that_of_utc() -> None:
+def test_a_day_is_that_of_utc() -> None:
     """Machines write their own offsets."""
     days = [
         _record(created=created).trials[0].day
@@ -598,7 +598,7 @@ def test_a_date_is_that_of_utc() -> None:
     assert days == ["2025-01-31", "2025-01-31", "2025-02-01"]
 
 
-def test_trials_of_one_date_are_compared_as_one_date() -> None:
+def test_trials_of_one_day_are_compared_as_one_day() -> None:
     """They share its level."""
     rounds = BaselineRounds(trials=((), ({"errors": 1.0},), ({"errors": 2.0},)), days=("b", "a", "b"))
     assert rounds.by_day == [[(), ({"errors": 2.0},)], [({"errors": 1.0},)]]
@@ -740,7 +740,7 @@ def _imported(**changes: Any) -> BaselineRecord:
 
 
 def test_an_imported_baseline_says_so_and_a_measured_one_stays_as_it_was(tmp_path: Path) -> None:
-    """Files that are there keep their bytes; a review sees which values another tool has measured."""
+    """Files that are there keep their bytes; a review shows which results another tool has measured."""
     store = BaselineStore(tmp_path)
     assert "imported" not in store.save(_record()).read_text()
     record = _imported(rounds=[{"produce.throughput": 5.0}])

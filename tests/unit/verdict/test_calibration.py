@@ -1,4 +1,4 @@
-"""What unchanged trials say about the rule: noise as it was made, and the suspected regressions that it would find."""
+"""What unchanged trials show about the rule: the noise that was drawn, and its suspected regressions."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_one_trial_that_stands_out_is_one_suspected_regression() -> None:
     assert known([*[ROUNDS] * 7, worse(0.5)]).suspected == 1
 
 
-def test_of_trials_of_two_kinds_half_are_suspected_regression() -> None:
-    """Such a metric is judged by a coin's toss, and a calibration must say so."""
+def test_of_trials_of_two_kinds_half_are_suspected() -> None:
+    """Such a metric is judged by the toss of a coin, and a calibration must show that."""
     assert known([ROUNDS, worse(0.5)] * 4).suspected == 4
 
 

@@ -1,4 +1,4 @@
-"""A regression that nobody has to confirm: it fails although the time for fresh trials is over."""
+"""A regression that nobody has to confirm: it fails even if there is no time for fresh trials."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_the_pseudomedian_is_the_median_of_all_means_of_two() -> None:
 
 @given(_DIFFERENCES.filter(bool), st.integers(min_value=-9, max_value=9))
 def test_the_pseudomedian_follows_a_shift_and_turns_with_the_direction(differences: list[int], step: int) -> None:
-    """The reported change of an injected change is that change, side by side with a live baseline, too."""
+    """The reported change is the injected one, even side by side with a live baseline."""
     shift = pseudomedian(differences)
     assert pseudomedian([value + step for value in differences]) == shift + step
     assert pseudomedian([-value for value in differences]) == -shift
@@ -97,7 +97,7 @@ def test_a_positive_difference_is_worse_whatever_the_metric() -> None:
         ),
     ],
 )
-def test_a_trial_without_a_difference_says_why(trial: Measured, reason: str) -> None:
+def test_a_trial_without_a_difference_has_a_reason(trial: Measured, reason: str) -> None:
     """Could not compare is neither passed nor failed."""
     assert difference(P99, trial) == reason
 

@@ -1,4 +1,4 @@
-"""A day is one value: how a baseline's noise is estimated, and how often the rule errs with days that differ."""
+"""A day is one value: how a baseline's noise is estimated, and how often the rule is wrong if days differ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOLERANCE = math.log1p(0.1)
 PRIOR, FREEDOM = 0.08, 3
 NOISES = [(0.03, 0.05), (0.06, 0.065), (0.10, 0.10)]
 """Of rounds and of trials."""
-DATE_NOISES = (0.0, 0.05, 0.08)
+DAY_NOISES = (0.0, 0.05, 0.08)
 
 
 def measured(*values: float) -> list[float]:
@@ -51,7 +51,7 @@ def test_a_small_example_comes_out_as_by_hand() -> None:
     assert level.most_by_noise(3, ALPHA) == pytest.approx(error * student_quantile(ALPHA, freedom))
 
 
-def test_trials_of_one_date_say_nothing_of_other_days() -> None:
+def test_trials_of_one_day_show_nothing_of_other_days() -> None:
     """A hundred trials of an afternoon are one day: its level may be wrong by as much as that of one trial."""
     source = np.random.default_rng(1)
     rounds = (0.02 * source.standard_normal((100, 5))).tolist()
@@ -63,7 +63,7 @@ def test_trials_of_one_date_say_nothing_of_other_days() -> None:
     assert apart.most_by_noise(3, ALPHA) < 0.5 * often.most_by_noise(3, ALPHA)
 
 
-def test_trials_are_taken_to_differ_at_least_by_what_is_known_of_the_metric() -> None:
+def test_trials_are_assumed_to_differ_at_least_by_what_is_known_of_the_metric() -> None:
     """Resident memory hardly moves within a trial, and differs much between two starts of a broker."""
     steady = [[[1.0, 1.01, 1.0, 0.99, 1.0]]]
     assert BaselineLevel.of(steady, least=0.1).of_trials.value == pytest.approx(0.01)
@@ -124,7 +124,7 @@ def test_a_trial_without_the_metric_is_left_out_of_the_baseline() -> None:
     assert without == f"{P99.name} is missing in round 1 of 1 of the baseline's trial 1"
 
 
-@pytest.mark.parametrize("of_days", DATE_NOISES)
+@pytest.mark.parametrize("of_days", DAY_NOISES)
 @pytest.mark.parametrize("days", [1, 3, 10])
 @pytest.mark.parametrize(("of_rounds", "of_trials"), NOISES)
 def test_unchanged_tests_rarely_fail_and_intervals_hold_the_change(
@@ -174,7 +174,7 @@ def test_the_simulation_is_the_rule(*, days: int, trials: int, confirmed: bool) 
 
 
 def _judged(draw: Draw, number: int, *, confirmed: bool) -> tuple[bool, bool, float]:
-    """One test by the rule itself: whether it fails, whether it was suspected regression, and its fresh trials."""
+    """One test by the rule itself: whether it fails, whether it was suspected, and its fresh trials."""
     known = BaselineLevel.of(draw.baseline[number].tolist())
     first, *more = (statistics.median(trial) - known.level for trial in draw.today[number].tolist())
     if not exceeds(first, TOLERANCE):

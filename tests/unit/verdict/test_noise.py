@@ -74,7 +74,7 @@ def test_without_noise_the_tolerance_is_what_can_be_detected(way: Confirmation) 
     assert found(level(0.0), tolerance=0.1, way=way) == pytest.approx(0.1)
 
 
-def test_next_to_the_baselines_brokers_noise_of_days_explains_nothing() -> None:
+def test_side_by_side_with_the_baselines_brokers_the_noise_of_days_explains_nothing() -> None:
     """A baseline of one day is enough there."""
     known = level(0.06, days=1)
     assert TOLERANCE < found(known, way="side by side") < 0.6 * found(known)
@@ -102,7 +102,7 @@ def test_what_noise_explains_is_not_found_and_fewer_days_explain_more() -> None:
 
 @pytest.mark.parametrize("noise", [0.03, 0.1])
 def test_a_tolerance_below_what_noise_explains_does_not_add_to_it(noise: float) -> None:
-    """A small tolerance makes more suspected regressions, and finds nothing smaller."""
+    """A small tolerance leads to more suspected regressions, and finds nothing smaller."""
     assert found(level(noise), tolerance=0.0) == pytest.approx(found(level(noise), tolerance=0.02), rel=0.02)
     assert found(level(noise), tolerance=1.0) < 1.3
 

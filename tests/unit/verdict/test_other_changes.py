@@ -1,4 +1,4 @@
-"""OtherChange: what moved without a limit on it, and how rarely noise is taken for a move."""
+"""Other changes: which metrics without a limit moved, and how rarely noise is mistaken for a move."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_a_gated_metric_is_left_to_its_limit() -> None:
     assert _told(cpu_per_record=1.5, gated=["client.cpu_per_record"]) == []
 
 
-def test_the_bandwidth_is_no_advice_next_to_the_throughput() -> None:
-    """It is the same value in other units; a reader looks for the throughput, or has a threshold on it."""
+def test_the_bandwidth_is_not_listed_next_to_the_throughput() -> None:
+    """It is the same measurement in other units; a reader looks for the throughput, or has a threshold on it."""
     assert _told(throughput=0.5, bandwidth=0.49) == ["produce.throughput worse"]
     assert _told(throughput=0.5, bandwidth=0.49, gated=[THROUGHPUT]) == []
 
@@ -108,12 +108,12 @@ def test_a_small_move_is_not_worth_a_line() -> None:
     assert _told(cpu_per_record=1.3) == ["client.cpu_per_record worse"]
 
 
-def test_a_baseline_of_few_days_gives_advice_only_on_large_moves() -> None:
-    """One day does not tell how far the next would lie from it."""
-    one_date = _baseline(_trial())
+def test_a_baseline_of_few_days_lists_only_large_changes() -> None:
+    """One day does not show how far the next one would be from it."""
+    one_day = _baseline(_trial())
     assert other_changes([Measured(rounds=_trial(1.4))], BASELINE, gated=()) != ()
-    assert other_changes([Measured(rounds=_trial(1.4))], one_date, gated=()) == ()
-    assert other_changes([Measured(rounds=_trial(9.0))], one_date, gated=()) != ()
+    assert other_changes([Measured(rounds=_trial(1.4))], one_day, gated=()) == ()
+    assert other_changes([Measured(rounds=_trial(9.0))], one_day, gated=()) != ()
     assert other_changes([Measured(rounds=_trial(9.0))], BaselineRounds(), gated=()) == ()
 
 
@@ -156,8 +156,8 @@ def test_with_a_live_baseline_its_rounds_are_taken_pair_by_pair() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, None])
-def test_a_metric_that_many_trials_next_to_a_live_baseline_lack_gives_no_advice(value: float | None) -> None:
-    """Then the other trials must not speak for it."""
+def test_a_metric_that_many_side_by_side_trials_lack_is_not_listed(value: float | None) -> None:
+    """The other trials must not speak for them."""
     sound, broken = {THROUGHPUT: 500.0}, {} if value is None else {THROUGHPUT: value}
     trials = [Measured(rounds=[sound], other_side=[{THROUGHPUT: 1000.0}])] * 4
     for last in (
@@ -168,7 +168,7 @@ def test_a_metric_that_many_trials_next_to_a_live_baseline_lack_gives_no_advice(
 
 
 def test_noise_alone_rarely_gives_advice() -> None:
-    """OtherChange that cries wolf is switched off: 24 metrics, in each run."""
+    """Whoever cries wolf is switched off: 24 metrics, in each run."""
     found = drawn_runs(250)
     assert sum(bool(one) for one in found) / len(found) < 0.02
 

@@ -1,4 +1,4 @@
-"""The minimum detectable change that stands next to a limit is that of this limit, of all its parts."""
+"""The minimum detectable change of a limit is that of all its parts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_limits_that_share_an_error_find_less() -> None:
     names = (P99, "e2e.latency.p99")
     rounds = [dict.fromkeys(names, 0.01 * factor) for factor in SPREAD]
     limits = [parse_threshold(f"{name} <= baseline + 10%") for name in names]
-    alone, side_by_side = (
+    alone, together = (
         judge(
             thresholds=limits[:number],
             trials=[Measured(rounds=rounds)],
@@ -82,5 +82,5 @@ def test_limits_that_share_an_error_find_less() -> None:
         for number in (1, 2)
     )
     assert alone is not None
-    assert side_by_side is not None
-    assert alone < side_by_side
+    assert together is not None
+    assert alone < together

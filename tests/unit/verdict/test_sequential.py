@@ -108,7 +108,7 @@ def test_a_last_look_for_want_of_time_uses_what_is_left_of_the_level(last: int) 
 
 
 def test_a_clear_change_is_found_at_a_last_look() -> None:
-    """A fall by 93 % next to a noise of 40 % is no riddle, but a first look is careful."""
+    """A fall by 93 % despite a noise of 40 % is no riddle, but a first look is careful."""
     drawn = [2.6 + 0.4 * each for each in with_mean(0.0, 5)]
     found = [look(drawn, tolerance=TOLERANCE, alpha=ALPHA, final=final).decision for final in (False, True)]
     assert found == ["open", "regressed"]

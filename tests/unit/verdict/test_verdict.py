@@ -269,8 +269,8 @@ def test_within_the_tolerance_passes() -> None:
 
 def test_worse_but_not_beyond_noise_is_inconclusive_and_says_what_to_do() -> None:
     """Neither a false alarm nor a pass: nobody knows."""
-    one_date = BaselineRounds(trials=(_rounds(_P99, _TEN_MS),))
-    check = _judge(f"{_P99} <= baseline + 20%", _times(1.3), one_date)
+    one_day = BaselineRounds(trials=(_rounds(_P99, _TEN_MS),))
+    check = _judge(f"{_P99} <= baseline + 20%", _times(1.3), one_day)
     assert check.outcome is Verdict.INCONCLUSIVE
     assert check.reason == (
         "+30.0 % against the baseline, the threshold is +20.0 %; noise explains up to +44.0 % (baseline of 1 day): "
@@ -280,7 +280,7 @@ def test_worse_but_not_beyond_noise_is_inconclusive_and_says_what_to_do() -> Non
 
 
 def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> None:
-    """A better value is to be accepted as the baseline, or it will hide the next regression."""
+    """A better result must be accepted as the baseline, or it will hide the next regression."""
     check = _judge(f"{_P99} <= baseline + 20%", _times(0.5), _TEN_MS)
     assert (check.outcome, check.change) == (Verdict.IMPROVED, approx(-0.5))
     assert check.reason == (
@@ -292,8 +292,8 @@ def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> Non
 def test_better_within_the_tolerance_or_within_noise_is_not_improved() -> None:
     """IMPROVED is the mirror image: it takes as much as REGRESSED does."""
     assert _judge(f"{_P99} <= baseline + 20%", _times(0.9), _TEN_MS).outcome is Verdict.PASSED
-    one_date = BaselineRounds(trials=(_rounds(_P99, _TEN_MS),))
-    noisy = _judge(f"{_P99} <= baseline + 20%", _times(0.75), one_date)
+    one_day = BaselineRounds(trials=(_rounds(_P99, _TEN_MS),))
+    noisy = _judge(f"{_P99} <= baseline + 20%", _times(0.75), one_day)
     assert (noisy.outcome, noisy.change) == (Verdict.PASSED, approx(-0.25))
 
 
@@ -349,7 +349,7 @@ def test_without_a_baseline_the_limit_is_inconclusive() -> None:
 
 
 def test_another_environments_baseline_is_shown_and_never_gates() -> None:
-    """A laptop must not fail on the values of CI, and its user wants to see them."""
+    """A laptop must not fail because of CI's results, and its user wants to see them."""
     elsewhere = BaselineRounds(trials=(_rounds(_P99, _TEN_MS),), obstacle="of another environment")
     check = _judge(f"{_P99} <= baseline + 20%", _times(3), elsewhere)
     assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "of another environment")
@@ -476,23 +476,23 @@ def test_a_composed_limit_gives_both_reasons_and_the_value_that_counts() -> None
 
 def _outcomes(*outcomes: Verdict) -> list[tuple[str, float]]:
     """A limit and the value of its metric for each outcome."""
-    perftests = {
+    examples = {
         Verdict.PASSED: ("errors == 0", 0.0),
         Verdict.IMPROVED: (f"{_RATE} >= baseline", 20.0),
         Verdict.INCONCLUSIVE: ("e2e.latency.p99 <= baseline", 1.0),
         Verdict.REGRESSED: (f"{_P99} <= baseline", 20.0),
         Verdict.VIOLATED: ("duplicated == 0", 1.0),
     }
-    return [perftests[outcome] for outcome in outcomes]
+    return [examples[outcome] for outcome in outcomes]
 
 
 BROKER_LOST = Problem(ProblemKind.CLUSTER_ERROR, "broker lost")
 
 
 def _judge_all(*outcomes: Verdict, problems: Sequence[Problem] = (), gate_baseline: bool = True) -> Judgement:
-    perftests = _outcomes(*outcomes)
-    thresholds = [parse_threshold(expression) for expression, _ in perftests]
-    values = {threshold.metric.name: value for threshold, (_, value) in zip(thresholds, perftests, strict=True)}
+    examples = _outcomes(*outcomes)
+    thresholds = [parse_threshold(expression) for expression, _ in examples]
+    values = {threshold.metric.name: value for threshold, (_, value) in zip(thresholds, examples, strict=True)}
     return judge(
         thresholds=thresholds,
         trials=[Measured(rounds=[values] * 5)],
@@ -519,7 +519,7 @@ def test_the_worst_limit_is_the_verdict_of_the_test() -> None:
 
 
 def test_problems_make_the_run_invalid_and_the_limits_are_still_shown() -> None:
-    """Values of a run that cannot be trusted still help to find out why."""
+    """Results of a run that cannot be trusted still help to find out why."""
     judgement = _judge_all(Verdict.PASSED, Verdict.VIOLATED, problems=[BROKER_LOST])
     assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, (BROKER_LOST,))
     assert [check.outcome for check in judgement.checks] == [Verdict.PASSED, Verdict.VIOLATED]

@@ -1,4 +1,4 @@
-"""Limits that the first trial makes suspected regression are judged by fresh trials alone."""
+"""Limits that the first trial does not meet are judged by fresh trials alone."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_fails_already_runs_no_fresh_trial() -> None:
 
 
 def test_a_shift_of_just_the_tolerance_is_within_it() -> None:
-    """log() rounds, and a tie stays a tie in fresh trials, too."""
+    """log() rounds, and a tie stays a tie in fresh trials as well."""
     limit = f"{P99} <= baseline + 10%"
     for value in (0.1, 0.3, 1.7):
         known = BaselineRounds(trials=(({P99: value},) * 5,))
@@ -193,7 +193,7 @@ def test_of_a_run_that_cannot_be_trusted_fresh_trials_are_not_judged() -> None:
 
 
 def test_what_days_explain_is_no_regression_and_says_both_numbers() -> None:
-    """Fresh trials share today's date, so all of them may be slow with it."""
+    """Fresh trials share today's noise, so all of them may be slow."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
         trials=[Measured(rounds=trial(factor)) for factor in (1.3, 1.3, 1.25, 1.35)],
@@ -286,7 +286,7 @@ def test_fresh_trials_meet_the_absolute_thresholds_as_well(
     ("limit", "verdict"),
     [(f"{P99} <= 25 ms", Verdict.PASSED), ("error_ratio <= 0.1%", Verdict.VIOLATED)],
 )
-def test_short_rounds_next_to_the_rebuilt_brokers_meet_no_latency_but_lose_nothing(
+def test_short_rounds_side_by_side_with_rebuilt_brokers_meet_no_latency_but_lose_nothing(
     limit: str, verdict: Verdict
 ) -> None:
     """Two clusters share the cores there, which costs time and no records."""

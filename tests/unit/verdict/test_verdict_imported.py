@@ -1,4 +1,4 @@
-"""Against values of another tool the ratio alone decides: their noise is not known."""
+"""Against results of another tool the ratio alone decides: their noise is not known."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_one_trial_against_a_single_round_is_judged_by_its_ratio(first: float, v
 def test_a_suspected_regression_is_confirmed_by_the_median_of_three_trials(
     fresh: Sequence[float], verdict: Verdict, *, unsettled: bool, reason: str
 ) -> None:
-    """Our own noise between trials is there all the same."""
+    """Our own noise between trials is there anyway."""
     judgement = judged(1.5, fresh)
     found = (judgement.verdict, judgement.unsettled, judgement.checks[0].reason)
     assert found == (verdict, unsettled, reason)
@@ -110,7 +110,7 @@ def test_no_change_is_said_to_be_found() -> None:
 
 
 def test_an_obstacle_stays_one() -> None:
-    """Of another environment, imported values do not count either."""
+    """Imported results of another environment do not count either."""
     elsewhere = dataclasses.replace(ONE_ROUND, obstacle="of another environment")
     check = judged(3, baseline=elsewhere).checks[0]
     assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "of another environment")
@@ -127,7 +127,7 @@ def test_a_value_that_was_left_out_decides_nothing() -> None:
 
 
 def test_a_live_baseline_counts_and_what_was_imported_does_not() -> None:
-    """Side by side with a live baseline no stored baseline is asked."""
+    """Side by side with a live baseline, no stored baseline counts."""
     pairs = [{P99: 0.01 + number / 10**6} for number in range(7)]
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],

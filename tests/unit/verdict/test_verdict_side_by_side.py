@@ -1,4 +1,4 @@
-"""Suspected regressions that were measured again side by side with the baseline's brokers, rebuilt."""
+"""Suspected regressions, re-tested side by side with the baseline's rebuilt brokers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_machine_that_is_slower_for_both_passes_with_a_warning() -> None:
 
 
 def test_a_reading_that_is_missing_does_not_hide_that_both_sides_are_slower() -> None:
-    """One trial without it is left out of the comparison, too."""
+    """One trial without it is also left out of the comparison."""
     *pairs, last = [Measured(rounds=rounds(0.7 * own), other_side=rounds(0.7)) for own in (*LEVELS, 1.0)]
     holed = Measured(rounds=last.rounds, other_side=[{}, *(last.other_side or ())[1:]])
     judgement = judge(
@@ -127,7 +127,7 @@ def test_a_suspected_regression_that_was_cleared_early_stays_cleared_when_no_tri
     assert judged(0.7, *pairs[:28], slower_machine="test_b").verdict is Verdict.PASSED
 
 
-def test_a_limit_of_two_parts_is_confirmed_by_the_part_that_made_the_suspected_regression() -> None:
+def test_a_limit_of_two_parts_is_confirmed_by_the_part_that_the_first_trial_did_not_meet() -> None:
     """Shorter rounds may be below the other part, which the first trial has met; that is no reason to pass."""
     both = f"{RATE} >= max(baseline - 10%, 650k records/s)"
     worse = judged(0.7, *((0.6 * own, 1.0) for own in LEVELS), threshold=both)
@@ -142,8 +142,8 @@ def test_a_suspected_regression_that_is_cleared_early_stays_cleared() -> None:
     assert judged(0.7, *pairs, slower_machine="test_b").verdict is Verdict.PASSED
 
 
-def test_one_lucky_trial_does_not_clear_a_suspected_regression_that_another_showed_to_be_slower() -> None:
-    """Each trial would be a new chance; so the mean of the trials clears, even where the machine is slower."""
+def test_one_lucky_trial_does_not_clear_what_another_showed_to_be_slower() -> None:
+    """Each trial would be another chance, so the mean of the trials clears, even where the machine is slower."""
     assert judged(0.7, (0.55, 0.7), (0.69, 0.7), slower_machine="test_b").unsettled
     assert judged(0.7, (0.55, 0.7), (0.69, 0.7), (0.7, 0.7), slower_machine="test_b").verdict is Verdict.PASSED
 
@@ -169,7 +169,7 @@ def test_one_trial_never_convicts() -> None:
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 
-def test_what_was_no_suspected_regression_stays_as_it_was() -> None:
+def test_what_was_not_suspected_stays_as_it_was() -> None:
     """Trials that one threshold needs do not judge the others."""
     judgement = judge(
         thresholds=[parse_threshold(LIMIT), parse_threshold(f"{RATE} >= baseline - 50%")],

@@ -27,7 +27,7 @@ LEVELS = (0.99, 1.01, 1.0, 0.995, 1.005)
 
 
 def side_by_side(factor: float) -> Measured:
-    """A trial whose rounds are the live baseline's times `factor`, but for a little noise."""
+    """A trial whose rounds are the live baseline's times `factor`, except for a little noise."""
     noise = (0.995, 1.0, 1.005, 1.002)
     return Measured(
         rounds=rounds([1e6 * machine * factor * own for machine, own in zip(MACHINE, noise, strict=True)]),
@@ -90,7 +90,7 @@ def test_a_regression_that_later_trials_show_is_no_pass() -> None:
 
 
 def test_a_trial_without_a_reading_does_not_end_the_comparison() -> None:
-    """The brokers' readings fail now and then; the report tells which trial does not count."""
+    """The brokers' readings fail now and then; the report shows which trial does not count."""
     flawed = Measured(rounds=rounds(MACHINE), other_side=[{}] * 4)
     judgement = judged([*trials(0.8, 2), flawed, *trials(0.8, 3)])
     assert judgement.verdict is Verdict.REGRESSED
@@ -133,8 +133,8 @@ def test_trials_without_any_noise_decide(factor: float, verdict: Verdict) -> Non
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.5, Verdict.REGRESSED), (1.0, Verdict.PASSED)])
-def test_next_to_a_live_baseline_a_stored_baseline_neither_decides_nor_hinders(factor: float, verdict: Verdict) -> None:
-    """There need not be one, and the values of another day would only add their noise."""
+def test_with_a_live_baseline_a_stored_one_neither_decides_nor_hinders(factor: float, verdict: Verdict) -> None:
+    """There may be none, and the results of another day would only add their noise."""
     for baseline in (
         BaselineRounds(obstacle="no baseline for this test"),
         BaselineRounds(trials=(tuple(rounds([1.0] * 5)),)),
@@ -236,7 +236,7 @@ def test_of_a_run_that_cannot_be_trusted_no_further_trial_is_needed() -> None:
 
 
 def test_the_limit_follows_the_live_baseline() -> None:
-    """What the report shows as the limit is what the live baseline gave, less the tolerance."""
+    """What the report shows as the limit is what the live baseline reached, less the tolerance."""
     (check,) = judged(trials(1.0, 4)).checks
     assert check.baseline is not None
     assert check.limit_value == approx(0.9 * check.baseline)
