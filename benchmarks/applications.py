@@ -1,4 +1,4 @@
-"""Accuracy of the values of applications: `python benchmarks/applications.py`.
+"""Accuracy of the application metrics: `python benchmarks/applications.py`.
 
 Services of a known time for each record, and so of a known capacity, commit at a known interval. What the plugin finds
 must agree with arithmetic within one commit interval, as far as readings of offsets show it, and 2 %:
@@ -68,7 +68,7 @@ CASES = {
 
 
 def main() -> int:
-    """Measure and print. Return 1 if a value is outside its tolerance."""
+    """Measure and print. Return 1 if a metric is outside its tolerance."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--runs", type=int, default=10)
     runs = options.parse_args().runs
@@ -87,7 +87,7 @@ def main() -> int:
                     found.setdefault(key, []).append(off)
                     verdict = "ok" if abs(off) <= tolerated else "NO"
                     print(f"{number:3} {' '.join(key):45} {shown:45} {verdict}", flush=True)
-    print("\n| client | load | value | off by (lowest to highest) | within |\n| --- | --- | --- | --- | --- |")
+    print("\n| client | load | metric | off by (lowest to highest) | within |\n| --- | --- | --- | --- | --- |")
     for key, offs in found.items():
         print(f"| {' | '.join(key)} | {min(offs):+.3f} to {max(offs):+.3f} | {within[key]} of {runs} |")
     return int(any(within[key] < runs for key in found))
@@ -96,7 +96,7 @@ def main() -> int:
 def _values(
     servers: str, client: str, number: int, classpath: str
 ) -> list[tuple[tuple[str, str, str], float, float, str]]:
-    """Return for each value of a client its name, the difference from arithmetic, what is tolerated, and a text."""
+    """Return for each metric of a client its name, the difference from arithmetic, what is tolerated, and a text."""
     found = []
     for name, case in CASES.items():
         if client == "Java" and name in ("overload", "missed"):
@@ -140,7 +140,7 @@ def _measured(cluster: Cluster, client: str, case: Case, topic: str, classpath: 
 
 
 def _expected(name: str, one: Round, delay_s: float) -> list[tuple[str, float, float]]:
-    """Return the values of a load, each with what arithmetic says and what is tolerated."""
+    """Return the metrics of a load, each with what arithmetic says and what is tolerated."""
 
     def time(metric: str, expected_s: float) -> tuple[str, float, float]:
         return metric, expected_s, COMMIT_S + READING_S + TOLERATED_RATIO * expected_s

@@ -1,7 +1,7 @@
 """Comparison with Kafka's own tools and with confluent-kafka, on one local broker: `python benchmarks/compare.py`.
 
-Contenders take turns (A B C, A B C, ...). The first turn of each warms up the broker and is discarded. README.md says
-what each value includes.
+Contenders take turns (A B C, A B C, ...). The first turn of each warms up the broker and is discarded. README.md
+shows what each result includes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BROKER_CONFIG = {"log.segment.delete.delay.ms": "1000"}
 
 
 def main() -> int:
-    """Measure, print, and write the table if asked to. Return 1 if a value could not be measured."""
+    """Measure, print, and write the table if asked to. Return 1 if a result is missing."""
     options = _options()
     console = Console()
     chosen = [_scaled(workload, options.scale) for workload in WORKLOADS if workload.name in options.parts]

@@ -1,4 +1,4 @@
-"""The contenders: how each of them runs a workload, and the values that it gives."""
+"""The contenders: how each of them runs a workload, and what it measures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PRODUCER_CONFIG = {"acks": str(ACKS), "batch.size": str(BATCH_BYTES), "linger.m
 """The settings of Kafka's own producer and of librdkafka."""
 
 Values = dict[str, float]
-"""Values by the names in `workloads`: throughput in records a second, CPU in seconds per million records."""
+"""Results by their names in `workloads`: throughput in records a second, CPU in seconds per million records."""
 
 
 class ContenderError(Exception):

@@ -1,4 +1,4 @@
-"""One value of `scaling.py` in a separate process: `python benchmarks/controller.py PART SIZE REPEATS`.
+"""One measurement for `scaling.py` in a separate process: `python benchmarks/controller.py PART SIZE REPEATS`.
 
 Prints JSON: seconds (the median of the repeats) and bytes, by name. A separate process contains nothing of another
 size.
@@ -155,18 +155,18 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         settings = _settings(folder)
-        trial: Any = SimpleNamespace(
+        run: Any = SimpleNamespace(
             results=found, settings=settings, written={}, orphans=[], pruned=False, seed=0, created=simulated.CREATED
         )
         perftests = list(_cases(size, settings))
 
         def plan() -> None:
-            run = RunBudget(perftests, left_s=1e6)
+            budget = RunBudget(perftests, left_s=1e6)
             for number, perftest in enumerate(perftests, start=1):
-                PerfTestBudget(run, perftest, perftests[number:])
+                PerfTestBudget(budget, perftest, perftests[number:])
 
         def table() -> None:
-            summary_lines(trial, {}, Paper(width=120, colour=True), verbose=False)
+            summary_lines(run, {}, Paper(width=120, colour=True), verbose=False)
 
         def markdown() -> None:
             write_report(folder / "report.md", summary(found, {}), kind="markdown")

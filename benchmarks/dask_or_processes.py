@@ -84,7 +84,7 @@ def dask() -> Iterator[WorkerAllocation]:
 
 
 def show(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, pairs: int) -> bool:
-    """Print the values of each pair, and the ratios of all. Return True if none was valid."""
+    """Print the results of each pair, and the ratios of all. Return True if none was valid."""
     print(f" {'pair':>5} {'by':9} {'load':>5}" + "".join(f" {name:>20}" for name in SHOWN))
     measured = []
     for pair in range(pairs):
@@ -102,7 +102,7 @@ def show(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, pai
 
 
 def one_round(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, name: str) -> Mapping[str, float]:
-    """Run one round and print it; return no values for an invalid one."""
+    """Run one round and print it; return no results for an invalid one."""
     only = run_round(Side(scenario, cluster), allocation)
     values = "".join(f" {only.metrics[each] * scale(each):20,.2f}" for each in SHOWN if each in only.metrics)
     print(f" {name} {os.getloadavg()[0]:5.1f}{values}{''.join(f' {text}' for text in only.problems)}", flush=True)

@@ -1,7 +1,7 @@
 """Time to write and to open an HTML report: `python benchmarks/html_report.py [TESTS]`; needs Chromium.
 
 Opening runs from the start of the navigation to the end of the page's load event, by the browser's own clock, with the
-first screen drawn. Each value is the median of five runs, each in a new browser.
+first screen drawn. Each result is the median of five runs, each in a new browser.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BOUND_S = 3
 
 
 def main(tests: int) -> None:
-    """Print one line for each value."""
+    """Print one line for each result."""
     simulated = results.many(tests)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "report.html")

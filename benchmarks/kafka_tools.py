@@ -35,7 +35,7 @@ _PRODUCED = re.compile(r"(?P<records>\d+) records sent, (?P<rate>[\d.]+) records
 
 
 class ToolError(Exception):
-    """Output of a tool that lacks the expected values."""
+    """Output of a tool that lacks the expected numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Produced:
 
     @property
     def began_s(self) -> float:
-        """The instant at which it began to send: its end minus the time that follows from its own values."""
+        """The instant at which it began to send: its end minus the time that follows from its own numbers."""
         return self.ended_s - self.records / self.rate
 
 
@@ -115,7 +115,7 @@ def read_produced(lines: Sequence[Line]) -> Produced:
 
 
 def read_consumed(lines: Sequence[Line], *, records: int) -> dict[str, float]:
-    """Read the values of one consumer, by the header's names: `nMsg.sec`, `fetch.nMsg.sec` and others.
+    """Read the numbers of one consumer, by the header's names: `nMsg.sec`, `fetch.nMsg.sec` and others.
 
     Raises:
         ToolError: there are none, or it read fewer records than asked.
@@ -124,7 +124,7 @@ def read_consumed(lines: Sequence[Line], *, records: int) -> dict[str, float]:
     rows = [[cell.strip() for cell in line.text.split(",")] for line in lines]
     header = next((row for row in rows if "nMsg.sec" in row), None)
     if header is None or len(rows[-1]) != len(header):
-        raise ToolError(f"kafka-consumer-perf-test printed no values: {[line.text for line in lines[-3:]]}")
+        raise ToolError(f"kafka-consumer-perf-test printed no numbers: {[line.text for line in lines[-3:]]}")
     cells = dict(zip(header, rows[-1], strict=True))
     values = {name: float(text) for name, text in cells.items() if not name.endswith(".time")}
     if values["data.consumed.in.nMsg"] < records:

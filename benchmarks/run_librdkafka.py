@@ -3,7 +3,7 @@
 ASSIGNMENT is JSON: `servers`, `topic`, `records`, `config`, and for produce `record_size_bytes`. Prints `{"records": n,
 "elapsed_s": seconds}`. Produce runs from before the first `produce()` to the end of `flush()`, with a delivery callback
 that counts each record. Drain runs from the assignment of the partitions to the last record, and reads each value; the
-time of joining the group is left out, as in this project's own values.
+time of joining the group is left out, as in this project's own metrics.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from pytest_kafkaperf import measure
 
 
 def main() -> None:
-    """Run the scenario and print its values."""
+    """Run the scenario and print its metrics."""
     servers, fields = sys.argv[1:]
     measured = measure(json.loads(fields), servers, workers=str(os.cpu_count()))  # no load to find their number
     for warning in measured.warnings:

@@ -7,8 +7,8 @@ column grows faster than its size. Exits with 1 if merging the reports of 200 wo
 500 perf tests takes more than twice as long as 500 empty ones.
 
 The exponent of a column is its slope on logarithmic scales from a size to ten times that size, so that the noise of one
-value does not look like a bend. Up to 1.2 it counts as linear. A column that begins with a large constant approaches 1
-slowly, from below.
+measurement does not look like a bend. Up to 1.2 it counts as linear. A column that starts with a large constant
+approaches 1 slowly, from below.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def collection(sizes: Sequence[int], pairs: int) -> tuple[Columns, Columns]:
 def exponents(sizes: Sequence[int], values: Sequence[float]) -> dict[int, float]:
     """Return the slope on logarithmic scales from each size to ten times as much, by the smaller one; 1 is linear.
 
-    Sizes with a value of zero are left out, such as reports that fit into memory that was already allocated.
+    Sizes whose value is zero are left out, such as reports that fit into memory that was already allocated.
     """
     known = {size: value for size, value in zip(sizes, values, strict=True) if value > 0}
     return {size: math.log10(known[10 * size] / known[size]) for size in known if 10 * size in known}

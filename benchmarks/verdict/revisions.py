@@ -92,11 +92,11 @@ def _run(phase: str, number: int, repository: Path, commits: list[str]) -> dict[
             "verdict": found,
             "said": named,
         }
-    live_baseline = f"git:{commits[chosen - 1]}"
+    base = f"git:{commits[chosen - 1]}"
     options = []
     if phase == "library":
         environment["ORDERS_CLIENT"] = "confluent-kafka"
-        live_baseline, options = "git:HEAD", [f"--kafka-compare-setup=pip install -q {OLD}"]
+        base, options = "git:HEAD", [f"--kafka-compare-setup=pip install -q {OLD}"]
     report = repository / "report.json"
     report.unlink(missing_ok=True)
     began_s = time.monotonic()
@@ -107,7 +107,7 @@ def _run(phase: str, number: int, repository: Path, commits: list[str]) -> dict[
         "-q",
         "-p",
         "no:cacheprovider",
-        f"--kafka-compare={live_baseline}",
+        f"--kafka-compare={base}",
         *options,
     ]
     ran = _ran([*command, f"--kafka-report=json:{report}"], repository, environment)

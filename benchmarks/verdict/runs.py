@@ -4,13 +4,13 @@ Each run has the two tests of `project/`, a closed loop and a load at a rate. Th
 
 - `equal`, `slower`: against a live baseline, with `--kafka-low-noise` and a tolerance of 3 %. In `equal`, nothing
   differs.
-- `unchanged`, `worse`: against stored baselines, with a tolerance of 10 %. `baseline` makes one: three trials, each
-  time that it is named. A run takes one of this kind of machine in turns; their boots differ.
+- `unchanged`, `worse`: against stored baselines, with a tolerance of 10 %. `baseline` makes one, of three
+  trials, each time that it is given. Runs take turns with those of this kind of machine; their boots differ.
 
-- `many`: the 30 tests of `many/` against baselines that `many-baseline` makes, a trial each.
+- `many`: the 30 tests of `many/` against baselines that `many-baseline` makes, with one trial each.
 
 In `slower` and `worse`, each produce request of the closed loop takes CPU time, and each one of the other load waits
-(`Burn.java`): about 10 and 25 % of the throughput and of the median latency. With `+neighbour` behind a phase, another
+(`Burn.java`): about 10 and 25 % of the throughput and of the median latency. With `+neighbour` after a phase, another
 program burns one core: against a live baseline half of each minute, and against stored baselines all the time.
 
 Each run is appended to `runs.jsonl` at once. Without a phase, only the table is printed.
@@ -44,7 +44,7 @@ _BUILD = Path(tempfile.gettempdir(), "kafkaperf-burn")
 """Always the same: the options of Java are part of the fingerprint."""
 _TIMEOUT_S = 3600
 _EQUAL = ["--kafka-compare-config=burn.us=0", "--kafka-compare-config=wait.us=0"]
-_REFERENCE = ["--kafka-compare=local", *_EQUAL, "--kafka-low-noise"]
+_LIVE_BASELINE = ["--kafka-compare=local", *_EQUAL, "--kafka-low-noise"]
 _SLOWER = {
     "slower": {"KAFKAPERF_BURN_US": "50", "KAFKAPERF_WAIT_US": "100"},
     "worse": {"KAFKAPERF_BURN_US": "130", "KAFKAPERF_WAIT_US": "250"},
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _run(phase: str, number: int) -> None:
-    name, _, side_by_side = phase.partition("+")
+    name, _, with_neighbour = phase.partition("+")
     if name not in PHASES:
         raise SystemExit(f"{phase!r} is not one of {', '.join(PHASES)}, perhaps with +neighbour")
     environment, half_minutes = dict(_SLOWER.get(phase, _SLOWER.get(name, {}))), name in ("equal", "slower")
@@ -77,7 +77,7 @@ def _run(phase: str, number: int) -> None:
         folder = BASELINES / f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M}-{boot()}"
         arguments = [f"--kafka-baselines={folder}", "--kafka-calibrate=3", "--kafka-update-baselines"]
     elif half_minutes:
-        arguments, environment["KAFKAPERF_TOLERANCE"] = _REFERENCE, "3%"
+        arguments, environment["KAFKAPERF_TOLERANCE"] = _LIVE_BASELINE, "3%"
     else:
         key = default_environment_key("local")
         known = [each for each in sorted(BASELINES.iterdir()) if (each / key).exists()]
@@ -85,7 +85,7 @@ def _run(phase: str, number: int) -> None:
             raise SystemExit(f"no baseline of {key} in {BASELINES}; make one: python {sys.argv[0]} baseline")
         arguments = [f"--kafka-baselines={known[number % len(known)]}"]
     began_s = time.monotonic()
-    with neighbour(half_minutes=half_minutes) if side_by_side else contextlib.nullcontext():
+    with neighbour(half_minutes=half_minutes) if with_neighbour else contextlib.nullcontext():
         report = _pytest(project, *arguments, **environment)
     seconds, tests = round(time.monotonic() - began_s), [_kept(test) for test in report["tests"]]
     line = {"phase": phase, "boot": boot(), "at": report["created"], "seconds": seconds, "tests": tests}
@@ -134,7 +134,7 @@ def _kept(test: dict[str, Any]) -> dict[str, Any]:
 
 
 def _values(rounds: list[dict[str, Any]], other_side: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the values of a trial, in the form of `starts.jsonl`."""
+    """Return the metrics of a trial, in the form of `starts.jsonl`."""
     return {
         "rounds": [values(one["metrics"]) for one in rounds],
         "other_side": [values(one["metrics"]) for one in other_side],

@@ -39,7 +39,7 @@ BASELINES, FUTURES = 300, 60
 """Simulated baselines for the power at the change that each says to detect, and tests against each of them."""
 
 OF_DAYS = (0.0, 0.05, 0.08, 0.13)
-DATES = (1, 3, 5, 10)
+DAYS = (1, 3, 5, 10)
 NOISES = ((0.01, 0.01), (0.03, 0.05), (0.06, 0.065), (0.10, 0.10))
 """Standard deviations of rounds and of trials: a load at a rate on an idle machine, quiet, as measured for the
 throughput of fresh brokers, noisy."""
@@ -50,7 +50,7 @@ WORSE = (0.25, 0.50)
 CORRELATIONS = (0.9, 0.3)
 """Of trials one and ten minutes apart on a machine whose state changes within 8 minutes, as measured once."""
 
-REFERENCE_TOLERANCES = (0.03, 0.10)
+SIDE_BY_SIDE_TOLERANCES = (0.03, 0.10)
 DEVIATIONS = (0.04, 0.06, 0.08, 0.10)
 CHANGES = (-0.10, -0.15, -0.20)
 
@@ -95,7 +95,7 @@ _HEAD = ("fails", "undecided", "suspected", "fresh trials", "interval holds", "+
 
 def _by_days(runs: int, coverages: dict[int, list[float]]) -> Iterator[Row]:
     yield "days", "SD of days", *_HEAD
-    for days in DATES:
+    for days in DAYS:
         for of_days in OF_DAYS:
             setting = _setting(days=days, of_days=of_days)
             yield str(days), f"{100 * of_days:g} %", *_row(setting, runs)
@@ -112,18 +112,18 @@ def _by_noise(runs: int) -> Iterator[Row]:
 
 
 def _steady_rounds(runs: int) -> Iterator[Row]:
-    """The rule takes the noise of trials for that of their rounds until it has seen trials."""
+    """The rule assumes that trials are as noisy as their rounds until it has seen several."""
     yield "days", "noise", *_HEAD
-    for days in DATES:
+    for days in DAYS:
         for of_rounds in STEADY:
             setting = _setting(days=days, of_rounds=of_rounds, of_trials=0.05)
             yield str(days), f"{100 * of_rounds:g} / 5 %", *_row(setting, runs)
 
 
 def _external(runs: int) -> Iterator[Row]:
-    """Nothing restarts, so that trials soon after each other share a part of their noise, too."""
+    """Nothing restarts, so trials that follow each other share part of their noise as well."""
     yield "days", "correlation of trials", *_HEAD
-    for days in DATES:
+    for days in DAYS:
         for correlation in CORRELATIONS:
             shared, own = (0.065 * math.sqrt(ratio) for ratio in (correlation, 1 - correlation))
             setting = _setting(days=days, of_days=math.hypot(0.08, shared), of_trials=own)
@@ -133,7 +133,7 @@ def _external(runs: int) -> Iterator[Row]:
 def _first_trials(runs: int) -> Iterator[Row]:
     changes = (0.0, *WORSE, 1.0)
     yield "days", "rounds", *(f"clear at {'no change' if not worse else f'+{100 * worse:.0f} %'}" for worse in changes)
-    for days in DATES:
+    for days in DAYS:
         setting = _setting(days=days)
         draws = [drawn(setting, runs=runs, worse=math.log1p(worse)) for worse in changes]
         rounds, _ = first_trials(draws[0], setting)
@@ -150,7 +150,7 @@ def _powers(found: dict[int, list[float]]) -> Iterator[Row]:
     """Yield the power at the change that each baseline says to detect; the last column draws the SD from the prior."""
     yield "days", *(f"SD of days {100 * of_days:g} %" for of_days in OF_DAYS), "SD as assumed"
     assumed = 0.08 * np.sqrt(3 / np.random.default_rng(3).chisquare(3, BASELINES))
-    for days in DATES:
+    for days in DAYS:
         settings = [_setting(days=days, of_days=of_days) for of_days in (*OF_DAYS, assumed)]
         found[days] = [achieved_power(setting, baselines=BASELINES, runs=FUTURES) for setting in settings]
         yield str(days), *(f"{100 * power:.0f} %" for power in found[days])
@@ -184,7 +184,7 @@ def _side_by_side(runs: int) -> Iterator[Row]:
         "trials at no change",
         f"at {100 * CHANGES[0]:g} %",
     )
-    for tolerance in REFERENCE_TOLERANCES:
+    for tolerance in SIDE_BY_SIDE_TOLERANCES:
         for noise in get_args(Noise):
             for deviation in DEVIATIONS:
                 unchanged = differences(runs=runs, deviation=deviation, noise=noise)
@@ -205,7 +205,7 @@ def _side_by_side(runs: int) -> Iterator[Row]:
 
 
 def _known_slower(runs: int) -> Iterator[Row]:
-    """Yield what becomes of suspected regressions when both sides are known to be slower: the mean clears them."""
+    """Yield what happens to suspected regressions when both sides are known to be slower: the mean clears them."""
     changes = (0.0, *CHANGES, -0.30)
     yield "noise", *(f"{100 * abs(change):g} % slower fails" for change in changes), "trials at no change"
     for deviation in (*DEVIATIONS, 0.2):
@@ -225,7 +225,7 @@ _COLOURS = ("#c0392b", "#e67e22", "#2980b9", "#27ae60")
 
 
 def _plot(powers: dict[int, list[float]], coverages: dict[int, list[float]]) -> str:
-    """Return what was achieved against the standard deviation of days, a line for each number of days, as SVG."""
+    """Return an SVG of what was achieved over the standard deviation of days, with a line for each number of days."""
     panels = (
         _panel(powers, 0.8, "found at the detectable change"),
         _panel(coverages, LEVEL, "true change in the interval"),
@@ -234,9 +234,9 @@ def _plot(powers: dict[int, list[float]], coverages: dict[int, list[float]]) -> 
         f'<g transform="translate({50 + place * (_WIDTH + 50)} 30)">\n{panel}\n</g>\n'
         for place, panel in enumerate(panels)
     )
-    for place, (colour, days) in enumerate(zip(_COLOURS, DATES, strict=True)):
+    for place, (colour, days) in enumerate(zip(_COLOURS, DAYS, strict=True)):
         body += f'<text x="{60 + 90 * place}" y="{_HEIGHT + 85}" fill="{colour}">days: {days}</text>\n'
-    body += f'<text x="{60 + 90 * len(DATES)}" y="{_HEIGHT + 85}">dashed: promised; below: SD of days</text>\n'
+    body += f'<text x="{60 + 90 * len(DAYS)}" y="{_HEIGHT + 85}">dashed: promised; below: SD of days</text>\n'
     size = f'viewBox="0 0 {2 * _WIDTH + 120} {_HEIGHT + 100}" font-family="sans-serif" font-size="12"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<rect width="100%" height="100%" fill="#fff"/>'
     return f"{head}\n{body}</svg>\n"

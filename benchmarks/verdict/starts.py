@@ -3,10 +3,10 @@
 An arm is `LOAD-NOISE-EFFECT`, for example `closed-low-none`: the load (`closed` or `paced`), the brokers (`disk`: as
 usual, `memory`: logs in memory, `quick`: only the JVM's quick compiler, `low`: both: `--kafka-low-noise`), and what
 makes the candidate slower (`none`; `burn10`: 10 microseconds of CPU time for each produce request; `wait10`: such a
-delay without CPU time; `heap`, `flush`, `threads`, or a Kafka version).
-`+neighbour` behind an arm burns one core during every other trial.
+delay without CPU time; `heap`, `flush`, `threads`, or a Kafka version). `+neighbour` after an arm burns one core
+during every other trial.
 
-Each trial is a start of both brokers, a warm-up and rounds in turns, by the code that `pytest` runs. It is appended
+Each trial is a start of both brokers, a warm-up and rounds side by side, by the code that `pytest` runs. It is appended
 to `starts.jsonl` at once, with the id of this machine's boot, so that results grow over runs. `replay.py` reads them.
 """
 
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def _run(arm: str, trials: int) -> None:
-    name, _, side_by_side = arm.partition("+")
+    name, _, with_neighbour = arm.partition("+")
     load, noise, effect = name.split("-", 2)
     common: dict[str, Any] = {**_NOISES[noise], "heap": "1g"}
     fields = {"rounds": _PAIRS, "duration": f"{_ROUND_S} s", "warmup": f"{_WARMUP_S} s", **_LOADS[load]}
@@ -113,7 +113,7 @@ def _run(arm: str, trials: int) -> None:
         )
         for number in range(trials):
             # Not always with the same side first.
-            with neighbour() if side_by_side and number % 4 in (1, 2) else contextlib.nullcontext():
+            with neighbour() if with_neighbour and number % 4 in (1, 2) else contextlib.nullcontext():
                 _keep(arm, number, runner)
 
 
@@ -148,7 +148,7 @@ def boot() -> str:
 
 
 def values(metrics: Any) -> dict[str, float]:
-    """Return the values of a round that are kept."""
+    """Return the metrics of a round that are kept."""
     return {name: float(f"{metrics[name]:.5g}") for name in METRICS if name in metrics}
 
 

@@ -1,10 +1,10 @@
 """Verdicts against stored baselines, replayed: `python benchmarks/verdict/stored.py`, in four minutes.
 
 The first trial of each run `unchanged` of `runs.py` is judged against each baseline that was measured on its kind of
-machine. If that makes a re-test, trials side by side with rebuilt brokers follow, as in a run: those that such runs
-measured, from a random one on. So ten baselines and thirty trials give three hundred verdicts of the plugin's own rule
-on measured values. Those of one trial depend on each other, so the interval is that of as many verdicts as there are
-trials (Wilson, 95 %), and the range over the baselines stands next to it.
+machine. If that calls for a re-test, trials side by side with rebuilt brokers follow, as in a run: those that such runs
+measured, from a random one on. Ten baselines and thirty trials therefore give three hundred verdicts of the plugin's
+own rule on measured values. Those of one trial depend on each other, so the interval is that of as many verdicts as
+there are trials (Wilson, 95 %), and the range over the baselines is next to it.
 
 A change makes the metric worse by a constant in the first trial and in the current side of the others.
 
@@ -56,7 +56,7 @@ class Run:
     """The kind of machine, whose baselines the plugin keeps apart."""
     alone: list[Measured]
     side_by_side: list[Measured]
-    """Those side by side with rebuilt brokers; empty if the first trial made no suspected regression."""
+    """Those side by side with rebuilt brokers; empty if the first trial showed no suspected regression."""
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def main() -> None:
         "suspected",
         *map(str.lower, OUTCOMES),
         "by baseline",
-        "trials side by side with",
+        "trials side by side",
     )
     print(f"| trials of | {' | '.join(heads)} |\n|---|{'--:|' * len(heads)}")
     for (test, threshold), phase in itertools.product(THRESHOLDS.items(), PHASES):

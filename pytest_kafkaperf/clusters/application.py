@@ -1,4 +1,4 @@
-"""Applications under test: processes that use a test's cluster, and that the plugin starts, watches and ends."""
+"""Applications under test: processes that use a test's cluster, and that the plugin starts, watches and stops."""
 
 from __future__ import annotations
 
@@ -289,8 +289,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def _taken_port(self) -> str:
         port = f"port {self._sign}" if self._kind == "port" else "port"
         return (
-            f"another program listens on its {port}; with a live baseline, perhaps the other side: choose it by "
-            "KAFKAPERF_SIDE"
+            f"another program listens on its {port}; in a side-by-side comparison, this may be the other side: "
+            "choose the port by KAFKAPERF_SIDE"
         )
 
     def _record(self, text: str, at_ns: int | None = None) -> None:

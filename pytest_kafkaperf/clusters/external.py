@@ -56,7 +56,7 @@ def reach(
 def _advice(error: NotReadyError, access: Access, client_properties: Path | None) -> str:
     check = "Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is"
     if client_properties is None:
-        option = "--kafka-client-config=FILE, or for a live baseline kafka_compare_client_config in the ini file"
+        option = "--kafka-client-config=FILE, or for --kafka-compare kafka_compare_client_config in the ini file"
         return f"{check} a PLAINTEXT one; for TLS or a login, use {option}"
     if error.login_refused:
         return f"Check the user name, the password and 'sasl.mechanism' in {client_properties}"

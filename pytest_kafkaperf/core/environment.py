@@ -266,8 +266,8 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
 
     Args:
         folder: a folder of the working tree, such as pytest's rootdir.
-        besides: a folder whose changes do not count. The plugin passes the folder of baselines, which trials change
-            without a change of the code under test.
+        besides: a folder whose changes do not count. The plugin passes the baseline folder, which runs change
+            although the code under test stays the same.
 
     """
     try:

@@ -93,7 +93,7 @@ def remove_report(path: Path, *, kind: str) -> None:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock the folder exclusively among this user's runs on this machine; it need not exist.
+    """Lock the folder, which may not exist yet, exclusively among this user's runs on this machine.
 
     The lock file is in the user's cache folder. If the cache folder is not writable or does not support locks, the
     block runs without a lock.

@@ -29,8 +29,8 @@ class Metric:
     can_be_zero: bool = False
     """True if the value can be zero, so that no ratio to a baseline exists; only absolute thresholds apply."""
     trial_noise: float = 0.0
-    """Standard deviation between trials, on the log scale, that is assumed at least until more is known: of a metric
-    whose rounds agree better than trials do."""
+    """Standard deviation between trials, on the log scale, that is assumed at least until more is known. It
+    is set for a metric whose rounds agree better than its trials do."""
 
     @property
     def is_own(self) -> bool:

@@ -54,7 +54,7 @@ class ProblemKind(StrEnum):
 
 
 MACHINE_MADE = frozenset({ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST})
-"""Kinds of which this machine is the cause, and not Kafka; such a trial is measured again."""
+"""Kinds that this machine causes, and not Kafka; such a trial is measured again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ class WorkerPool:
         """Audit the log; return the reason if that fails."""
         try:
             return self._backend.audit(task)
-        except Exception as error:  # noqa: BLE001 - such as a lack of memory; the values of the round are there
+        except Exception as error:  # noqa: BLE001 - such as a lack of memory; the round's metrics are complete
             return str(error) or f"the audit did not finish ({type(error).__name__})"
 
 

@@ -69,7 +69,7 @@ class Produced:
     failures: collections.Counter[str] = field(default_factory=collections.Counter)
     """Failed records by error."""
     places: array.array[int] = field(default_factory=lambda: array.array("q"))
-    """Places of the window's records in the log, for watched groups; five values for each batch: partition, first
+    """Places of the window's records in the log, for watched groups; five numbers for each batch: partition, first
     offset, number of records, due time of the first and of the last one."""
 
 
@@ -135,7 +135,7 @@ class WorkerReport:
     notes: list[str] = field(default_factory=list)
     """Warnings of the client library, each once."""
     clock: Clock | None = None
-    """None if the worker ran side by side with the controller and used its clock."""
+    """None if the worker ran on the controller's machine and used its clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ class WorkerShare:
     """One worker process's share of a round, and the resources it used."""
 
     host: str | None
-    """Host name; None if the process ran side by side with the controller."""
+    """Host name; None if the process ran on the controller's machine."""
     producers: int
     consumers: int
     cpu_s: float

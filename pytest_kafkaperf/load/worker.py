@@ -35,7 +35,7 @@ from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 _LEADERS_TIMEOUT_S = 5
-"""Time limit of the connections to the leaders; a broker that does not answer shows in the values."""
+"""Time limit of the connections to the leaders; a broker that does not answer shows in the results."""
 DRAIN_TIMEOUT_S = 30
 """Time limit for reading what is left after production, and for sending the last records of the window."""
 _CONNECT_TIMEOUT_S = 20

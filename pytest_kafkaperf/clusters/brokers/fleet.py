@@ -117,8 +117,9 @@ class Fleet:
     def renew(self) -> None:
         """Restart the running brokers and wait until they are ready; those that the test has stopped stay stopped.
 
-        The shutdown is orderly: the cluster would otherwise treat a broker as alive until its run times out. All
-        brokers stop at the same time: they are also controllers, and one by one the last would wait for a quorum.
+        The shutdown is graceful: the cluster would otherwise treat a broker as alive until `broker.session.timeout.ms`
+        has passed. All brokers stop at the same time: they are also controllers, and one by one the last would wait for
+        a quorum.
         """
         up = {broker: server for broker, server in self.servers.items() if broker not in self._down}
         disturbed, self.disturbed = self.disturbed, True  # stays True if a step fails

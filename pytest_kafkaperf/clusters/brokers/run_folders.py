@@ -1,8 +1,8 @@
 """Run folders: the files of one cluster or application of a run, removed with it or by the next run.
 
-A run holds a file lock next to its folder while it lives; the kernel releases the lock however the run ends.
-So a free lock means that the run has ended. Process ids are less reliable: they are reused, the clock of their
-start times can be changed, and a container that shares the cache has its own.
+A run holds a file lock next to its folder while it lives; the kernel releases the lock however the run ends, so a free
+lock means that the run has ended. Process ids are less reliable: they are reused, the clock of their start times can be
+changed, and a container that shares the cache has its own.
 
 After an exception or Ctrl-C nothing is left, however often Ctrl-C is pressed. If a signal ends pytest immediately, its
 supervisor removes what is left; if that was killed too, the next run does.
@@ -49,7 +49,7 @@ def run_folder(runs: Path) -> Iterator[Path]:
 def held(folder: Path) -> Iterator[None]:
     """Create a run folder, which only this user can read, and remove it afterwards.
 
-    Before that, remove the folders next to it and end the brokers that runs left behind when they were killed.
+    Before that, remove the folders next to it and stop the brokers that killed runs left behind.
 
     Args:
         folder: its name is `PREFIX`, for an application also `app-`, and 16 hexadecimal digits.
@@ -77,7 +77,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def is_alive(folder: Path) -> bool:
-    """Return True if the run of this run folder is alive, or if its lock file is not this user's."""
+    """Return True if the run that owns this folder is alive, or if its lock file is not this user's."""
     try:
         # Without O_NONBLOCK, a pipe of that name would wait for another process.
         lock = os.open(_lock_file(folder), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -122,7 +122,7 @@ def _lock_file(folder: Path) -> Path:
 
 
 def _sweep(runs: Path) -> None:
-    """Remove the folders and end the brokers of ended runs."""
+    """Remove the folders and stop the brokers of ended runs."""
     for path in sorted(runs.glob(f"{PREFIX}*.lock")):
         if _LOCK_NAME.fullmatch(path.name) and not is_alive(folder := path.with_suffix("")):
             supervisor.clear(folder)

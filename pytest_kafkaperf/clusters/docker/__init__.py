@@ -5,9 +5,9 @@ Ports are published on loopback only, so that other machines cannot reach a test
 machine (`DOCKER_HOST`), they are published on all its addresses, and brokers advertise the one that testcontainers
 uses.
 
-What a killed run leaves is removed by testcontainers' reaper if its image is available, and always by the next
-run with the same cache folder: a label names the run folder, and its lock shows whether the run is alive.
-Runs with another cache folder remove it after its latest end, which is another label.
+What a killed run leaves is removed by testcontainers' reaper if its image is available, and always by the next run
+with the same cache folder: a label has the path of the run folder, and its lock shows whether the run is alive. Runs
+with another cache folder remove it after its latest end, which is another label.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
         if host != LOOPBACK:
             facts["host"] = host
             warn(
-                f"the brokers run on {host}, the machine of the Docker daemon at {look()[0]}: all values include the "
+                f"the brokers run on {host}, the machine of the Docker daemon at {look()[0]}: all results include the "
                 "network to it"
             )
         yield replace(cluster, provider="docker", version=version, facts=MappingProxyType(facts))

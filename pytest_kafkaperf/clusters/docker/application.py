@@ -1,6 +1,6 @@
 """Applications under test in containers, on the network of their host: they reach every cluster that the host reaches.
 
-What a killed run leaves is removed as the containers of brokers are.
+What a killed run leaves is removed like the brokers' containers.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def start_reaper(client: Any) -> None:
     The settings stay as they are: the user's own containers follow them, too.
     """
     if not testcontainers_config.ryuk_disabled:
-        with contextlib.suppress(Exception):  # the next run cleans up, too
+        with contextlib.suppress(Exception):  # the next run cleans up as well
             client.images.get(testcontainers_config.ryuk_image)
             Reaper.get_instance()
 

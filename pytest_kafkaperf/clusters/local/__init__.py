@@ -1,4 +1,4 @@
-"""The provider `local`: brokers as child processes of the run, in KRaft combined mode."""
+"""The provider `local`: brokers as child processes, in KRaft combined mode."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Layout of the cache folder; all paths are relative, so that it can be copied to 
     kafka/4.3.1.lock             held while a run downloads that version
     kafka/4.3.1.partial/         an incomplete download; the next run removes it
 
-Other downloads use the same cache, also one run at a time (`fetching`).
+Other downloads use the same cache and the same kind of lock (`fetching`).
 
 Others may be able to write to the cache, for example CI jobs whose cache later jobs restore. For a version that is
 pinned, nothing in the cache decides what runs: the package has the names, the order and the SHA-256 of its files. For
@@ -43,7 +43,7 @@ CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
 NODE_ID = 1
 """Broker id in the formatted data folder."""
 
-_OTHER_SESSION_TIMEOUT_S = maven.TIMEOUT_S + 60
+_OTHER_RUN_TIMEOUT_S = maven.TIMEOUT_S + 60
 """Time to wait for a run that downloads the same version."""
 _FORMAT_TIMEOUT_S = 60
 _FORMAT_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -100,7 +100,7 @@ def fetching(path: Path, what: str, *, cache: Path, timeout_s: int) -> Iterator[
             yield
     except Timeout:
         raise ClusterError(
-            f"another run has been downloading {what} for {timeout_s} s and holds {lock}; end it and try again"
+            f"another run has been downloading {what} for {timeout_s} s and holds {lock}; stop it and try again"
         ) from None
     except OSError as error:
         raise ClusterError(
@@ -132,7 +132,7 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
     refuse_links(folder / _JARS, folder / _STORAGE, cache=cache)
     distribution = _read(folder, version)
     if distribution is None:
-        with fetching(folder, f"Kafka {version}", cache=cache, timeout_s=_OTHER_SESSION_TIMEOUT_S):
+        with fetching(folder, f"Kafka {version}", cache=cache, timeout_s=_OTHER_RUN_TIMEOUT_S):
             # Another run may have downloaded it.
             distribution = _read(folder, version) or _install(folder, version, java)
     _verify(distribution)

@@ -16,7 +16,7 @@ from pytest_kafkaperf.clusters.local.maven import file_name, pinned, verify_sha2
 COORDINATE = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 """Maven's name of the newest version under this name; later versions have another name."""
 
-_OTHER_SESSION_TIMEOUT_S = maven.TIMEOUT_S + 60
+_OTHER_RUN_TIMEOUT_S = maven.TIMEOUT_S + 60
 """Time to wait for another run that downloads the same file."""
 
 _REQUESTS = ("Produce", "FetchConsumer")
@@ -62,7 +62,7 @@ def jar(cache: Path) -> Path:
     path = cache / "agents" / file_name(COORDINATE)
     refuse_links(path, cache=cache)
     if not _is_complete(path):
-        with fetching(path, "the JMX exporter", cache=cache, timeout_s=_OTHER_SESSION_TIMEOUT_S):
+        with fetching(path, "the JMX exporter", cache=cache, timeout_s=_OTHER_RUN_TIMEOUT_S):
             if not _is_complete(path):  # another run may have downloaded it
                 _install(path)
     advice = f"Find out what changed {path}; to download it again, delete it"

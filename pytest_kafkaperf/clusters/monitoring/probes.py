@@ -95,7 +95,7 @@ class ContainerProbe:
 
 @dataclass(frozen=True, slots=True)
 class ExporterProbe:
-    """Reads the page of a JMX exporter, of a broker of this run or of an external cluster."""
+    """Reads the page of a JMX exporter, whoever started the broker."""
 
     url: str
     """`http` or `https`; a user name and password in it become basic authentication. Proxy settings are ignored."""
@@ -148,7 +148,7 @@ _CPUCLOCK_SCHED = 2
 
 
 def _with_children(process: psutil.Process, readings: Mapping[str, float]) -> dict[str, float]:
-    """Add the children's values; the CPU time of a child that has ended is in its parent's, so that none is lost."""
+    """Add the children's readings; the CPU time of a child that has ended is in its parent's, so that none is lost."""
     cpu_s, memory_bytes = readings["cpu_s"] + sum(process.cpu_times()[2:4]), readings["memory_bytes"]
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile

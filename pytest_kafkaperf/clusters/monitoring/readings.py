@@ -170,11 +170,11 @@ class Readings:
 
         """
         window = start_ns, end_ns
-        machine, run = self._rate("machine_cpu_s", window), self._rate("own_cpu_s", window)
+        machine, controller = self._rate("machine_cpu_s", window), self._rate("own_cpu_s", window)
         cores, brokers = self._most("machine_cores", window), self._rate("cpu_s", window)
-        if machine is None or run is None or cores is None or brokers is None or end_ns <= start_ns:
+        if machine is None or controller is None or cores is None or brokers is None or end_ns <= start_ns:
             return None
-        own = run + brokers + workers_s / ((end_ns - start_ns) / NS_PER_S)
+        own = controller + brokers + workers_s / ((end_ns - start_ns) / NS_PER_S)
         return max(0.0, machine - own), round(cores)
 
     def curves(self, *, start_ns: int, first_ns: int, end_ns: int) -> BrokerCurves:

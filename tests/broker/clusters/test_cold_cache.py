@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.usefixtures("cold_cache")
-def test_two_trials_that_start_at_once_on_a_cold_cache_both_come_up(
+def test_two_runs_that_start_at_once_on_a_cold_cache_both_come_up(
     cold_cache: Path, plugin_run: Callable[..., AbstractContextManager[PluginRun]]
 ) -> None:
     """One fetches, the other waits: no half a jar, no file in the other's way."""

@@ -129,7 +129,7 @@ def test_an_image_that_does_not_exist_is_named(run: Launch) -> None:
         run("", image="localhost/shop/orders:1.2")
 
 
-TRIAL = """
+PROGRAM = """
 import sys
 from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.spec import Cluster
@@ -141,9 +141,9 @@ sys.stdin.read()
 """
 
 
-def test_what_a_killed_trial_left_is_removed_by_the_next_one(run: Launch, cache: Path) -> None:
+def test_what_a_killed_run_left_is_removed_by_the_next_one(run: Launch, cache: Path) -> None:
     """SIGKILL leaves no chance to clean up, and the reaper's image may not be there."""
-    command = [sys.executable, "-c", TRIAL, image_of(ClusterSpec()), WAIT]
+    command = [sys.executable, "-c", PROGRAM, image_of(ClusterSpec()), WAIT]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

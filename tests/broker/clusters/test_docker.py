@@ -67,12 +67,12 @@ class TestWithDocker:
             status, listing = container.exec_run(["ls", "/dev/shm/kafkaperf"])  # noqa: S108 - in the container
             assert (status, b"meta.properties" in listing) == (0, True)
             assert cluster.facts["low noise"] == f"logs in memory, {options}"
-            cluster.renew()  # as each run does
+            cluster.renew()  # as each trial does
             cluster.check()
             assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=PATIENCE_S, pause_s=0.1) == 1
 
     def test_a_cluster_in_docker_is_told_apart_and_listens_on_loopback_only(self, runs: Path) -> None:
-        """Its values say nothing about those of a local one; and nobody on the network may reach it."""
+        """Its results say nothing about those of a local one; and nobody on the network may reach it."""
         spec = ClusterSpec.of({"heap": "300m", "config": {"num.io.threads": 4}})
         with provision(spec, target="docker") as cluster:
             assert (cluster.provider, cluster.version) == ("docker", DEFAULT_VERSION)
@@ -138,14 +138,14 @@ class TestWithDocker:
 
     def test_ctrl_c_leaves_nothing(self, runs: Path) -> None:
         """A user loses patience."""
-        with _trial() as process:
+        with _other_run() as process:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=PATIENCE_S)
         assert labelled(runs) == []
 
-    def test_what_a_killed_trial_left_is_swept_by_the_next_one_and_what_lives_is_not(self, runs: Path) -> None:
+    def test_what_a_killed_run_left_is_swept_by_the_next_one_and_what_lives_is_not(self, runs: Path) -> None:
         """SIGKILL leaves no chance to clean up, and the reaper's image may not be there."""
-        with _trial(), _trial() as killed:
+        with _other_run(), _other_run() as killed:
             killed.kill()
             killed.wait(PATIENCE_S)
             assert len(labelled(runs)) == 4
@@ -157,7 +157,7 @@ class TestWithDocker:
     def test_another_cache_at_the_same_path_removes_nothing_before_the_end(self, runs: Path) -> None:
         """Two CI jobs in containers share a daemon: host name and path are equal, and CI may restore both caches."""
         cache, elsewhere = runs.parent, runs.parent.with_name("elsewhere")
-        with _trial(), contextlib.closing(DockerClient().client) as client:
+        with _other_run(), contextlib.closing(DockerClient().client) as client:
             cache.rename(elsewhere)
             runs.mkdir(parents=True)
             sweep(client, runs)
@@ -184,7 +184,7 @@ class TestWithDocker:
 
 
 @contextlib.contextmanager
-def _trial() -> Iterator[subprocess.Popen[str]]:
+def _other_run() -> Iterator[subprocess.Popen[str]]:
     """Another run that holds a cluster."""
     with subprocess.Popen(
         [sys.executable, "-c", _HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -200,7 +200,7 @@ def _trial() -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.docker
-def test_a_container_that_its_trial_does_not_know_of_goes_with_the_network(
+def test_a_container_that_its_run_does_not_know_of_goes_with_the_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C can come when the daemon has made it and the answer is on its way."""

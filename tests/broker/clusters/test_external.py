@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HINT = (
     ". Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is "
-    "a PLAINTEXT one; for TLS or a login, use --kafka-client-config=FILE, or for a live baseline "
+    "a PLAINTEXT one; for TLS or a login, use --kafka-client-config=FILE, or for --kafka-compare "
     "kafka_compare_client_config in the ini file"
 )
 

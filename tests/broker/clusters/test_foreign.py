@@ -39,7 +39,7 @@ plaintext = pytest.mark.parametrize("foreign", [None], ids=["plaintext"], indire
 
 @both
 def test_a_foreign_cluster_is_ready_and_tells_of_itself(foreign: Foreign) -> None:
-    """The facts go into the fingerprint; what the run does not own it does not control."""
+    """The facts go into the fingerprint; the plugin does not control brokers that it did not start."""
     servers = foreign.owned.bootstrap_servers
     with provision(ClusterSpec(), target=servers, client_properties=foreign.properties) as cluster:
         assert (cluster.provider, cluster.brokers, cluster.bootstrap_servers) == ("external", 1, servers)

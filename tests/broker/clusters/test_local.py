@@ -82,7 +82,7 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
 
 
 def test_low_noise_keeps_the_logs_in_memory_and_leaves_nothing_there(gone: Callable[[int], bool]) -> None:
-    """Values of such brokers differ from others, so their facts say so."""
+    """Results of such brokers differ from others, so their facts say so."""
     memory = Path("/dev/shm")  # noqa: S108 - that is the folder
     before = {*memory.iterdir()}
     with provision(ClusterSpec(low_noise=True, heap="300m"), target="local") as cluster:
@@ -185,12 +185,12 @@ def test_nothing_is_left_after_an_exception(
     assert left() == []
 
 
-def test_ctrl_c_in_the_terminal_reaches_the_trial_alone_and_leaves_nothing(
+def test_ctrl_c_in_the_terminal_reaches_the_run_alone_and_leaves_nothing(
     plugin_run: Callable[..., AbstractContextManager[PluginRun]],
     gone: Callable[[int], bool],
     left: Callable[[], list[str]],
 ) -> None:
-    """A terminal sends SIGINT to the whole process group; the broker ends by the run's order."""
+    """A terminal sends SIGINT to the whole process group; only the run itself stops the broker."""
     with plugin_run() as other:
         told = other.ready()
 
@@ -201,7 +201,7 @@ def test_ctrl_c_in_the_terminal_reaches_the_trial_alone_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_a_broker_does_not_outlive_a_trial_that_a_signal_ends(
+def test_a_broker_does_not_outlive_a_run_that_a_signal_ends(
     plugin_run: Callable[..., AbstractContextManager[PluginRun]], left: Callable[[], list[str]], by: signal.Signals
 ) -> None:
     """CI systems send SIGTERM, terminals SIGHUP, and a kernel without memory SIGKILL; there may be no next run."""
@@ -212,7 +212,7 @@ def test_a_broker_does_not_outlive_a_trial_that_a_signal_ends(
     assert becomes(lambda: ended(told["pid"]) and left() == [])
 
 
-def test_what_a_killed_trial_left_is_swept_by_the_next_one(
+def test_what_a_killed_run_left_is_swept_by_the_next_one(
     plugin_run: Callable[..., AbstractContextManager[PluginRun]],
     gone: Callable[[int], bool],
     left: Callable[[], list[str]],
@@ -232,7 +232,7 @@ def test_what_a_killed_trial_left_is_swept_by_the_next_one(
     assert left() == []
 
 
-def test_a_living_trial_is_left_alone_by_the_sweep_of_another(
+def test_a_living_run_is_left_alone_by_the_sweep_of_another(
     plugin_run: Callable[..., AbstractContextManager[PluginRun]], left: Callable[[], list[str]]
 ) -> None:
     """Two runs on one machine are common; so are two clusters in one run."""
@@ -271,7 +271,7 @@ def test_a_broker_that_dies_is_reported_with_the_signal_that_ended_it(
         cluster.check()
         (pid,) = cluster.pids
         os.kill(pid, signal.SIGKILL)
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # the status is the run's to collect
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # the run collects the status
 
         with pytest.raises(ClusterLostError) as raised:
             cluster.check()

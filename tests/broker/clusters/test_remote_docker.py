@@ -20,7 +20,7 @@ from tests.support.ground import labelled
 def test_brokers_are_reached_at_the_daemons_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
-    """Ports, certificates and JMX exporters must be those of the other machine, and the values need a caveat."""
+    """Ports, certificates and JMX exporters must be those of the other machine, and the results need a caveat."""
     jar = jmx_exporter.jar(distribution.cache_folder())  # before the test has a cache of its own
     shutil.copytree(jar.parent, tmp_path / "agents")
     monkeypatch.setenv(distribution.CACHE_VARIABLE, str(tmp_path))
@@ -32,7 +32,7 @@ def test_brokers_are_reached_at_the_daemons_address(
             assert cluster.facts["host"] == HOST
             ran = load_once(cluster)
         assert [str(each.message) for each in recwarn if each.category is UserWarning] == [
-            f"the brokers run on {HOST}, the machine of the Docker daemon at {address}: all values include the "
+            f"the brokers run on {HOST}, the machine of the Docker daemon at {address}: all results include the "
             "network to it"
         ]
         assert ran.problems == ()

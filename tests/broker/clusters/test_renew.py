@@ -1,4 +1,4 @@
-"""A fresh trial on a cluster that the trial owns: brokers start again, and keep what they were told to keep."""
+"""A fresh trial on a cluster that the plugin started: its brokers start again, and keep what was set up."""
 
 from __future__ import annotations
 

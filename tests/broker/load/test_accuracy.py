@@ -1,4 +1,4 @@
-"""Latency is what the way to the broker takes: known delays and a known stall are found again in the values."""
+"""Latency is what the way to the broker takes: known delays and a known stall are found again in the results."""
 
 from __future__ import annotations
 

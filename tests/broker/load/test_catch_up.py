@@ -33,7 +33,7 @@ BACKLOG = 20_000
     ids=["one consumer", "two groups", "transactions", "keyed records"],
 )
 def test_consumers_catch_up_with_a_backlog_under_load(broker: Cluster, load: Load, fields: dict[str, Any]) -> None:
-    """What was written before the window is in none of its values, and in the exact counts of none of its records."""
+    """What was written before the window is in none of its metrics, and in the exact counts of none of its records."""
     declared: dict[str, Any] = {"consumers": 1, "backlog": BACKLOG, "rate": 2000, "duration": "3 s"} | fields
     ran = load(broker, **declared)
     groups = declared.get("consumer_groups", 1)

@@ -114,7 +114,7 @@ def test_a_worker_with_another_version_is_refused_before_any_load(tmp_path: Path
 
 
 def test_a_round_from_three_workers_is_a_round(broker: Cluster, three: Workers) -> None:
-    """The same values as from processes here, and nothing is left anywhere."""
+    """The same results as from processes here, and nothing is left anywhere."""
     scenario = Scenario.of(
         {
             "rate": 2000,

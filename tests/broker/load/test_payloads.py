@@ -71,7 +71,7 @@ def test_a_mix_of_sizes_is_in_the_log_in_its_shares(broker: Cluster, load: Load,
 
 
 def test_records_larger_than_a_batch_travel_alone(broker: Cluster, load: Load, log: Log) -> None:
-    """As with Kafka's own producer; small ones side by side with them share batches still."""
+    """As with Kafka's own producer; small ones next to them still share batches."""
     mix = {"20 kB": 1, "100 B": 9}
     ran = load(broker, records=2000, record_size=mix, batch_size=1000, consumers=1, warmup=0)
 

@@ -85,7 +85,7 @@ def test_a_series_counts_every_record_warm_up_at_negative_seconds(broker: Cluste
 
 
 def test_a_closed_loop_has_a_series_too(broker: Cluster, load: Load) -> None:
-    """Its warm-up is as long as that of a paced load, and what was acknowledged in it is no part of the values."""
+    """Its warm-up is as long as that of a paced load, and what was acknowledged in it is not measured."""
     ran = load(broker, records=30_000, producers=2, warmup="1 s")
 
     produce = by_second(ran.round.series["produce"])

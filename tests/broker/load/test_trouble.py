@@ -181,7 +181,7 @@ def test_nothing_is_left_after_ctrl_c(
     assert capfd.readouterr().err == ""
 
 
-_TRIAL = """
+_PROGRAM = """
 import sys
 import psutil
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
@@ -203,15 +203,15 @@ with running([side], WorkerAllocation()) as workers:
 """
 
 
-def test_workers_of_a_killed_trial_end_by_themselves(own_broker: Cluster, tmp_path: Path) -> None:
-    """Load that nobody asks for any more would invalidate the next trial."""
-    command = [sys.executable, "-c", _TRIAL, own_broker.bootstrap_servers]
+def test_workers_of_a_killed_run_end_by_themselves(own_broker: Cluster, tmp_path: Path) -> None:
+    """Load that nobody asks for any more would disturb the next run."""
+    command = [sys.executable, "-c", _PROGRAM, own_broker.bootstrap_servers]
     folder = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=folder) as trial:
-        assert trial.stdout is not None
-        children = [psutil.Process(int(pid)) for pid in trial.stdout.readline().split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=folder) as process:
+        assert process.stdout is not None
+        children = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
         assert len(children) >= 2
-        trial.kill()
+        process.kill()
     gone, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
 
     assert (len(gone), alive) == (len(children), [])

@@ -46,7 +46,7 @@ _START_S = {"local": 4.0, "docker": 6.0}
 """About how long a start takes; a moment in it is picked at random."""
 _LOAD_S = 5.0
 
-_TRIAL = """
+_PROGRAM = """
 import json, os, socket, sys, time
 given = json.loads(sys.argv[1])
 print("begun", flush=True)
@@ -166,7 +166,7 @@ class PluginRun:
     def __init__(self, ground: Ground, **given: Any) -> None:
         target = {"external": ground.servers}.get(given["target"], given["target"])
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _TRIAL, json.dumps(given | {"target": target})],
+            [sys.executable, "-c", _PROGRAM, json.dumps(given | {"target": target})],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -265,7 +265,7 @@ def live_through(case: Case, ground: Ground) -> list[str]:
         left += [*ground.settled(), *sorted(ground.names() - before)]
     if left or not case.in_order:
         sweep(case, ground)
-        left += [f"after the next plugin_run: {each}" for each in ground.settled()]
+        left += [f"after the next run: {each}" for each in ground.settled()]
     return [*left, said] if left else []
 
 

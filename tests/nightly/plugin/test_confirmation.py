@@ -6,7 +6,7 @@ from tests.support.project import ROOT, Project, guard
 
 
 def test_what_a_fixture_did_to_the_cluster_stays_through_confirmation(project: Project) -> None:
-    """A quota on a broker that the trial owns: its regression is confirmed on fresh trials, three times."""
+    """A quota on a broker that the plugin started: its regression is confirmed on fresh trials, three times."""
     project.write(
         "conftest.py",
         "import contextlib, os, pytest\n"

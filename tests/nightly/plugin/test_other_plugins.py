@@ -1,4 +1,4 @@
-"""Perf tests next to plugins and options that many projects use."""
+"""Perf tests together with plugins and options that many projects use."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def test_a_timeout_by_thread_leaves_no_process(project: Project, on_broker: str)
         assert becomes(lambda: not [one for one in psutil.process_iter() if _is_of(process.pid, one)])
 
 
-def _is_of(trial: int, process: psutil.Process) -> bool:
+def _is_of(leader: int, process: psutil.Process) -> bool:
     try:
-        return os.getsid(process.pid) == trial and process.status() != psutil.STATUS_ZOMBIE
+        return os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE
     except (OSError, psutil.NoSuchProcess):
         return False
 
@@ -106,7 +106,7 @@ def test_only_the_failed_test_runs_again(on_own: Callable[..., Run]) -> None:
 
 
 def test_n_in_addopts_is_refused_and_n0_takes_it_back(on_own: Callable[..., Run], project: Project) -> None:
-    """pytest-xdist would run loads side by side, each spoiling the other's values."""
+    """pytest-xdist would run loads side by side, each disturbing the other's results."""
     project.write("pytest.ini", "[pytest]\nkafka_broker_warmup = 0 s\naddopts = -n 2\n")
     run = on_own()
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out

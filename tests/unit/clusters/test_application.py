@@ -125,10 +125,10 @@ def test_one_that_is_not_ready_in_time_is_ended(run: Launch) -> None:
 
 
 def test_one_that_cannot_listen_is_told_how_both_sides_can(run: Launch) -> None:
-    """Two instances run side by side with each other; most programs end with these words of the system."""
+    """Two instances run at the same time; most programs end with these words of the system."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         program = f"import socket; socket.create_server({server.getsockname()})"
-        with pytest.raises(ApplicationError, match="listens on its port; with a live baseline, perhaps the other side"):
+        with pytest.raises(ApplicationError, match="listens on its port; in a side-by-side comparison, this may"):
             run(program, ready="line:listening")
 
 
@@ -334,7 +334,7 @@ def test_its_children_end_with_it(run: Launch) -> None:
     assert becomes(lambda: ended(int(application.output.splitlines()[0])))
 
 
-def test_a_new_trial_forgets_what_it_wrote_before(run: Launch) -> None:
+def test_a_new_start_forgets_what_it_wrote_before(run: Launch) -> None:
     """Lines about brokers that the plugin has restarted say nothing about a later failure."""
     application = run(f"import os; print(os.getpid()); {WAIT}")
     before = application.pid
@@ -346,7 +346,7 @@ def test_a_new_trial_forgets_what_it_wrote_before(run: Launch) -> None:
     assert application.events == []  # no action of the test
 
 
-TRIAL = """
+PROGRAM = """
 import sys
 import threading
 from pytest_kafkaperf.clusters.application import Application, Recipe
@@ -362,10 +362,10 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
-def test_it_ends_with_a_trial_that_had_no_chance_to_stop_it(by: signal.Signals) -> None:
+def test_it_ends_with_a_run_that_had_no_chance_to_stop_it(by: signal.Signals) -> None:
     """A CI system that cancels a job leaves nothing that consumes."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", TRIAL], **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], **pipes) as process:  # type: ignore[call-overload]
         pids = [int(word) for word in process.stdout.readline().split()]
         assert all(psutil.pid_exists(pid) for pid in pids)
         process.send_signal(by)

@@ -16,11 +16,11 @@ S = 10**9
 
 
 def _samples(*readings: tuple[float, Mapping[str, float]]) -> list[Sample]:
-    return [Sample(at_ns=round(at_s * S), readings=readings) for at_s, readings in readings]
+    return [Sample(at_ns=round(at_s * S), readings=read) for at_s, read in readings]
 
 
 def _steady(reading: str, per_s: float, *, first_s: float = -2, last_s: float = 12) -> list[Sample]:
-    """A counter that rises evenly, read once a second and a bit next to the grid."""
+    """A counter that rises evenly, read once a second, a bit off the grid."""
     count = int(last_s - first_s) + 1
     return _samples(*((first_s + i + 0.3, {reading: 1000 + per_s * i}) for i in range(count)))
 
@@ -245,7 +245,7 @@ def test_the_machines_network_goes_on_while_a_broker_restarts() -> None:
 
 
 def test_what_other_programs_took_is_what_is_left_of_the_machine() -> None:
-    """A neighbour explains a slow round, where its values alone would blame the cluster."""
+    """A neighbour explains a slow round, where its results alone would blame the cluster."""
     machine = [
         Sample(at_ns=at * S, readings={"machine_cpu_s": 100 + 1.8 * at, "own_cpu_s": 0.1 * at, "machine_cores": 2.0})
         for at in range(11)

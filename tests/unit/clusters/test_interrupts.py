@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("shown", [True, False], ids=["command line", "no command line yet"])
-def test_a_broker_that_its_trial_does_not_know_of_goes_with_the_run_folder(tmp_path: Path, *, shown: bool) -> None:
+def test_a_broker_that_its_run_does_not_know_of_goes_with_the_run_folder(tmp_path: Path, *, shown: bool) -> None:
     """Ctrl-C can come when the process is there and its number has not been kept yet."""
     with run_folder(tmp_path / "runs") as folder:
         home = folder / "broker-1"

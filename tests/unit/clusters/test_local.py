@@ -76,7 +76,7 @@ def test_java_options_of_the_environment_are_a_fact_without_secrets(
     ],
 )
 def test_java_is_described_by_its_full_version(told: str, description: str | None) -> None:
-    """A patch release can move values, too."""
+    """A patch release can change results, too."""
     assert java.describe(told) == description
 
 

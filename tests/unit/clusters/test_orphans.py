@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="local brokers need POSIX")
 
-_TRIAL = """
+_PROGRAM = """
 import os, pathlib, subprocess, sys, time
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.core import supervisor
@@ -54,7 +54,7 @@ with run_folder(pathlib.Path(sys.argv[1])) as folder:
 @contextmanager
 def run(runs: Path, more: str = "") -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
     """A run, and its broker."""
-    command = [sys.executable, "-c", _TRIAL.format(more=more), str(runs)]
+    command = [sys.executable, "-c", _PROGRAM.format(more=more), str(runs)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         broker = psutil.Process(int(process.stdout.readline()))
@@ -79,7 +79,7 @@ def left(runs: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_a_trial_that_a_signal_ends_leaves_neither_broker_nor_folder(tmp_path: Path, by: signal.Signals) -> None:
+def test_a_run_that_a_signal_ends_leaves_neither_broker_nor_folder(tmp_path: Path, by: signal.Signals) -> None:
     """CI systems send SIGTERM, terminals SIGHUP, and a kernel without memory SIGKILL."""
     with run(tmp_path) as (process, broker):
         assert len(left(tmp_path)) == 2
@@ -88,7 +88,7 @@ def test_a_trial_that_a_signal_ends_leaves_neither_broker_nor_folder(tmp_path: P
         assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
 
 
-def test_a_trial_that_exits_at_once_leaves_nothing(tmp_path: Path) -> None:
+def test_a_run_that_exits_at_once_leaves_nothing(tmp_path: Path) -> None:
     """Exactly what pytest-timeout does with its method `thread`."""
     exits = "import signal; signal.signal(signal.SIGUSR1, lambda *_: os._exit(1))"
     with run(tmp_path, exits) as (process, broker):
@@ -105,7 +105,7 @@ def test_a_broker_goes_too_if_the_folder_is_gone_before(tmp_path: Path) -> None:
         assert becomes(lambda: ended(broker.pid))
 
 
-def test_a_process_that_the_trial_forked_does_not_keep_its_broker_alive(tmp_path: Path) -> None:
+def test_a_process_that_the_run_forked_does_not_keep_its_broker_alive(tmp_path: Path) -> None:
     """It inherits the pipe, and a user's own service may outlive pytest."""
     forked = "service = os.fork() or (os.close(0), os.close(1), time.sleep(3600), os._exit(0))"
     with run(tmp_path, forked) as (process, broker):
@@ -143,7 +143,7 @@ def test_descendants_in_groups_of_their_own_go_too(tmp_path: Path) -> None:
         assert becomes(lambda: ended(worker.pid) and ended(application.pid))
 
 
-def test_a_trial_that_ends_in_order_leaves_no_process(tmp_path: Path) -> None:
+def test_a_run_that_ends_in_order_leaves_no_process(tmp_path: Path) -> None:
     """Nothing watches on for a run that is over."""
     with run(tmp_path) as (process, _):
         children = psutil.Process(process.pid).children()

@@ -246,7 +246,7 @@ def test_an_application_is_read_with_its_children_also_those_that_have_ended() -
 
 
 def test_a_process_that_ended_cannot_be_read() -> None:
-    """A zombie's values would say that the broker is idle."""
+    """A zombie's readings would say that the broker is idle."""
     with subprocess.Popen(["true"]) as process:
         assert becomes(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
         with pytest.raises(ProcessLookupError):

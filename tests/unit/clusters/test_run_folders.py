@@ -59,9 +59,9 @@ def test_an_odd_lock_file_neither_breaks_a_run_nor_is_touched(tmp_path: Path, ki
     runs, victim = tmp_path / "runs", tmp_path / "victim"
     runs.mkdir()
     victim.write_text("precious", encoding="ascii")
-    side_by_side, lock = runs / "kafkaperf-0123", runs / "kafkaperf-0123.lock"
-    side_by_side.mkdir()
-    (side_by_side / "file").touch()
+    neighbor, lock = runs / "kafkaperf-0123", runs / "kafkaperf-0123.lock"
+    neighbor.mkdir()
+    (neighbor / "file").touch()
     match kind:
         case "link":
             lock.symlink_to(victim)
@@ -80,13 +80,13 @@ def test_an_odd_lock_file_neither_breaks_a_run_nor_is_touched(tmp_path: Path, ki
     with run_folder(runs) as folder:
         assert folder.is_dir()
 
-    assert sorted(path.name for path in runs.iterdir()) == [side_by_side.name, lock.name]
-    assert (side_by_side / "file").exists()
+    assert sorted(path.name for path in runs.iterdir()) == [neighbor.name, lock.name]
+    assert (neighbor / "file").exists()
     assert victim.read_text(encoding="ascii") == "precious"
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_folder_whose_trial_is_gone_is_swept_and_one_whose_trial_lives_stays(tmp_path: Path) -> None:
+def test_a_folder_whose_run_is_gone_is_swept_and_one_whose_run_lives_stays(tmp_path: Path) -> None:
     """The kernel frees the lock; nothing else is known of a run that was killed."""
     dead, alive, application = "kafkaperf-0123456789abcdef", f"kafkaperf-{'a' * 16}", f"kafkaperf-app-{'d' * 16}"
     for name in (dead, alive, application):
@@ -144,20 +144,20 @@ def test_only_the_user_can_read_run_folders_and_logs(tmp_path: Path) -> None:
     assert modes == [0o700, 0o600]
 
 
-def test_an_application_whose_trial_and_supervisor_were_killed_leaves_no_key(
+def test_an_application_whose_run_and_supervisor_were_killed_leaves_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its folder holds the private key of a client; the next run removes it."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     command = [sys.executable, "-c", _APPLICATION]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as plugin_run:
-        assert plugin_run.stdout is not None
-        assert plugin_run.stdout.readline() == "open\n"
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
         (left,) = filter(Path.is_dir, tmp_path.glob("kafkaperf-app-*"))
-        for child in _children(plugin_run.pid):
+        for child in _children(process.pid):
             os.kill(child, signal.SIGKILL)
-        plugin_run.kill()
+        process.kill()
     assert left.is_dir()
 
     recipe = Recipe(command=("python", "-c", "print('up', flush=True); import time; time.sleep(60)"), ready="line:up")

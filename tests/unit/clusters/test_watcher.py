@@ -41,7 +41,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 @dataclass(frozen=True)
 class Ticking:
-    """A probe whose value is the clock in the middle of its reading, in the unit of CPU seconds."""
+    """A probe whose reading is the clock in the middle of its reading, in the unit of CPU seconds."""
 
     name: str
     takes_s: float = 0.0
@@ -54,7 +54,7 @@ class Ticking:
 
 @dataclass(eq=False)
 class Counting:
-    """A probe whose value is how often it was read."""
+    """A probe whose reading is how often it was read."""
 
     readings: int = 0
 
@@ -141,7 +141,7 @@ def test_an_instant_after_the_end_is_read_no_more() -> None:
 
 @pytest.mark.usefixtures("_impatient")
 def test_a_probe_that_fails_or_hangs_stops_no_other_and_not_the_end() -> None:
-    """A broker that is stopped must not take the values of the others with it."""
+    """A broker that is stopped must not take the readings of the others with it."""
     released = threading.Event()
     try:
         with BrokerWatcher(lambda: {1: [Ticking("a"), Failing()], 2: [Hanging(released)]}, interval_s=0.05) as watcher:

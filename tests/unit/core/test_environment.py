@@ -51,7 +51,7 @@ _XEON = {
         (None, "linux-x86_64-6-106-6-2c-local"),
     ],
 )
-def test_the_key_names_what_moves_values_most(cpu: str | None, key: str) -> None:
+def test_the_key_names_what_changes_results_most(cpu: str | None, key: str) -> None:
     """The same machine must find its baselines again, another must not find them."""
     assert default_environment_key("local", {**_XEON, "cpu": cpu}) == key
 
@@ -72,7 +72,7 @@ def test_the_key_tells_generations_apart_where_the_name_is_hidden() -> None:
 
 
 def test_the_key_tells_providers_cores_and_systems_apart() -> None:
-    """Values of an external cluster say nothing about a local one."""
+    """Results of an external cluster say nothing about a local one."""
     keys = [
         default_environment_key("external", _XEON),
         default_environment_key("local", {**_XEON, "cores": "4"}),
@@ -134,8 +134,8 @@ def test_a_refused_name_is_shown_in_part_when_it_is_long() -> None:
         environment_key("a" * 5000)
 
 
-def test_the_fingerprint_holds_what_values_may_depend_on() -> None:
-    """A change of values is first looked for in a change of these; what is not known is left out, not made up."""
+def test_the_fingerprint_holds_what_results_may_depend_on() -> None:
+    """A change of results is first looked for in a change of these; what is not known is left out, not made up."""
     facts = fingerprint({"provider": "local", "kafka": "4.1.0", "java": None}, _XEON)
     assert facts == {
         "provider": "local",
@@ -266,7 +266,7 @@ def test_a_commit_with_changes_on_top_is_told_as_dirty(repository: Path) -> None
     assert current_commit(repository / "kafka-baselines") == f"{head}-dirty"
 
 
-def test_baselines_of_this_trial_make_no_commit_dirty(repository: Path) -> None:
+def test_baselines_of_this_run_make_no_commit_dirty(repository: Path) -> None:
     """Five runs on one commit, each of which adds to its baselines, are runs of that commit."""
     head, baselines = git(repository, "rev-parse", "HEAD"), repository / "kafka-baselines"
     (baselines / "test.json").write_text("after")

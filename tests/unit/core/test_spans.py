@@ -89,7 +89,7 @@ def test_an_instant_outside_of_the_current_span_is_cut(
 
 
 def test_a_block_that_fails_ends_its_span(stopwatch: Stopwatch, clock: Clock) -> None:
-    """A cluster error ends a run, and the test goes on."""
+    """A cluster error ends a trial, and the test goes on."""
     with contextlib.suppress(ClusterError), stopwatch.measure(Span.TOPIC):
         stopwatch.begin(Span.WINDOW)
         clock.now_s += 1

@@ -259,7 +259,7 @@ def test_text_that_looks_like_a_quantity_is_one_or_a_unit_error(text: str) -> No
 
 @given(st.floats(min_value=1e-9, max_value=1e15), st.sampled_from(Unit), st.sampled_from([3, 6]))
 def test_what_is_written_reads_back_to_its_digits(value: float, unit: Unit, digits: int) -> None:
-    """Values of a failure message are pasted into limits."""
+    """Values from a failure message are pasted into limits."""
     text = format_quantity(value, unit, digits=digits)
     assert parse(text, unit) == pytest.approx(value, rel=0.5001 * 10.0 ** (1 - digits))
 

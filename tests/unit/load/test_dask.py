@@ -38,7 +38,7 @@ from pytest_kafkaperf.load.messages import Clock
     ],
 )
 def test_versions_that_differ_are_named(name: str, version: str | None, problem: str) -> None:
-    """Values of two programs are no measurement."""
+    """Results of two programs are not a measurement."""
     with pytest.raises(ClusterError) as raised:
         check_version("X", name, version)
     assert str(raised.value) == problem

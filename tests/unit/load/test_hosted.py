@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def told(text: str, number: int) -> tuple[str, int, str]:
     """The arguments, and the Python of the process."""
-    print("said")  # noqa: T201 - a stray print must not invalidate what is handed back
+    print("said")  # noqa: T201 - a stray print must not corrupt what is handed back
     return text, number, sys.executable
 
 

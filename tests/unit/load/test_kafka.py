@@ -505,7 +505,7 @@ INNER_NAMES = (
 
 @pytest.mark.parametrize(("owner", "name"), INNER_NAMES, ids=lambda each: getattr(each, "__name__", each))
 def test_aiokafka_has_each_name_that_is_replaced_or_used(owner: object, name: str) -> None:
-    """Values would be those of another engine."""
+    """Results would be those of another engine."""
     assert hasattr(owner, name)
 
 

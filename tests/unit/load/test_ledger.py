@@ -321,7 +321,7 @@ def test_records_that_were_never_sent_are_in_the_latency_over_time() -> None:
     assert ledger.series.curves()["max"] == pytest.approx([8, 7, 6, 5], rel=0.01)
 
 
-def test_records_of_a_transaction_that_another_one_has_invalidated_wait_in_vain_too() -> None:
+def test_records_of_a_transaction_in_which_another_one_failed_wait_in_vain_too() -> None:
     """They were acknowledged and never committed."""
     kept = Kept({"transaction_size": 100})
     kept.ledger.end_ns = 100 * MS

@@ -93,7 +93,7 @@ with WorkerPool(1) as pool:
     {more}
     os.kill(os.getpid(), signal.SIGKILL)
 """
-"""A trial that is killed with its counters there."""
+"""A run that is killed while its counters exist."""
 _STOPPED_WORKER = """
     pool.audit(UNREADABLE)
     (worker,) = (each for each in psutil.Process().children() if "spawn_main" in " ".join(each.cmdline()))
@@ -104,7 +104,7 @@ _STOPPED_WORKER = """
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL and SIGSTOP are POSIX")
 @pytest.mark.parametrize("more", ["", _STOPPED_WORKER], ids=["no worker yet", "stopped worker"])
-def test_a_killed_trial_leaves_neither_counters_nor_workers(tmp_path: Path, more: str) -> None:
+def test_a_killed_run_leaves_neither_counters_nor_workers(tmp_path: Path, more: str) -> None:
     """No worker can remove them before the first one runs, nor one that is stopped."""
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", _KILLED.format(more=more)]
@@ -187,7 +187,7 @@ def test_records_are_shared_out_to_the_last(records: int, producers: int) -> Non
 
 
 def test_an_audit_that_ends_by_any_error_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as a lack of memory: the values of the round are there all the same."""
+    """Such as a lack of memory: the round's metrics are complete anyway."""
 
     def audit(_: Processes, task: AuditTask) -> Audit:
         raise MemoryError(*task.failed)

@@ -207,7 +207,7 @@ def test_a_fetch_cut_off_anywhere_gives_its_complete_batches(
 
 @given(records=any_records | uniform_records(), codec=codecs, data=st.data())
 def test_any_bit_that_flips_under_the_crc_is_an_error(records: list[Record], codec: int, data: st.DataObject) -> None:
-    """Values of corrupt data are none. It tells where it was."""
+    """Corrupt data has no results. It tells where it was."""
     damaged = bytearray(batch_of(records, base_offset=41, codec=codec))
     damaged[data.draw(st.integers(CRC_AT, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
 

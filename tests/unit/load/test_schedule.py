@@ -34,7 +34,7 @@ def slow_due_ns(schedule: Schedule, index: int) -> int:
 
 @given(schedules(), indexes)
 def test_a_record_is_due_by_the_definition(schedule: Schedule, index: int) -> None:
-    """Latency runs from here: an error of the schedule would be one of every value."""
+    """Latency runs from here: an error of the schedule would be in every value."""
     assert schedule.due_ns(index) == slow_due_ns(schedule, index)
 
 
@@ -185,19 +185,19 @@ def _ramp_of_a_day(start: float, end: float, *, index: int) -> tuple[Shape, Sche
 @given(shaped())
 @example(_ramp_of_a_day(1e9, 1e-3, index=43_200_000_000_043))
 @example(_ramp_of_a_day(1e-3, 1e9, index=1))
-def test_a_record_of_a_shape_is_due_within_a_nanosecond(perftest: tuple[Shape, Schedule, int]) -> None:
+def test_a_record_of_a_shape_is_due_within_a_nanosecond(drawn: tuple[Shape, Schedule, int]) -> None:
     """Floating-point arithmetic is fast, and its error stays below the clock's step: on the steepest ramps, too."""
-    shape, schedule, index = perftest
+    shape, schedule, index = drawn
     slow_ns = slow_shaped_due_ns(shape, index * schedule.producers + schedule.producer)
     assert schedule.due_ns(index) - schedule.start_ns in (slow_ns - 1, slow_ns)
 
 
 @given(shaped(), st.integers(0, 100), st.integers(1, 10**4))
 def test_due_times_of_a_batch_of_a_shape_are_those_of_its_records(
-    perftest: tuple[Shape, Schedule, int], count: int, stride: int
+    drawn: tuple[Shape, Schedule, int], count: int, stride: int
 ) -> None:
     """Both ways of asking must give one answer, over the joins of segments and the start of the window, too."""
-    _, schedule, index = perftest
+    _, schedule, index = drawn
     assume(schedule.due_ns(index + count * stride) < CENTURIES_NS)
     dues = schedule.due_between(index, count, stride=stride)
 
@@ -206,9 +206,9 @@ def test_due_times_of_a_batch_of_a_shape_are_those_of_its_records(
 
 
 @given(shaped(), st.integers(-(10**15), 10**15))
-def test_first_after_is_the_inverse_of_due_in_a_shape(perftest: tuple[Shape, Schedule, int], offset_ns: int) -> None:
+def test_first_after_is_the_inverse_of_due_in_a_shape(drawn: tuple[Shape, Schedule, int], offset_ns: int) -> None:
     """A batch takes all records that are due and none that is not, whatever the rate does."""
-    _, schedule, index = perftest
+    _, schedule, index = drawn
     for instant_ns in (schedule.due_ns(index), schedule.due_ns(index) - 1, schedule.start_ns + offset_ns):
         first = schedule.first_after(instant_ns)
         assert first % 1 == 0
@@ -225,9 +225,9 @@ def test_first_after_is_exact_years_later_at_the_highest_rate() -> None:
 
 
 @given(shaped(), st.integers(1, 8))
-def test_all_producers_together_make_the_whole_shape(perftest: tuple[Shape, Schedule, int], producers: int) -> None:
+def test_all_producers_together_make_the_whole_shape(drawn: tuple[Shape, Schedule, int], producers: int) -> None:
     """A ramp over ten producers is the ramp of one."""
-    shape, schedule, index = perftest
+    shape, schedule, index = drawn
     whole = Schedule.of(shape, start_ns=0)
     parts = [Schedule.of(shape, start_ns=0, producer=p, producers=producers) for p in range(producers)]
 
@@ -237,9 +237,9 @@ def test_all_producers_together_make_the_whole_shape(perftest: tuple[Shape, Sche
 
 
 @given(shaped())
-def test_the_warm_up_of_a_shape_is_its_first_rate(perftest: tuple[Shape, Schedule, int]) -> None:
+def test_the_warm_up_of_a_shape_is_its_first_rate(drawn: tuple[Shape, Schedule, int]) -> None:
     """The window opens on a load that runs already, without a jump."""
-    shape, schedule, _ = perftest
+    shape, schedule, _ = drawn
     whole = Schedule.of(shape, start_ns=0)
     assert [whole.due_ns(index) for index in (-1, -1000)] == [
         pytest.approx(index * NS_PER_S / shape[0].start, abs=1) for index in (-1, -1000)
@@ -248,7 +248,7 @@ def test_the_warm_up_of_a_shape_is_its_first_rate(perftest: tuple[Shape, Schedul
 
 
 def test_a_ramp_has_the_records_of_its_mean_rate_and_ends_in_its_last() -> None:
-    """The values that a person would check by hand."""
+    """The numbers that a person would check by hand."""
     shape = parse_rate("1k -> 50k records/s over 30 s", record_bytes=None)
     schedule = Schedule.of(shape, start_ns=0)
     seconds = [0, 15, 30, 31, 60]
