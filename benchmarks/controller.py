@@ -158,7 +158,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
         run: Any = SimpleNamespace(
             results=found, settings=settings, written={}, orphans=[], pruned=False, seed=0, created=simulated.CREATED
         )
-        perftests = list(_cases(size, settings))
+        perftests = list(_perftests(size, settings))
 
         def plan() -> None:
             budget = RunBudget(perftests, left_s=1e6)
@@ -275,7 +275,7 @@ def _records(size: int) -> list[BaselineRecord]:
     return [BaselineRecord.model_validate({**one, "nodeid": _nodeid(number)}) for number in range(size)]
 
 
-def _cases(size: int, settings: Settings) -> Iterator[PerfTest]:
+def _perftests(size: int, settings: Settings) -> Iterator[PerfTest]:
     for number in range(size):
         fields = {"rate": f"{number + 1}k records/s", "duration": "10 s", "consumers": 1}
         limits = ("produce.latency.p99 <= baseline + 20%", "produce.throughput >= baseline - 10%", "errors == 0")

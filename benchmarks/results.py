@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 BEGIN = "<!-- results: written by compare.py --write -->"
 END = "<!-- /results -->"
 
-_COLUMNS = ("what", "against", "ours", "theirs", "ratio", "target", "met")
-_WIDTHS = {"what": 15, "against": 24, "ours": 5, "theirs": 5, "ratio": 5, "target": 8}
+_COLUMNS = ("metric", "against", "ours", "theirs", "ratio", "target", "met")
+_WIDTHS = {"metric": 15, "against": 24, "ours": 5, "theirs": 5, "ratio": 5, "target": 8}
 """The lengths of the longest texts, so that all tables align."""
 
 
@@ -71,7 +71,7 @@ def write(readme: Path, outcomes: Sequence[Outcome], *, cluster: Cluster, comman
 def _table(outcome: Outcome) -> Table:
     shown = Table(title=f"\n{outcome.workload.title}", title_justify="left", box=None, padding=(0, 1, 0, 0))
     for column in _COLUMNS:
-        is_text = column in ("what", "against", "met")
+        is_text = column in ("metric", "against", "met")
         shown.add_column(column, no_wrap=True, justify="left" if is_text else "right", min_width=_WIDTHS.get(column))
     for claim in outcome.workload.claims:
         shown.add_row(*_cells(outcome, claim, with_range=False))

@@ -96,7 +96,7 @@ def judge(
             if not one.unsettled
             else _evaluate(one.threshold, trials[1:], baseline, ungated=None, stage="fresh", gated=number)
             if rebuilt is None
-            else _side_by_side(one, trials, baseline, rebuilt, gated=number, final=final)
+            else _retested(one, trials, baseline, rebuilt, gated=number, final=final)
             for one in found
         ]
     found = [one for one in found if one.check.outcome.fails or not one.threshold.implied]
@@ -189,7 +189,7 @@ def worst(outcomes: Sequence[Verdict]) -> Verdict:
     return max(outcomes, key=list(Verdict).index, default=Verdict.PASSED)
 
 
-def _side_by_side(
+def _retested(
     first: _Result, trials: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int, final: bool
 ) -> _Result:
     """Evaluate a suspected regression of the first trial again, from the side-by-side trials alone."""

@@ -21,7 +21,7 @@ _OTHER_RUN_TIMEOUT_S = maven.TIMEOUT_S + 60
 
 _REQUESTS = ("Produce", "FetchConsumer")
 _TIMES = ("TotalTimeMs", "RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ResponseSendTimeMs")
-_VALUES = (
+_OTHER_BEANS = (
     ("server", "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", "Count"),
     ("server", "KafkaRequestHandlerPool", "BrokerRequestHandlerAvgIdlePercent", "Count"),
     ("server", "ReplicaManager", "UnderReplicatedPartitions", "Value"),
@@ -29,10 +29,10 @@ _VALUES = (
     ("server", "ReplicaManager", "IsrShrinksPerSec", "Count"),
     ("controller", "KafkaController", "LastAppliedRecordOffset", "Value"),
 )
-"""Package, type, name and attribute of the other beans to read."""
+"""Package, type, name and attribute of the beans to read besides those of requests."""
 _BEANS = (
     *(f"kafka.network:type=RequestMetrics,name={time},request={request}" for time in _TIMES for request in _REQUESTS),
-    *(f"kafka.{package}:type={kind},name={name}" for package, kind, name, _ in _VALUES),
+    *(f"kafka.{package}:type={kind},name={name}" for package, kind, name, _ in _OTHER_BEANS),
 )
 _RULES = """\
 rules:
@@ -45,7 +45,7 @@ rules:
 """
 _NAMES = (
     *(f"kafka_network_RequestMetrics_{time}_{what}" for time in _TIMES for what in ("Mean", "Count")),
-    *(f"kafka_{package}_{kind}_{name}_{what}" for package, kind, name, what in _VALUES),
+    *(f"kafka_{package}_{kind}_{name}_{what}" for package, kind, name, what in _OTHER_BEANS),
 )
 """Names of the metrics to read. Requesting only these halves the broker's work, as it skips Java's own metrics."""
 
