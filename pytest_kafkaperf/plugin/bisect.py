@@ -70,7 +70,7 @@ def find_commit(
     def checkout(commit: str) -> AbstractContextManager[Checkout]:
         return checked_out(Revision(f"git:{commit}", ref=commit, tests="head"), root, files=[file], setup=setup)
 
-    with checkout(first) as live_baseline, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:
+    with checkout(first) as good, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:
         supervisor.remove_later(Path(folder))
         clone, report = Path(folder, "clone"), Path(folder, "report.json")
         git(root, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(clone))
@@ -80,7 +80,7 @@ def find_commit(
                 with checkout(commit) as head:
                     environment = without_origin(os.environ, top, top_folder(head.root))
                     arguments = [nodeid, *options, f"--kafka-report=json:{report}"]  # the last one counts
-                    answer, why = _compared(head, live_baseline, arguments, report, environment)
+                    answer, why = _compared(head, good, arguments, report, environment)
             except UsageError as error:  # of its checkout or its setup
                 answer, why = "skip", f"skipped: {error}"
             say(f"{_described(clone, commit)}: {why}")
@@ -146,11 +146,11 @@ def _printed(ran: subprocess.Popen[str]) -> str | None:
 
 
 def _compared(
-    head: Checkout, live_baseline: Checkout, arguments: Sequence[str], report: Path, environment: Mapping[str, str]
+    head: Checkout, good: Checkout, arguments: Sequence[str], report: Path, environment: Mapping[str, str]
 ) -> tuple[str, str]:
     """Return git's word for a commit, and the reason."""
     report.unlink(missing_ok=True)
-    other = f"--kafka-compare=path:{live_baseline.root},python={live_baseline.python}"
+    other = f"--kafka-compare=path:{good.root},python={good.python}"
     with subprocess.Popen(  # noqa: S603 - pytest, as the user would call it
         [head.python, "-m", "pytest", f"--rootdir={head.root}", f"-ocache_dir={report.parent}", other, *arguments],
         cwd=head.root,

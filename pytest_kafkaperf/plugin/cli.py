@@ -204,7 +204,7 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
 def _nodeid(text: str) -> str:
     file, separator, name = text.partition("::")
     if not (file and separator and name):
-        raise UsageError(f"--test {text}: a node id as printed by pytest is needed, for example {_EXAMPLE}")
+        raise UsageError(f"--test {text}: expected a node id as pytest prints it, for example {_EXAMPLE}")
     return text
 
 

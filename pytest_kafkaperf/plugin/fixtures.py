@@ -148,7 +148,7 @@ class KafkaPerf:
     def add_metric(
         self, name: str, value: Callable[..., float] | float, *arguments: object, unit: str = "count", better: Better
     ) -> None:
-        """Record a metric of your own: `kafka_perf.add_metric("app.rows", sink.rows, unit="rows", better="higher")`.
+        """Record a custom metric: `kafka_perf.add_metric("app.rows", sink.rows, unit="rows", better="higher")`.
 
         Call it before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A function
         is called with `arguments` at the end of each round, when the application is done with the load. A number is the

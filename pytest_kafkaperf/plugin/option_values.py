@@ -34,7 +34,7 @@ _MOST_GAP_S = 3600
 """Longest pause before a fresh trial."""
 
 _EXCLUSIVE = (
-    ("update-baselines", "compare", "rounds that alternate with a compare are not written to baselines"),
+    ("update-baselines", "compare", "rounds that alternate with those of another side are not written to baselines"),
     ("calibrate", "compare", "calibration compares a cluster with itself"),
     ("accept", "calibrate", "calibration judges no test, so there is no regression to accept"),
     (
@@ -42,7 +42,7 @@ _EXCLUSIVE = (
         "update-baselines",
         "a new baseline accepts the slowdown for all later runs, and --kafka-accept only for this one",
     ),
-    ("no-confirm", "diff", "a comparison with a compare always takes several trials"),
+    ("no-confirm", "compare", "a comparison side by side always takes several trials"),
     ("no-confirm", "calibrate", "calibration measures the error rate of verdicts with confirmation"),
     ("time-budget", "calibrate", "calibration compares complete trials, and a time budget skips rounds"),
 )
@@ -66,7 +66,7 @@ def read_settings(
     """
     given = _texts(command_line)
     set_aside = {name for a, b, _ in _EXCLUSIVE for name, by in ((a, b), (b, a)) if by in given}
-    other = _compare(given.get("compare"), invocation_folder)
+    other = _parse_compare(given.get("compare"), invocation_folder)
     set_aside |= {"compare-config"} if "compare" in set_aside or isinstance(other, Revision | External) else set()
     if "cluster" in given:
         target = parse_target(given["cluster"])
@@ -81,9 +81,9 @@ def read_settings(
         return (invocation_folder if name in given else root) / values[name] if name in values else None
 
     cluster = parse_target(values.get("cluster", OPTIONS["cluster"].default))
-    compare = other or _compare(written.get("compare"), root)
+    compare = other or _parse_compare(written.get("compare"), root)
     _check_combinations(values, compare, cluster)
-    # An external compare takes the file of the ini file's cluster, also if the command line names another cluster.
+    # An external live baseline uses the ini file's client properties even if the command line gives another cluster.
     login = _texts(ini).get("client-config") if "client-config" in set_aside and isinstance(compare, External) else ""
     reports = {**_reports(written.get("report"), root), **_reports(given.get("report"), invocation_folder)}
     _refuse_shared_paths(reports)
@@ -126,7 +126,7 @@ def read_settings(
     )
 
 
-def _compare(text: str | None, start: Path) -> Target | Revision | None:
+def _parse_compare(text: str | None, start: Path) -> Target | Revision | None:
     if text is None:
         return None
     return parse_revision(text, start=start) or parse_target(text, option="--kafka-compare")
@@ -141,7 +141,7 @@ def _check_combinations(values: Mapping[str, str], compare: Target | Revision | 
     """
     if "compare-config" in values and compare is None:
         raise UsageError(
-            "--kafka-compare-config needs a compare: add --kafka-compare, for example --kafka-compare=local"
+            "--kafka-compare-config needs brokers to configure: add --kafka-compare, for example --kafka-compare=local"
         )
     for one, other, reason in _EXCLUSIVE:
         if one in values and other in values:
@@ -162,7 +162,7 @@ def _check_combinations(values: Mapping[str, str], compare: Target | Revision | 
         )
     if "compare-config" in values and isinstance(compare, External):
         raise UsageError(
-            f"--kafka-compare-config with --kafka-compare={compare}: it is only for brokers that the trial "
+            f"--kafka-compare-config with --kafka-compare={compare}: it is only for brokers that the plugin "
             "starts; use --kafka-compare=local or docker, or configure those servers yourself"
         )
 

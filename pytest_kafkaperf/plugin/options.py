@@ -70,8 +70,8 @@ OPTIONS = {
     "baselines": Option("DIR", "folder of the baseline files", "kafka-baselines"),
     "environment": Option("NAME", "environment whose baselines are used", "derived from machine and cluster"),
     "update-baselines": Option(
-        "all|new|append",
-        "write baselines: replace (without a value), new (without a baseline), add (add to the others)",
+        "replace|new|add",
+        "write baselines: replace them (also without a value), make missing ones (new), or add trials to them (add)",
         "baselines are not written",
         place="command line",
     ),
@@ -113,7 +113,7 @@ OPTIONS = {
         place="command line",
     ),
     "no-confirm": Option(
-        "", "judge tests after one trial; do not run suspected regressions again", "off", "bool", "command line"
+        "", "judge tests after one trial; do not re-test suspected regressions", "off", "bool", "command line"
     ),
     "allow-unlimited": Option("", "allow load of any rate, and without a rate, on external clusters", "off", "bool"),
     "max-rate": Option(

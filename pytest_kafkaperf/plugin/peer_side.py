@@ -187,7 +187,7 @@ class PeerSide:
             raise UsageError(
                 f"it uses {found}, so the code would be compared with itself; give the live baseline a separate "
                 "environment: --kafka-compare-setup='pip install -e .', or path:DIR,python=PATH (a package that this "
-                "environment has, too, needs pip's --ignore-installed there)"
+                "environment also has needs pip's --ignore-installed there)"
             )
 
 

@@ -1,4 +1,4 @@
-"""The hooks that run perf tests, and their state: the run, the tests, the outcomes of tests, the reports."""
+"""The hooks that run perf tests, and their state: the run, its tests and their outcomes, and the reports."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _MAX_REASON = 2000
 
 
 class PerfPlugin:
-    """Runs the perf tests of one pytest run; the first test that needs it opens it."""
+    """Runs the perf tests of one pytest run; the first test that needs clusters or baselines opens a `PerfRun`."""
 
     def __init__(self, config: pytest.Config, collection: Collection, settings: Settings) -> None:
         self._config = config
@@ -116,7 +116,7 @@ class PerfPlugin:
             return self.open_perf_run()
 
     def test(self, item: pytest.Item) -> PerfTest:
-        """Return the test of a perf test; fail a test that was not known to be one at collection."""
+        """Return the declarations of a perf test; fail a test that was not known to be one at collection."""
         test = self._collection.tests.get(item.nodeid)
         if test is None:
             text = "request.getfixturevalue('kafka_perf') comes too late; make kafka_perf an argument of the test"
@@ -183,21 +183,21 @@ class PerfPlugin:
         item.user_properties[:] = [*(each for each in item.user_properties if each not in previous), *added]
 
     def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> list[str]:
-        """Show the cluster, the baselines or the live baseline, and downloads that will delay the first test."""
+        """Show the cluster, what it is compared with, and downloads that will delay the first test."""
         tests = [self._collection.tests[item.nodeid] for item in items if item.nodeid in self._collection.tests]
         if not tests:
             return []
         settings, verbosity = self._settings, self._config.get_verbosity()
-        live_baseline = settings.compare
+        target = settings.compare
         lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
         wanted = {(test.spec, settings.cluster) for test in tests}
-        if live_baseline is not None and not isinstance(live_baseline, Revision):
-            wanted |= {(test.live_baseline, live_baseline) for test in tests if test.live_baseline is not None}
+        if target is not None and not isinstance(target, Revision):
+            wanted |= {(test.live_baseline, target) for test in tests if test.live_baseline is not None}
         if settings.calibrate is not None and not is_disabled(self._config):
             lines += describe_plan(tests, settings.calibrate)
         elif verbosity >= 0:
             lines.append(estimate(tests))
-        notices = dict.fromkeys(provision.first_fetch(spec, target=target) for spec, target in wanted)
+        notices = dict.fromkeys(provision.first_fetch(spec, target=place) for spec, place in wanted)
         shown = [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
         if settings.update is not None and not is_disabled(self._config):
             option = f"--kafka-update-baselines={settings.update}"
@@ -374,7 +374,7 @@ class PerfPlugin:
         if self._peer is not None:
             return  # the other side writes the reports
         try:
-            # If every test failed before it needed the trial, there is none yet.
+            # If every test failed before it needed the `PerfRun`, there is none yet.
             self._find_orphans(session, self.open_perf_run())
         except KafkaPerfError as error:
             self._errors.append(str(error))

@@ -104,9 +104,8 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
         cures.append(f"{wider} %")
     *first, last = cures
     tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
-    can_detect = _change(name, found.detectable_change)
-    useless = f"a tolerance of {format_percent(tolerance)} finds no smaller change here"
-    return f"can detect {can_detect}, so {useless}; try {tries}"
+    change, given = _change(name, found.detectable_change), format_percent(tolerance)
+    return f"can detect {change}, so a tolerance of {given} finds no smaller change here; try {tries}"
 
 
 def remaining_s(test: PerfTest, later: Sequence[PerfTest], finished: int, trials: int, *, took_s: float) -> float:

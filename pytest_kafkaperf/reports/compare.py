@@ -184,7 +184,7 @@ def _workload(test: ReportedTest) -> Mapping[str, JsonValue]:
 def _further(test: ReportedTest) -> list[tuple[Mapping[str, float], ...]]:
     """Return the further trials that were measured like the first one.
 
-    One with problems was repeated, or the test is INVALID. One next to the brokers of a baseline shared its cores.
+    One with problems was repeated, or the test is INVALID. One side by side with a baseline's brokers shared its cores.
     """
     alike = [one for one in test.further_trials if test.live_baseline is not None or not one.other_side_rounds]
     return [_values(one.rounds) for one in alike if not one.problems]

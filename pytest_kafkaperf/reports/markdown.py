@@ -217,12 +217,12 @@ def _values(result: Result) -> str:
         *table.warning_lines(result),
         *baseline_doubts(result),
     ]
-    values = "".join(
+    rows = "".join(
         _values_line(name, values, result) for name, values in result.values().items() if not name.startswith("broker.")
     )
-    values_table = f"\n| metric | value | rounds |\n| --- | --: | --- |\n{values}" if values else ""
+    values = f"\n| metric | value | rounds |\n| --- | --: | --- |\n{rows}" if rows else ""
     items = "".join(f"- {text(line)}\n" for line in lines)
-    return f"\n##### {code(result.nodeid)}\n\n{items}{values_table}"
+    return f"\n##### {code(result.nodeid)}\n\n{items}{values}"
 
 
 def _noise(name: str, found: Calibrated, result: Result) -> str:

@@ -135,12 +135,11 @@ def how_of(result: Result) -> str:
     if not suspected or not further or result.verdict is Verdict.INVALID:
         return ""
     side_by_side = bool(suspected[0].trials)
-    where = (
-        f"{'side by side,' if side_by_side else 'in'} {counted(further, 'trial' if side_by_side else 'fresh trial')}"
-    )
-    undecided = {Verdict.INCONCLUSIVE: "re-tested, undecided"}
-    words = {Verdict.REGRESSED: "confirmed", Verdict.VIOLATED: "confirmed", **undecided}
-    return f"{words.get(worst([check.outcome for check in suspected]), 're-tested, cleared')} {where}"
+    where = f"side by side, {counted(further, 'trial')}" if side_by_side else f"in {counted(further, 'fresh trial')}"
+    outcome = worst([check.outcome for check in suspected])
+    open_or_cleared = "re-tested, undecided" if outcome is Verdict.INCONCLUSIVE else "re-tested, cleared"
+    confirmed = outcome in {Verdict.REGRESSED, Verdict.VIOLATED}
+    return f"{'confirmed' if confirmed else open_or_cleared} {where}"
 
 
 def tolerated(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[str]:
@@ -209,12 +208,12 @@ def describe_other_change(other: OtherChange) -> str:
 
 
 def describe_changes(result: Result) -> str:
-    """Return what differs from the baseline or the live one: `changed: kafka 4.0.0 → 4.1.1`; empty if nothing."""
+    """Return what differs from the baseline, stored or live: `changed: kafka 4.0.0 → 4.1.1`; empty if nothing."""
     return f"changed: {', '.join(changes_of(result))}" if result.changed else ""
 
 
 def changes_of(result: Result) -> list[str]:
-    """Return what differs from the baseline or the live one, as shown: `kafka 4.0.0 → 4.1.1`."""
+    """Return what differs from the baseline, stored or live, as shown: `kafka 4.0.0 → 4.1.1`."""
     return [
         each if each.startswith("commit ") else each.replace(": ", " ", 1).replace(" -> ", " → ")
         for each in result.changed

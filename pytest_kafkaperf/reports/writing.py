@@ -136,7 +136,7 @@ def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     """Append lines to a file, which is created if it is missing; without lines, only check that it can be opened.
 
     A lock (`NAME.lock` next to the file) lets concurrent runs append one after the other. If the last line of the file
-    is incomplete, because its writer was killed, it is terminated first, so that it invalidates no other line.
+    is incomplete, because its writer was killed, it is terminated first, so that it corrupts no other line.
 
     Raises:
         UsageError: The file cannot be written, or another run held its lock too long; the text names the file.

@@ -71,7 +71,7 @@ def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> 
     A number that the test records is a value of its own side, so the other side has none.
 
     Raises:
-        UsageError: an action is no method of the first of a pair, and does not take it as an argument.
+        UsageError: an action is not a method of the first of a pair, and does not take it as an argument.
 
     """
 
@@ -86,7 +86,7 @@ def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> 
         own = getattr(getattr(do, "func", None), "__self__", None)
         if not isinstance(do, functools.partial) or all(twin(each) is each for each in (own, *do.args)):
             raise UsageError(
-                f"{action} with --kafka-compare: the function is no method of the test's cluster or application, and "
+                f"{action} with --kafka-compare: the function is not a method of the test's cluster or application and "
                 "takes neither as an argument, so it cannot be called for the live baseline as well; use a method such "
                 "as kafka_cluster.stop_broker, or give the cluster or the application as an argument"
             )

@@ -80,7 +80,7 @@ def accepted(
     if verdict is Verdict.INCONCLUSIVE:  # with --kafka-strict, the test fails
         return [], ["not written into the baseline: the test is INCONCLUSIVE"]
     chosen = _alone(result)
-    # Trials that cleared a suspected regression are as good as the first one; without them, only its noise counts.
+    # Trials that cleared a suspected regression are as good as the first one, and show how much trials vary.
     if mode != "add" and not calibrated:
         chosen = chosen[:1]
     flaws = [_flaw(thresholds, trial) for trial in chosen]
@@ -89,12 +89,12 @@ def accepted(
 
 
 def _alone(result: Result) -> list[Trial]:
-    """Return the trials that count and ran alone: rounds side by side with the baseline's brokers are shorter."""
+    """Return the trials that count, except those side by side with the baseline's brokers: their rounds are shorter."""
     return [trial for trial in judged(result.trials) if trial.other_side is None]
 
 
 def _flaw(thresholds: Sequence[Threshold], trial: Trial) -> str | None:
-    """Return the reason why thresholds cannot be judged by this run as a baseline; None if they can."""
+    """Return the reason why thresholds cannot be judged by this trial as a baseline; None if they can."""
     gated = [threshold.metric for threshold in thresholds if threshold.relative is not None]
     for metric in gated:
         flaw = flaw_of(metric, trial.measured.rounds, ratio=True) or _bound(metric, trial)

@@ -55,7 +55,7 @@ GROUP = Way(word="committed", throughput="app.throughput", latency="app.delay", 
 
 
 def bottleneck(result: Result) -> str | None:
-    """Return a line that says where the time or the rate of a failed test went; None if the values do not tell."""
+    """Return a line that says where the time or the rate of a failed test went; None if the values do not show it."""
     scenario = result.scenario
     is_late = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in result.problems)
     if not result.verdict.fails or not is_late:

@@ -1,4 +1,4 @@
-"""Many suspected regressions in one run: the machine, or all of Kafka, is slower than the baselines."""
+"""Many suspected regressions in one run: the machine, or all of Kafka, is slower than when baselines were measured."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict
 _FEWEST = 6
 """Tests compared with a baseline before which nothing is said."""
 _SHARE = 1 / 3
-"""Share of suspected regressions among them beyond which they have a common cause, the machine or Kafka, as a
-comparison will show.
+"""Share of suspected regressions among them beyond which they have a common cause, the machine or Kafka; a comparison
+will show which.
 Of independent false suspicions of a tenth each, 6 tests exceed it by chance in 2 of 100 runs."""
 
 
 class CommonShift:
-    """Counts the suspected regressions of a run, and knows what a comparison side by side has shown about them."""
+    """Counts the suspected regressions of a run, and knows what comparisons side by side have shown about them."""
 
     def __init__(self) -> None:
         self._tests = self._suspected = 0
@@ -36,7 +36,7 @@ class CommonShift:
         self._suspected += 1
         side_by_side = [check for check in suspected if check.trials]
         if any(check.outcome is Verdict.REGRESSED for check in side_by_side):
-            self._machine = None  # all of Kafka, perhaps: each suspected regression must be confirmed
+            self._machine = None  # maybe all of Kafka is slower: each suspected regression must be confirmed
         elif both_slower:
             self._machine = result.nodeid
 
@@ -52,9 +52,8 @@ class CommonShift:
 
     def __str__(self) -> str:
         """Describe the shift."""
-        found = (
-            f"{self._suspected} of {self._tests} tests are suspected regressions: the machine or all of Kafka is slower"
-        )
+        share = f"{self._suspected} of {self._tests} tests have suspected regressions"
+        found = f"{share}: the machine or all of Kafka is slower"
         if self._machine is None:
             return found
         name = self._machine.removeprefix(f"{file_of(self._machine)}::")

@@ -88,7 +88,7 @@ class Judging:
         return self.baseline.obstacle is None and self._settings.calibrate is None
 
     def judge(self, trials: Sequence[Trial], *, final: bool = False) -> Judgement:
-        """Judge the thresholds: of the first trial, or of the further trials that confirm a suspected regression.
+        """Judge the thresholds by the first trial, or by the further trials that confirm a suspected regression.
 
         The verdict is INVALID if a threshold is below the uncertainty of the clocks, or below the commit interval of a
         group. `final`: there is no time for another trial.
@@ -148,7 +148,7 @@ class Judging:
         """Judge suspected regressions that there is no time to confirm: a clear one fails (see `is_clear`).
 
         Other programs on this machine, and a machine known to be slower today, are explanations that only further
-        trials can exclude. Side by side with other brokers, they are none, and the last look is final (see
+        trials can exclude. They explain nothing in trials side by side, where the last look is final (see
         `verdict.sequential`).
         """
         judgement, counted = self.judge(trials, final=True), judged(trials)
@@ -248,8 +248,7 @@ class Judging:
         certain = evaluate(thresholds=known, trials=sure)
         if _fails(certain):
             return _led(judgement, certain)
-        # Further trials may confirm a suspected regression whose first trial was too slow by far more than that
-        # explains.
+        # Further trials may confirm a regression if the first one was slower by far more than the generator explains.
         goes_on = late_only and certain.unsettled and not any(trial.problems for trial in counted[1:])
         return dataclasses.replace(judgement, unsettled=goes_on)
 
@@ -315,7 +314,7 @@ def baseline_doubts(result: Result) -> list[str]:
     if (days or written) and min(map(len, known)) == 1:
         doubts.append(_ONE_ROUND)
     if 0 < (written or len({*days})) < FEWEST_DAYS:
-        doubts.append(_FEW_DATES)
+        doubts.append(_FEW_DAYS)
     if days and written is None:
         today = datetime.date.fromisoformat(result.trials[0].created[:10])
         age = (today - datetime.date.fromisoformat(max(days))).days
@@ -329,14 +328,14 @@ def baseline_doubts(result: Result) -> list[str]:
     return doubts
 
 
-_FEW_DATES = f"weak baselines (fewer than {FEWEST_DAYS} days; add one on another day with --kafka-update-baselines=add)"
+_FEW_DAYS = f"weak baselines (fewer than {FEWEST_DAYS} days; measure on another day with --kafka-update-baselines=add)"
 _MOST_DAYS = 14
 _OLD = (
-    f"baselines older than {_MOST_DAYS} days, of {{day}}; machines drift, so measure another day with "
+    f"baselines older than {_MOST_DAYS} days, of {{day}}; machines drift, so measure again with "
     "--kafka-update-baselines=add"
 )
 _LATER = "baselines of a later day than today, {day}: a clock was wrong; make new ones with --kafka-update-baselines"
-_ONE_ROUND = "baselines with one round in a trial, whose noise is assumed, not measured; use at least three rounds"
+_ONE_ROUND = "baselines with one round per trial, whose noise is assumed, not measured; use at least three rounds"
 _MACHINE = ("java", "kernel", "cpu", "cpu family")
 _MOVED = "baselines of another machine or JDK ({changes}); make new ones with --kafka-update-baselines"
 
@@ -349,4 +348,4 @@ def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[str]:
         return []
     noise = format_percent(max(deviations))
     blind = "if neither the disk nor the JVM's second compiler is what you compare"
-    return [f"the noise between trials was up to {noise}; --kafka-low-noise reduces it and shortens trials, {blind}"]
+    return [f"the noise between trials was up to {noise}; --kafka-low-noise reduces it and saves trials, {blind}"]

@@ -254,7 +254,7 @@ class PerfRun:
 
         Otherwise fresh trials of the test's own brokers decide (None), unless the machine is known to be slower,
         which such trials cannot tell from a regression; then the reason is returned. `failed` is the reason why
-        trials side by side with the baseline's brokers came to nothing.
+        trials side by side with the baseline's brokers failed.
         """
         test, baseline, reason, judge.rebuilt = judge.test, judge.baseline, failed or judge.alone, None
         self.clusters.stop_rebuilt()
@@ -266,13 +266,13 @@ class PerfRun:
         if reason is not None:
             if self._shift.slower_machine is not None:
                 return f"{self._shift}; this test cannot be compared side by side, because {reason}"
-            judge.way = f"this test ran again in fresh trials, not side by side with the baseline's brokers: {reason}"
+            judge.way = f"re-tested in fresh trials, not side by side with the baseline's brokers: {reason}"
             return None
         changes = common_changes(baseline, live_baseline, self.settings.root, self.commit)
         judge.rebuilt = Rebuilt(common_changes=changes, slower_machine=self._shift.slower_machine)
         judge.way = (
-            "this test ran again side by side with the baseline's brokers, freshly started (Kafka "
-            f"{live_baseline.version}): `baseline` is what they reached there, on shared cores"
+            f"re-tested side by side with freshly started baseline brokers (Kafka {live_baseline.version}); the column "
+            "`baseline` shows what they reached in this re-test, on shared cores"
         )
         if self._shift.is_common:
             judge.way += f" ({self._shift})"

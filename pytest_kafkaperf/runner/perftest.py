@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pytest
 
 _PAIRS = 4
-"""Rounds of each side in a trial side by side with the live baseline."""
+"""Rounds of each side in a trial side by side with a live baseline."""
 _SHORT_S = 1.0
 """Duration of these rounds."""
 _USUAL_S = 2.0
@@ -198,7 +198,7 @@ class PerfTest:
         return replace(self, scenario=scenario.model_copy(update=kept), sources={**self.sources, **changed})
 
     def as_smoke_test(self) -> PerfTest:
-        """Return the same scenario for one round, without live baseline; a search runs its lowest rate.
+        """Return the same scenario for one round, without a live baseline; a search runs its lowest rate.
 
         Of the thresholds, only those on lost and failed records remain: whether a record arrives is not a question of
         performance.
@@ -336,7 +336,7 @@ def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: 
 
 
 def _live_baseline(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
-    """Return the test's own cluster with the changes that the options of the live baseline make."""
+    """Return the test's own cluster with the changes that `--kafka-compare` and `--kafka-compare-config` make."""
     wanted = settings.compare
     if wanted is None or isinstance(wanted, Revision):  # another revision runs on the same cluster
         return None if wanted is None else spec

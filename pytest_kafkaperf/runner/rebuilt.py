@@ -30,7 +30,7 @@ def obstacle(
         f"{test.taken_by}, and may have changed it": test.taken_by is not None,
         "the test has actions (kafka_perf.at, kafka_perf.add_metric)": has_actions,
         "each round is a search for the capacity": test.plan is not None,
-        # Next to rebuilt brokers, too, it would be today's application: a slower one would look like a slower machine.
+        # Rebuilt brokers would run with today's application as well: if it is slower, the machine seems to be.
         "the test has an application (kafka_app)": has_app,
         "the test has an application (output_topic)": test.scenario.output_topic is not None,
         "the test has an application (watch_group)": bool(test.scenario.watch_group),

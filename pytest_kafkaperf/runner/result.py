@@ -147,7 +147,7 @@ class Trial:
 
     @property
     def other_failed(self) -> Problem | None:
-        """The failure of the live baseline; None if there is none, or the own brokers failed or lost records."""
+        """The failure of the other side; None if there is none, or the own brokers failed or lost records."""
         theirs = self.problems[sum(len(one.problems) for one in self.rounds) :]
         if self.own_failed or self.lost_records:
             return None
@@ -237,7 +237,7 @@ class Result:
     revision: str | None = None
     """The code that it was compared with, `git:main (cf541ca)`; None if it is this side's."""
     baseline_trials: int | None
-    """Number of baseline trials that the thresholds are judged by; None with a live baseline or without a baseline."""
+    """Number of baseline trials that the thresholds are judged by; None with a live baseline, or without any."""
     baseline: BaselineRounds = field(default_factory=BaselineRounds)
     """The stored rounds of earlier trials, even if they are not comparable."""
     changed: tuple[str, ...]

@@ -60,7 +60,7 @@ _HASTY_TIMEOUT_S = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """The worker processes of a trial; both sides share them, in turns."""
+    """The worker processes of a trial; both sides share them and take turns."""
 
     pool: WorkerPool
     shares: WorkerShares

@@ -65,7 +65,7 @@ class Settings:
     trial_gap_s: float
     """Pause before each fresh trial, in seconds."""
     confirm: bool
-    """True if suspected regressions run again in fresh trials."""
+    """True if suspected regressions are re-tested in fresh trials."""
     compare: Target | Revision | None
     """Cluster, or code under test, that replaces the stored baselines; None: tests are compared with these."""
     compare_setup: str | None
@@ -101,7 +101,7 @@ class Settings:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def describe(self, *, verbose: bool) -> list[str]:
-        """Describe the cluster, the baselines and the live baseline; with `verbose` also the source of every option."""
+        """Describe the cluster, and what it is compared with; with `verbose` also the source of every option."""
         lines = [f"cluster {self._describe_cluster()}"]
         if self.compare is not None:
             changes = ", ".join(discreet(f"{name}={value}") for name, value in self.compare_config.items())

@@ -66,7 +66,7 @@ class SharedClusters:
             if wanted in self._lasting and cluster.fleet is not None and not _is_reusable(cluster):
                 with self._stopwatch.measure(Span.START):
                     cluster.fleet.restore()
-        for application in self._applications:  # before a test's fixtures, only those of the trial run
+        for application in self._applications:  # before a test's fixtures, only those of wider scopes run
             if application.pid is None and _is_reusable(application.cluster):  # others are replaced
                 with self._stopwatch.measure(Span.SETUP):
                     application.launch()
@@ -87,15 +87,15 @@ class SharedClusters:
 
     def live_baseline(self, test: PerfTest) -> Cluster | None:
         """Return the cluster that the options compare a test with, if they name one; raises as `own` does."""
-        live_baseline, settings = self._settings.compare, self._settings
-        if live_baseline is None or test.live_baseline is None or isinstance(live_baseline, Revision):
+        target, settings = self._settings.compare, self._settings
+        if target is None or test.live_baseline is None or isinstance(target, Revision):
             return None
         properties = settings.compare_client_config or settings.client_config
         wanted = _Wanted(
             spec=test.live_baseline,
-            target=live_baseline,
-            client_properties=properties if isinstance(live_baseline, External) else None,
-            role=f"the baseline, --kafka-compare={live_baseline}",
+            target=target,
+            client_properties=properties if isinstance(target, External) else None,
+            role=f"the baseline, --kafka-compare={target}",
         )
         return self._get(wanted)
 
@@ -125,7 +125,7 @@ class SharedClusters:
         )
 
     def sweep(self, cluster: Cluster | None) -> None:
-        """Remove what crashed runs left on a cluster that others run; once in a run, before its first load."""
+        """Remove what crashed runs left on a cluster that others run; once per run, before its first load."""
         if cluster is None or cluster.fleet is not None or cluster.bootstrap_servers in self._swept:
             return
         self._swept.add(cluster.bootstrap_servers)

@@ -70,7 +70,7 @@ class PerfTestBudget:
         self._asked_s = math.inf
         """When the last fresh trial was allowed."""
         self._alone = self._pace = _Pace(_setup_s(test), _declared_round_s(test))
-        # Next to others: short rounds and a warm-up, on both sides.
+        # Side by side: short rounds and a warm-up, on both sides.
         self._side_by_side = _Pace(2 * _setup_s(test), 2 * _declared_round_s(test.in_short_rounds()))
         self.fewest_rounds = min(_FEWEST_ROUNDS, test.scenario.rounds)
         """The number of rounds without which nothing can be decided."""
@@ -106,7 +106,7 @@ class PerfTestBudget:
             self._pace.round_s = max(self._pace.round_s, self._run.clock() - began_s)
 
     def refuses_trial(self, rounds: int) -> str | None:
-        """Return the reason if there is no time for a fresh trial of so many rounds."""
+        """Return the reason if there is no time for a fresh trial with that number of rounds."""
         now_s = self._run.clock()
         usual_s = _restart_s(self._test) + self._pace.setup_s + min(rounds, self._planned) * self._pace.round_s
         needed_s = max(usual_s, now_s - self._asked_s)  # at least as long as the fresh trial before took
@@ -120,7 +120,7 @@ class PerfTestBudget:
         )
 
     def cut(self, first: Trial) -> str | None:
-        """Return a note if the first trial has fewer rounds than declared; such values make no baseline."""
+        """Return a note if the first trial has fewer rounds than declared; such results make no baseline."""
         ran, declared = len(first.rounds), self._test.scenario.rounds
         if first.problems or ran >= declared:
             return None
@@ -157,7 +157,7 @@ def as_run(test: PerfTest) -> PerfTest:
 
 
 def estimated_s(test: PerfTest) -> float:
-    """Return the usual time of a test on brokers that run, if it is no suspected regression."""
+    """Return the usual time of a test on brokers that run, if no regression is suspected."""
     test = as_run(test)
     trials = _LIKELY_TRIALS if _is_compared(test) else test.settings.calibrate or 1
     return trials * _trial_s(test, test.scenario.rounds) + (trials - 1) * _restart_s(test)

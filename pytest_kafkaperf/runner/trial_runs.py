@@ -59,12 +59,12 @@ class TrialPolicy:
     short_warm_up: bool = False
     """True if a test that passes on cold brokers would pass on warm ones as well."""
     judge_clear: Callable[[Sequence[Trial]], Judgement] | None = None
-    """Judges suspected regressions for which the time budget has no further trial; None: `judge` does that, too."""
+    """Judges suspected regressions for which the time budget has no further trial; None: `judge` does that as well."""
     on_trial: OnTrial = lambda _: None
     """Called after each trial."""
 
     def labels(self, trials: Sequence[Trial]) -> Iterator[str]:
-        """Name the trials that the test needs, one at a time; the caller adds each to `trials` meanwhile."""
+        """Yield a label for each trial that the test needs; the caller adds it to `trials` before the next."""
         yield ""
         while self.calibrate is not None and _lacks(trials, self.calibrate):
             yield "trial"
@@ -90,10 +90,10 @@ def run_trials(
     """
     trials: list[Trial] = []
     own, failed = runner, None
-    refusal, invalidated, out_of_time, began_s = None, None, False, time.monotonic()
+    refusal, repeated, out_of_time, began_s = None, None, False, time.monotonic()
     for label in policy.labels(trials):
         if not trials:
-            first, invalidated = _measure_first(runner, budget, policy)
+            first, repeated = _measure_first(runner, budget, policy)
             trials.append(first)
             policy.on_trial(trials)
             continue
@@ -131,7 +131,7 @@ def run_trials(
     return Decision(
         trials=tuple(trials),
         judgement=judgement,
-        notes=tuple(note for note in (invalidated, cut, enough, side_by_side, refusal) if note),
+        notes=tuple(note for note in (repeated, cut, enough, side_by_side, refusal) if note),
         partial=cut is not None or (out_of_time and judgement.unsettled),
     )
 
@@ -169,7 +169,7 @@ def _is_undecided(trial: Trial, policy: TrialPolicy) -> bool:
 
 
 def not_run(error: ClusterError | None = None) -> Trial:
-    """Return a trial without rounds, because of that error of the cluster or for want of time."""
+    """Return a trial without rounds, because of that error of the cluster or because there was no time."""
     problems = () if error is None else (Problem.of(error),)
     return Trial(created=now(), rounds=(), problems=problems)
 

@@ -125,7 +125,7 @@ def blamed_on(busy: str, problems: Sequence[Problem]) -> list[Problem]:
 
 
 def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | None:
-    """Return a warning if other programs used so much of this machine that they may have changed the values."""
+    """Return a warning if other programs used so much of this machine that they may have changed the results."""
     workers_s = sum(worker.cpu_s for worker in report.workers if worker.clock is None or worker.clock.is_here)
     found = readings.strangers(start_ns=report.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
     if found is None or found[0] < _OTHER_PROGRAMS_RATIO * found[1]:

@@ -52,7 +52,7 @@ def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool)
     is_off = any(trial.warm_up_end is WarmUpEnd.OFF for trial in trials)
     if is_off or judgement.problems or not any(map(is_cold, trials)):
         return judgement
-    paired = any(trial.other_side is not None for trial in trials)  # by now, if a suspected regression was confirmed so
+    paired = any(trial.other_side is not None for trial in trials)  # by now also after a re-test side by side
     uneven = any(trial.is_uneven for trial in trials)
     checks = tuple(_cold_check(check, paired=paired, uneven=uneven) for check in judgement.checks)
     if checks == judgement.checks and not kept:

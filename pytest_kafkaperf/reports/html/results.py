@@ -61,11 +61,11 @@ def charts_of(result: Result) -> list[Chart]:
 
 
 def standard_rounds(result: Result) -> list[Rounds]:
-    """Return the rounds of each trial that a test is compared with: of the live baseline, or else of the baseline."""
-    live_baselines: list[Rounds] = [
+    """Return the rounds of each trial that a test is compared with: of the live baseline, or else the stored one."""
+    other_side: list[Rounds] = [
         [one.metrics for one in trial.other_side] for trial in result.trials if trial.other_side
     ]
-    return live_baselines or [trial for trial in result.baseline.trials if trial]
+    return other_side or [trial for trial in result.baseline.trials if trial]
 
 
 def rounds_chart(result: Result) -> Chart | None:
@@ -180,7 +180,7 @@ def capacity_chart(result: Result) -> Chart | None:
 
 
 def percentile_charts(result: Result) -> list[Chart | None]:
-    """Return the charts of latency by percentile: the rounds, their median, and the baseline's or live_baseline's."""
+    """Return the charts of latency by percentile: the rounds, their median, and the baseline's."""
     rounds = [one.metrics for one in result.rounds]
     before = list(itertools.chain.from_iterable(standard_rounds(result)))
     charts = []

@@ -208,7 +208,7 @@ def test_what_cannot_be_imported_is_one_line_and_writes_nothing(
         (["tests", "--test", NODEID], "cannot read tests: Is a directory"),
         (
             ["run.txt", "--test", "test_orders.py"],
-            "--test test_orders.py: a node id as printed by pytest is needed, for example "
+            "--test test_orders.py: expected a node id as pytest prints it, for example "
             "tests/perf/test_orders.py::test_ingest",
         ),
         (

@@ -163,7 +163,7 @@ def test_a_baseline_with_one_round_in_a_trial_says_so(written: int | None) -> No
     known = BaselineRounds(trials=(tuple(one.measured.rounds),) * 3, days=("2025-12-30", "2025-12-31", "2026-01-01"))
     result = bare_result(one, baseline=known, baseline_trials=3, days_written=written)
     assert baseline_doubts(result) == [
-        "baselines with one round in a trial, whose noise is assumed, not measured; use at least three rounds"
+        "baselines with one round per trial, whose noise is assumed, not measured; use at least three rounds"
     ]
 
 

@@ -140,8 +140,8 @@ def test_an_action_on_anything_else_is_not_moved() -> None:
         with pytest.raises(UsageError) as caught:
             moved([Action(1.0, do)], [(one, other)])
         assert str(caught.value) == (
-            "kafka_perf.at('1 s') with --kafka-compare: the function is no method of the test's cluster or "
-            "application, and takes neither as an argument, so it cannot be called for the live baseline as well; use "
+            "kafka_perf.at('1 s') with --kafka-compare: the function is not a method of the test's cluster or "
+            "application and takes neither as an argument, so it cannot be called for the live baseline as well; use "
             "a method such as kafka_cluster.stop_broker, or give the cluster or the application as an argument"
         )
     assert moved([], [(one, other)]) == []

@@ -55,7 +55,7 @@ def test_one_comparison_side_by_side_names_the_machine() -> None:
         add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 3, side_by_side=number == 2)
     assert shift.slower_machine == "test_a.py::test_2"
     assert str(shift) == (
-        "3 of 6 tests are suspected regressions: the machine or all of Kafka is slower; side by side, test_2 "
+        "3 of 6 tests have suspected regressions: the machine or all of Kafka is slower; side by side, test_2 "
         "has shown that both sides are slower"
     )
 
@@ -86,4 +86,4 @@ def test_a_regression_side_by_side_takes_that_back() -> None:
     assert shift.slower_machine is not None
     add(shift, "test_6", Verdict.REGRESSED, suspected=True, side_by_side=True)
     assert shift.is_common
-    assert str(shift) == "4 of 7 tests are suspected regressions: the machine or all of Kafka is slower"
+    assert str(shift) == "4 of 7 tests have suspected regressions: the machine or all of Kafka is slower"
