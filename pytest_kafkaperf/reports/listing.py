@@ -47,7 +47,7 @@ def render_baseline(record: BaselineRecord, path: Path, paper: Paper) -> list[st
     """Return the test and the environment of a baseline, its trials and its headline metrics."""
     trials = new_table("trial", right=("rounds",))
     trials.add_column("commit")
-    trials.add_column("values")
+    trials.add_column("source")
     for trial in record.trials:
         source = "imported" if trial.imported else "measured"
         trials.add_row(printable(trial.created), str(len(trial.rounds)), _commit(trial.commit), source)

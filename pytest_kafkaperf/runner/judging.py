@@ -1,4 +1,4 @@
-"""The judgement of one test: verdicts on its thresholds, advice on other metrics, and its noise by calibration."""
+"""The judgement of one test: verdicts on its thresholds, changes of other metrics, and its noise by calibration."""
 
 from __future__ import annotations
 

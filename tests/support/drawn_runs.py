@@ -1,4 +1,4 @@
-"""OtherChange for many runs whose noise is known."""
+"""Other changes in many runs whose noise is known."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _drawn(chance: random.Random, rounds: int, moved: Mapping[str, float]) -> Tr
 
 
 def drawn_runs(number: int, *, rounds: int = 5, **moved: float) -> list[tuple[OtherChange, ...]]:
-    """The advice that each of so many runs gets from a baseline of five trials, one a day."""
+    """The other changes that each of `number` runs reports, against a baseline of five trials, one a day."""
     chance = random.Random(1945)
     named = {name.replace("_", "."): factor for name, factor in moved.items()}
     return [

@@ -122,7 +122,7 @@ async def _read(cluster: Cluster, topic: str) -> dict[int, list[bytes]]:
 
 @dataclass(slots=True)
 class Restart:
-    """Restarts a broker next to the round, which must not wait for it."""
+    """Restarts a broker during the round, which must not wait for it."""
 
     broker: ProxiedBroker
     kill: bool

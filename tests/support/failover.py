@@ -51,7 +51,7 @@ def kill_and_start_a_broker(provider: str) -> None:
     assert re.search(rf"at {STARTED_S:.0f}\.\d s: broker 2 started", told)
     assert "under-replicated from" in told
     assert "throughput fell to" in told
-    assert 2 < ran.metrics["recovery"] < 22  # the trial's timeout, an election, and what had piled up
+    assert 2 < ran.metrics["recovery"] < 22  # the broker's session.timeout, an election, and what had piled up
     missing = {*HOST_METRICS, *JMX_METRICS} - {*ran.metrics}
     assert missing <= {f"broker.{name}" for name in ("disk.read", "disk.write", "network.in", "network.out")}
     assert ran.metrics["broker.under_replicated"] > 0

@@ -1,4 +1,4 @@
-"""A ground for trials that are interrupted: a cache and a folder of their own, where all that they leave is seen."""
+"""A ground for runs that are interrupted: a cache and a folder of their own, where all that they leave is seen."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _PAUSE_S = 0.05
 
 @dataclass(frozen=True)
 class Ground:
-    """Where trials live: folders for the cache, temporary files and shared memory that are theirs alone."""
+    """Where runs live: folders for the cache, temporary files and shared memory that are theirs alone."""
 
     cache: Path
     temporary: Path
     shared: Path
     servers: str
-    """Brokers that the trials do not own."""
+    """Brokers that the runs do not own."""
 
     @classmethod
     def make(cls, folder: Path, kafka: distribution.Distribution, servers: str) -> Ground:
@@ -52,7 +52,7 @@ class Ground:
         return cls(cache, temporary, shared, servers)
 
     def environment(self) -> dict[str, str]:
-        """What makes a process one of these trials."""
+        """What makes a process one of these runs."""
         return {distribution.CACHE_VARIABLE: str(self.cache), "TMPDIR": str(self.temporary), "PYTHONUNBUFFERED": "1"}
 
     def command(self, *words: str) -> list[str]:
@@ -62,7 +62,7 @@ class Ground:
         return ["unshare", "--mount", "sh", "-c", f'mount --bind "{self.shared}" /dev/shm && exec "$@"', "sh", *words]
 
     def left(self) -> list[str]:
-        """Everything that trials have left."""
+        """Everything that runs have left."""
         return [*self._processes(), *self._files(), *self._in_docker()]
 
     def settled(self) -> list[str]:
@@ -73,19 +73,19 @@ class Ground:
         return left
 
     def brokers(self) -> list[psutil.Process]:
-        """Broker processes of trials."""
+        """Broker processes of runs."""
         return [each for each in processes_of(self.temporary) if _command(each).endswith(PROPERTIES)]
 
     def workers(self) -> list[psutil.Process]:
-        """Worker processes of trials."""
+        """Worker processes of runs."""
         return [each for each in processes_of(self.temporary) if "spawn_main" in _command(each)]
 
     def containers(self) -> list[Any]:
-        """Containers of trials."""
+        """Containers of runs."""
         return [each for each in labelled(self.cache) if hasattr(each, "kill")]
 
     def names(self) -> set[str]:
-        """Topics and groups of runs, on the brokers that trials do not own."""
+        """Topics and groups of runs, on the brokers that they do not own."""
         return asyncio.run(_names(self.servers))
 
     def _processes(self) -> list[str]:
@@ -101,7 +101,7 @@ class Ground:
 
 
 def processes_of(temporary: Path) -> list[psutil.Process]:
-    """Processes that were started by a trial, or by what the plugin started: they have its environment."""
+    """Processes that a run started, or that its own processes started: they have its environment."""
     found = []
     for each in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -111,7 +111,7 @@ def processes_of(temporary: Path) -> list[psutil.Process]:
 
 
 def labelled(cache: Path) -> list[Any]:
-    """Containers and networks of trials with this cache."""
+    """Containers and networks of runs with this cache."""
     if look()[1] is not None:
         return []
     with contextlib.closing(DockerClient().client) as client:

@@ -152,8 +152,8 @@ def leaks(run: Run, secrets: Iterable[str]) -> list[str]:
 def outcomes(run: Run) -> dict[str, str]:
     """What became of each test, by the JUnit report."""
     return {
-        perftest.attrib["name"]: next((child.tag for child in perftest if child.tag in ("failure", "error")), "passed")
-        for perftest in run.junit.iter("testcase")
+        test.attrib["name"]: next((child.tag for child in test if child.tag in ("failure", "error")), "passed")
+        for test in run.junit.iter("testcase")
     }
 
 

@@ -136,7 +136,7 @@ class Project:
 
 
 def measured_again(test: dict[str, Any]) -> bool:
-    """Return True if this machine had invalidated the first trial of a test, by its part of the JSON report."""
+    """Return True if noise of this machine invalidated the first trial of a test, by its part of the JSON report."""
     return any("the first trial was measured again" in note for note in test["notes"])
 
 

@@ -1,6 +1,6 @@
 """Results to render: not a stand-in for Kafka.
 
-`bare_result` is of given trials. `result` and `trial()` have a few values that are always the same, judged by the
+`bare_result` is of given trials. `result` and `one_of_each()` have a few values that are always the same, judged by the
 rule, so that texts about them can be stated whole. `drawn_result` has values and curves that are drawn with a seed, as
 real runs on two cores give them: 5k records/s paced at 2 ms, trials some per cent apart.
 """
@@ -189,7 +189,7 @@ def table(
     return render_table(blocks, Paper(width=width, colour=colour))
 
 
-def trial() -> list[Result]:
+def one_of_each() -> list[Result]:
     """One test of each kind."""
     relative, absolute = "produce.latency.p99 <= baseline + 20%", "e2e.latency.p99 <= max(baseline + 20%, 5 ms)"
     return [

@@ -1,4 +1,4 @@
-"""Rounds on the trial's broker, and what the workers said of them."""
+"""Rounds on the broker that tests share, and what the workers said of them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import render_latency_curve
 from tests.support.browser import Browser
-from tests.support.results import capacity, endings, table, trial
+from tests.support.results import capacity, endings, one_of_each, table
 
 pytestmark = pytest.mark.pages
 
@@ -33,7 +33,7 @@ def test_the_summary_of_a_job_is_a_table_with_reasons(
     browser: Browser, picture: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """It is rendered as GitHub renders it: CommonMark, tables, and HTML for what folds."""
-    results = trial()
+    results = one_of_each()
     page = tmp_path / "summary.html"
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown(results, endings(results)))
     page.write_text(f"{_FRAME}{rendered}", encoding="utf-8")
@@ -48,7 +48,7 @@ def test_the_summary_of_a_job_is_a_table_with_reasons(
 @pytest.mark.parametrize("width", [80, 140])
 def test_the_terminal(browser: Browser, picture: Callable[[str], Path], tmp_path: Path, width: int) -> None:
     """As wide as terminals open, and as wide as a screen."""
-    results = trial()
+    results = one_of_each()
     shown = table(results, endings(results), width, colour=True)
     curve = latency_curve(capacity())
     assert curve is not None

@@ -213,7 +213,7 @@ def test_the_factory_needs_a_cluster(serviced: Project, on_broker: str) -> None:
 
 
 def test_both_sides_of_a_comparison_have_an_instance(serviced: Project) -> None:
-    """An action is done to both, and both record metrics; the one on the live baseline ends with the test, too."""
+    """An action is done to both, and both record metrics; the one on the live baseline also ends with the test."""
     body = """
 def test_moved(service, kafka_perf):
     kafka_perf.at("100 ms", service.restart)

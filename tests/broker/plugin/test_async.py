@@ -1,4 +1,4 @@
-"""`async def` tests: the load runs side by side with the event loop, and so does an application in this loop."""
+"""`async def` tests: the load runs next to the event loop, and so does an application in this loop."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_disabled_it_is_a_smoke_test(project: Project, on_broker: str) -> None:
 
 
 def test_a_run_that_cannot_be_trusted_is_in_no_file(project: Project, on_broker: str) -> None:
-    """There is no value of it: the one broker refuses a topic with three replicas."""
+    """It has no results: the one broker refuses a topic with three replicas."""
     project.test(FINE.replace("rounds=2", "rounds=2, replication_factor=3"))
     run = project.run(on_broker, "--benchmark-json=saved.json", "-W", "error", "-k", "[100]")
     assert (run.status, run.verdicts) == (NOT_JUDGED, {"test_sizes[100]": "INVALID"}), run.out

@@ -71,8 +71,8 @@ def test_every_report_tells_the_same(project: Project, on_broker: str, github: d
     junit = run.junit.attrib
     assert [junit[name] for name in ("failures", "errors", "skipped")] == ["2", "2", "1"]
     properties = {
-        perftest.attrib["name"]: {each.attrib["name"]: each.attrib["value"] for each in perftest.iter("property")}
-        for perftest in run.junit.iter("testcase")
+        test.attrib["name"]: {each.attrib["name"]: each.attrib["value"] for each in test.iter("property")}
+        for test in run.junit.iter("testcase")
     }
     assert {name: verdict for name, (verdict, _) in found.items()} == {
         name: given["kafka_verdict"] for name, given in properties.items() if given

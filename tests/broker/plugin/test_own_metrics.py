@@ -54,7 +54,7 @@ def test_size(kafka_perf):
 """
 
 
-def test_a_number_next_to_a_live_baseline_is_of_the_tests_own_side(project: Project) -> None:
+def test_with_a_live_baseline_a_number_is_of_the_tests_own_side(project: Project) -> None:
     """It is judged by absolute thresholds alone: as a value of both sides it would always be unchanged."""
     run = project.test(NUMBER).run("--kafka-cluster=local", "--kafka-compare=local")
     (test,) = run.report["tests"]

@@ -114,14 +114,12 @@ def test_a_new_test_is_measured_alone_and_undecided(repository: Project) -> None
     run = repository.run("--kafka-compare=git:HEAD", "test_new.py", "--kafka-rounds=2")
     (test,) = run.report["tests"]
     assert test["verdict"] == "INCONCLUSIVE", run.out
-    assert any(
-        "the test is new: the live baseline, --kafka-compare=git:HEAD, lacks it" in note for note in test["notes"]
-    )
+    assert any("the test is new: the baseline, --kafka-compare=git:HEAD, lacks it" in note for note in test["notes"])
     assert {check["metric"]: check["outcome"] for check in test["checks"]}["errors"] == "PASSED"
 
 
 def test_a_test_that_needs_a_new_fixture_is_new(repository: Project) -> None:
-    """The reference has its own `conftest.py`, without the fixture; the same commit may add both."""
+    """The live baseline has its own `conftest.py`, without the fixture; the same commit may add both."""
     repository.write("conftest.py", "import pytest\n\n\n@pytest.fixture\ndef tenant():\n    return 'a'\n")
     repository.test(TEST.replace("test_moved(", "test_moved(tenant, "))
     run = repository.run("--kafka-compare=git:HEAD", "--kafka-rounds=2")
@@ -165,7 +163,7 @@ def test_code_is_never_compared_with_itself(how: str, worktree: bool, repository
         git(repository.folder, "worktree", "add", "--quiet", str(folder), "HEAD")
     run = repository.run("--kafka-compare=git:HEAD", "--import-mode=importlib", reports=False)
     assert f"it uses {how} from {folder}" in " ".join(run.out.split()), run.out
-    assert "give the live baseline an environment of its own: --kafka-compare-setup='pip install -e .'" in run.out
+    assert "give the live baseline a separate environment: --kafka-compare-setup='pip install -e .'" in run.out
 
 
 PEER = "pytest_kafkaperf.plugin.peer_side"

@@ -184,7 +184,7 @@ def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Pa
     """Wrong passwords, names and addresses are the daily mistakes: the text helps, and does not show what was tried."""
     wrong = replace(foreign.access, password=SecretStr("correct-horse-battery"))
     jaas = properties_of(foreign.access)["sasl.jaas.config"]
-    perftests = {
+    mistakes = {
         "password": (foreign.servers, wrong, {}),
         "unreachable": (UNREACHABLE, foreign.access, {}),
         "unknown": (foreign.servers, foreign.access, {"sasl.jaas.confg": jaas}),
@@ -193,7 +193,7 @@ def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Pa
     }
 
     def told(name: str) -> Run:
-        servers, access, changes = perftests[name]
+        servers, access, changes = mistakes[name]
         folder = tmp_path / name
         folder.mkdir()
         project = Project(folder).test(ONE.format(markers=""))
@@ -205,9 +205,9 @@ def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Pa
         return run
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        runs = dict(zip(perftests, pool.map(told, perftests), strict=True))
+        runs = dict(zip(mistakes, pool.map(told, mistakes), strict=True))
     for name, run in runs.items():
-        _, access, _ = perftests[name]
+        _, access, _ = mistakes[name]
         assert leaks(run, {*secrets_of(foreign.access), *secrets_of(access)}) == [], name
         assert "Traceback" not in run.out, name
     out = {name: " ".join(run.out.split()) for name, run in runs.items()}
@@ -222,7 +222,7 @@ def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Pa
 
 
 @pytest.mark.parametrize("target", ["local", pytest.param("docker", marks=pytest.mark.docker)])
-def test_no_output_has_a_secret_of_a_cluster_that_the_trial_made(project: Project, target: str) -> None:
+def test_no_output_has_a_secret_of_a_cluster_that_the_plugin_made(project: Project, target: str) -> None:
     """The credentials are short-lived, but others can read outputs while the load runs."""
     search_outputs(project, target, "sasl_scram+tls")
 

@@ -59,7 +59,7 @@ def kafka_cluster(kafka_cluster_factory):
 
 
 @pytest.mark.parametrize("override", ["", OVERRIDE], ids=["marker", "override"])
-def test_an_application_of_the_trial_and_all_tests_use_the_same_brokers(project: Project, override: str) -> None:
+def test_an_application_of_the_run_and_all_tests_use_the_same_brokers(project: Project, override: str) -> None:
     """Its servers stay the same even after a test has stopped a broker: the application cannot learn others."""
     project.write("mover.py", Path(mover.__file__).read_text(encoding="utf-8"))
     project.write("conftest.py", CONFTEST + override)

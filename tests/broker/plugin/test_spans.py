@@ -40,7 +40,7 @@ kafka_trial_gap = {GAP_S} s
 
 def durations_s(run: Run) -> dict[str, float]:
     """What pytest measured of each test: its setup, its call and its teardown."""
-    return {perftest.attrib["name"]: float(perftest.attrib["time"]) for perftest in run.junit.iter("testcase")}
+    return {test.attrib["name"]: float(test.attrib["time"]) for test in run.junit.iter("testcase")}
 
 
 def test_the_spans_of_a_test_are_its_duration(project: Project) -> None:

@@ -159,7 +159,7 @@ def test_next(kafka_perf):
 
 
 def test_a_load_that_cannot_be_stopped_fails_the_tests_after_it(project: Project, on_broker: str) -> None:
-    """It still loads the cluster, so that nothing can be measured side by side with it."""
+    """It still loads the cluster, so that nothing can be measured next to it."""
     run = project.test(HUNG).run(on_broker, "-p", "no:threadexception")
     assert run.status == 1
     outcomes = {each["nodeid"].split("::")[-1]: each for each in run.report["unmeasured"]}

@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from pytest_kafkaperf.reports.markdown import markdown
 from tests.support.github_api import BOT, GitHub, github
 from tests.support.repository import git
-from tests.support.results import endings, trial
+from tests.support.results import endings, one_of_each
 from tests.support.workflows import expand, is_true, read_workflow, run_step
 
 CI = Path(__file__).parents[3] / "examples" / "ci"
@@ -134,7 +134,7 @@ def test_a_link_in_an_artifact_is_not_followed(api: GitHub, tmp_path: Path) -> N
 def test_a_comment_is_as_short_as_github_wants_it(api: GitHub, tmp_path: Path) -> None:
     """A comment of more than 65,536 characters is refused; all values are in the artifact."""
     api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
-    results = trial()
+    results = one_of_each()
     report = markdown(results, endings(results))
     assert comment(api, tmp_path / "usual", report) == 0
     shown, folded, _ = report.partition("<details>")
@@ -215,7 +215,7 @@ def origin(tmp_path: Path) -> Path:
 
 
 def commit_baselines(api: GitHub, origin: Path, folder: Path, values: str, *, branch: str = "") -> int:
-    """Run the step as in a clone of the branch, after the measurement of these values; return its exit status."""
+    """Run the step as in a clone of the branch, after these values were measured; return its exit status."""
     git(origin, "clone", "--quiet", f"--branch={branch or 'main'}", str(origin), str(folder))
     measured_file(folder, "test_orders.json").write_text(values)
     (folder / "other.txt").touch()
@@ -237,7 +237,7 @@ def commit_measured(api: GitHub, clone: Path, *, branch: str = "") -> int:
     return run_step(BASELINE, "Commit the baselines", clone, variables).returncode
 
 
-def figures_of(origin: Path, branch: str) -> str:
+def values_of(origin: Path, branch: str) -> str:
     return git(origin, "show", f"{branch}:kafka-baselines/test_orders.json")
 
 
@@ -246,20 +246,20 @@ def test_baselines_are_one_pull_request(api: GitHub, origin: Path, tmp_path: Pat
     """Each night replaces the last one's, as long as nobody has merged it."""
     for values in ("2", "3"):
         assert commit_baselines(api, origin, tmp_path / values, values) == 0
-        assert figures_of(origin, "kafka-baseline") == values
-    assert figures_of(origin, "main") == "1"
+        assert values_of(origin, "kafka-baseline") == values
+    assert values_of(origin, "main") == "1"
     assert git(origin, "diff", "--name-only", "main", "kafka-baseline") == "kafka-baselines/test_orders.json"
     assert (api.changes, [each["head"]["ref"] for each in api.pulls]) == (["POST pulls"], ["kafka-baseline"])
 
 
 @needs_gh
-def test_the_label_of_a_pull_request_commits_its_values_to_its_branch(
+def test_the_label_of_a_pull_request_commits_its_results_to_its_branch(
     api: GitHub, origin: Path, tmp_path: Path
 ) -> None:
     """The reviewer sees the cost next to the cause, and can add the label again."""
     api.labels.append("accept-baseline")
     assert commit_baselines(api, origin, tmp_path / "accepted", "2", branch="slower") == 0
-    assert (figures_of(origin, "slower"), figures_of(origin, "main")) == ("2", "1")
+    assert (values_of(origin, "slower"), values_of(origin, "main")) == ("2", "1")
     assert (api.changes, api.labels) == (["DELETE issues/7/labels/accept-baseline"], [])
 
 
@@ -276,7 +276,7 @@ def test_baselines_are_committed_only_onto_the_commit_that_was_measured(
     git(origin, "commit", "--quiet", "--allow-empty", "--message=Even slower")
     git(origin, "checkout", "--quiet", "--detach")
     assert commit_measured(api, clone, branch="slower") != 0
-    assert (figures_of(origin, "slower"), api.changes, api.labels) == ("1", [], ["accept-baseline"])
+    assert (values_of(origin, "slower"), api.changes, api.labels) == ("1", [], ["accept-baseline"])
 
 
 @needs_gh
@@ -383,7 +383,7 @@ def test_gitlab_opens_a_merge_request_with_the_baselines_that_were_measured(orig
         "KAFKA_BASELINE_TOKEN": "secret",
     }
     run_gitlab(project, read_workflow(CI / "gitlab-ci.yml")["kafka-baseline-commit"]["script"], surroundings)
-    assert figures_of(origin, "kafka-baseline-main") == "2"
+    assert values_of(origin, "kafka-baseline-main") == "2"
     assert git(origin, "rev-parse", "kafka-baseline-main^") == measured
     assert git(origin, "diff", "--name-only", measured, "kafka-baseline-main") == "kafka-baselines/test_orders.json"
     assert (tmp_path / "options").read_text() == "merge_request.create merge_request.target=main\n"

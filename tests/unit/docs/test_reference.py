@@ -1,4 +1,4 @@
-"""The live baseline is what the code says, and the files are what the live baseline says."""
+"""Reference pages match the code, and files match their reference pages."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_a_schema_is_what_the_code_says(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == generate.schemas()[path], "run: python docs/generate.py"
 
 
-def test_the_live_baseline_has_every_option_and_every_ini_key(request: pytest.FixtureRequest) -> None:
-    """What is not in the live baseline does not exist for its readers."""
+def test_the_reference_has_every_option_and_every_ini_key(request: pytest.FixtureRequest) -> None:
+    """What is not on reference pages does not exist for its readers."""
     page = (ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8")
     parser = request.config._parser  # noqa: SLF001 - pytest lists its options nowhere else
     (group,) = [group for group in parser._groups if group.name == "kafkaperf"]  # noqa: SLF001 - as above
@@ -135,7 +135,7 @@ def report() -> dict[str, Any]:
     return document
 
 
-def test_the_live_baseline_has_every_kind_of_problem() -> None:
+def test_the_reference_has_every_kind_of_problem() -> None:
     """Scripts compare them, so none may be missing and none may be made up."""
     documented = re.findall(r"^\| `([^`]+)` \|", _section("Kinds of problems"), re.MULTILINE)
     assert documented == list(ProblemKind)
@@ -149,7 +149,7 @@ def test_the_reference_explains_every_span() -> None:
     assert list(REMEDIES) == list(Span)
 
 
-def test_the_live_baseline_has_every_field_of_the_report(report: dict[str, Any]) -> None:
+def test_the_reference_has_every_field_of_the_report(report: dict[str, Any]) -> None:
     """Programs are written after it: no field more, no field less."""
     documented = set(re.findall(r"^\| `([^`]+)` \|", _section("JSON report"), re.MULTILINE))
     assert set(_paths(report)) == documented

@@ -70,7 +70,7 @@ def docstrings(tree: ast.Module) -> Iterator[ast.Expr]:
 
 
 def report(root: Path) -> str:
-    """Describe the package under `root`, one value a line."""
+    """Describe the package under `root`, one number a line."""
     texts = {path: path.read_text(encoding="utf-8") for path in modules(root)}
     lengths = {path.relative_to(root).as_posix(): text.count("\n") for path, text in texts.items()}
     longest = max(lengths, key=lengths.__getitem__)

@@ -280,7 +280,7 @@ def test_show_tells_what_a_baseline_holds(kafkaperf: Command, tmp_path: Path) ->
     expected = (
         "tests/perf/test_orders.py::test_ingest\n"
         "  environment ci, {}\n"
-        "  trial                      rounds  commit              values\n"
+        "  trial                      rounds  commit              source\n"
         "  2025-01-31T12:00:00+00:00       3  0123456789ab-dirty  measured\n"
         "  metric                      median         least          most\n"
         "  produce.throughput  4500 records/s  4k records/s  5k records/s\n"

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kafkaperf.reports.ci import annotate, append_summary, command
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES
-from tests.support.results import FILE, ending, endings, result, rounds, trial
+from tests.support.results import FILE, ending, endings, one_of_each, result, rounds
 
 ROOT = Path("/home/ci/repository")
 
@@ -36,7 +36,7 @@ def test_a_line_that_is_not_known_is_left_out() -> None:
 
 def test_what_failed_is_an_error_and_what_is_to_know_a_warning_the_gravest_first() -> None:
     """GitHub shows the first ten."""
-    results = trial()
+    results = one_of_each()
     ends = endings(results)
     ends["a.py::test_down"] = ending("a.py::test_down", "error", "127.0.0.1:1 is not ready")
     ends["a.py::test_left_out"] = ending("a.py::test_left_out", "skipped", "not now")
@@ -118,7 +118,7 @@ def test_the_summary_is_added_to_what_other_programs_wrote(tmp_path: Path) -> No
     """They share the file."""
     path = tmp_path / "summary"
     path.write_text("of another program")
-    results = trial()
+    results = one_of_each()
     assert append_summary(path, results, endings(results)) is None
     assert path.read_text(encoding="utf-8").startswith("of another program\n### ❌ Kafka performance: 1 INVALID")
 

@@ -52,7 +52,7 @@ def test_every_value_stands_there_in_its_base_unit() -> None:
 
 
 def test_the_format_is_openmetrics_for_every_metric_and_many_tests() -> None:
-    """Read by the live baseline's own parser, which is strict."""
+    """Read by the official parser, which is strict."""
     values = dict.fromkeys(CATALOGUE, 0.5)
     text = metrics_text([result(name, measured=[values]) for name in ("test_a", 'test_b["quoted" \\ \u00fc]')])
     families = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The history file: what a line holds, and that no line invalidates another."""
+"""The history file: what a line holds, and that no line corrupts another."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def test_lines_are_added_run_after_run(tmp_path: Path) -> None:
 
 
 def test_without_a_line_the_file_is_made(tmp_path: Path) -> None:
-    """So a trial tells that it cannot be written before it measures anything."""
+    """So a run says that it cannot be written before it measures anything."""
     path = tmp_path / "new" / "history.jsonl"
     append_history(path, [])
     assert path.read_bytes() == b""
 
 
-def test_what_a_killed_writer_left_invalidates_no_other_line(tmp_path: Path) -> None:
+def test_what_a_killed_writer_left_corrupts_no_other_line(tmp_path: Path) -> None:
     """One line is lost, not two."""
     path = tmp_path / "history.jsonl"
     path.write_text('{"run": 1}\n{"run": 2, "met')

@@ -64,7 +64,7 @@ def ends(one: Result, name: str) -> dict[str, Ending]:
 
 
 def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
-    settings = SimpleNamespace(live_baseline=None, prune=False, reports={})
+    settings = SimpleNamespace(compare=None, prune=False, reports={})
     trial: Any = SimpleNamespace(
         results=[one],
         settings=settings,
@@ -352,8 +352,8 @@ def junit(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ElementTree.
         check=False,
     )
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
-    perftests = ElementTree.parse(folder / "junit.xml").iter("testcase")  # noqa: S314 - our own file
-    return dict(zip(NAMES.values(), perftests, strict=True))
+    tests = ElementTree.parse(folder / "junit.xml").iter("testcase")  # noqa: S314 - our own file
+    return dict(zip(NAMES.values(), tests, strict=True))
 
 
 @EACH

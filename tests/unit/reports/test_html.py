@@ -84,7 +84,7 @@ def test_what_fails_stands_first() -> None:
 
 
 def test_the_overview_shows_what_the_thresholds_judged() -> None:
-    """The first trial's values are others than those of the fresh trials, which decided."""
+    """The first trial's values differ from those of the fresh trials, which decided."""
     page = html_page(**results.report([results.regression()]))
     shown, judged = (re.findall(rf'data-label="{name}">(.*?)</td>', page) for name in ("p99", "measured"))
     assert shown[0] in judged

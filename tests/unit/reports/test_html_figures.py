@@ -87,7 +87,7 @@ def test_percentiles_are_lines_of_the_rounds_and_their_median() -> None:
     assert chart.figure["layout"]["yaxis"]["ticksuffix"] == "s"
 
 
-def test_a_live_baseline_takes_the_place_of_the_baseline() -> None:
+def test_a_live_baseline_takes_the_place_of_the_stored_one() -> None:
     """Limits are judged by it, so it is what is shown."""
     result = results.side_by_side()
     names = {trace["name"] for trace in _traces(rounds_chart(result))}

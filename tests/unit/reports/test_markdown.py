@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
 from pytest_kafkaperf.runner.result import Ending
-from tests.support.results import ending, endings, result, rounds, side_by_side, trial
+from tests.support.results import ending, endings, one_of_each, result, rounds, side_by_side
 
 RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")
 
@@ -71,7 +71,7 @@ EXPECTED = """\
 def test_a_summary_tells_what_failed_and_folds_the_rest() -> None:
     """Verdicts first, then a table, then why; who wants every value unfolds them."""
     names = ("test_slow", "test_ingest")
-    results = [each for each in trial() if each.nodeid.partition("::")[2].startswith(names)]
+    results = [each for each in one_of_each() if each.nodeid.partition("::")[2].startswith(names)]
     assert markdown(results, endings(results)) == EXPECTED
 
 
@@ -141,7 +141,7 @@ def test_thousands_of_tests_keep_githubs_limit() -> None:
 
 def test_the_gravest_stand_first() -> None:
     """They are read, and they are what is kept of a long table."""
-    results = trial()
+    results = one_of_each()
     lines = markdown(results, endings(results)).splitlines()
     shown = [line.split("|")[1].split()[1] for line in lines if line.startswith(("| ❌", "| ⚠️", "| ✅"))]
     assert shown == ["INVALID", "VIOLATED", "REGRESSED", "INCONCLUSIVE", "MEASURED", "PASSED", "PASSED"]

@@ -32,7 +32,7 @@ def test_one_that_another_checkout_lacks_is_added_there() -> None:
 def test_the_advice_runs_it_there_too() -> None:
     """The command is one that the plugin accepts: it replaces the value of the option."""
     found = result("test_new", "produce.latency.p99 <= baseline + 20%", measured=rounds())
-    note = "the test is new: the live baseline, --kafka-compare=git:v1.0, lacks it"
+    note = "the test is new: the baseline, --kafka-compare=git:v1.0, lacks it"
     found = dataclasses.replace(found, revision="git:v1.0", notes=(note,))
     options = {"compare": "git:v1.0", "compare-setup": "pip install -e .", "strict": "true"}
     assert undecided(dataclasses.replace(found, options=options)) == (

@@ -56,7 +56,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_a_further_trial_is_named() -> None:
-    """A suspected regression runs again, and who waits wonders why."""
+    """A suspected regression is re-tested, and who waits wonders why."""
     assert "test_orders_ingest  re-test, trial 2  round 1/5" in text(200, trial="re-test, trial 2", number=1)
 
 

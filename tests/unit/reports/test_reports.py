@@ -28,10 +28,10 @@ from tests.support.results import (
     ending,
     endings,
     facts,
+    one_of_each,
     result,
     rounds,
     sizes,
-    trial,
     trial_at,
 )
 
@@ -161,7 +161,7 @@ def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
 
 def test_properties_of_an_invalid_test_say_why() -> None:
     """It has no values, and the reason is what one looks for."""
-    (lost,) = [each for each in trial() if each.problems]
+    (lost,) = [each for each in one_of_each() if each.problems]
     assert junit_properties(lost) == [
         ("kafka_verdict", "INVALID"),
         ("kafka_problem", str(lost.problems[0])),
@@ -173,7 +173,7 @@ def test_properties_of_an_invalid_test_say_why() -> None:
 
 
 def _trial(paths: dict[str, Path]) -> Any:
-    settings = SimpleNamespace(cluster="auto", live_baseline=None, command_line={}, reports=paths)
+    settings = SimpleNamespace(cluster="auto", compare=None, command_line={}, reports=paths)
     return SimpleNamespace(
         results=sizes(),
         settings=settings,

@@ -48,7 +48,7 @@ def only(before: dict[str, Any], after: dict[str, Any]) -> Compared:
     ],
 )
 def test_two_reports_are_judged_as_a_test_and_its_baseline(before: Any, after: Any, verdict: Verdict) -> None:
-    """All trials of A are the baseline; further ones of B confirm or clear what its first made suspected regression."""
+    """All trials of A are the baseline; further ones of B confirm or clear the regression that its first one shows."""
     assert only(report(before), report(after)).verdict is verdict
 
 
@@ -85,7 +85,7 @@ def test_the_report_says_the_unit_of_a_metric_of_a_tests_own(limit: str) -> None
     assert only(report(before), report(after)).verdict.fails
 
 
-def test_trials_next_to_the_brokers_of_a_baseline_are_not_like_the_first() -> None:
+def test_trials_side_by_side_with_a_baseline_are_not_like_the_first() -> None:
     """They shared its cores, so that their values are lower on both sides."""
     further = [{"rounds": rounds(2.0), "other_side_rounds": rounds(2.0), "problems": []}] * 3
     slow, cleared = perftest(1.2), perftest(1.0, further_trials=further)

@@ -137,7 +137,7 @@ def test_parameters_that_are_no_field_of_the_scenario_make_a_sweep(
 def test_a_parameter_that_names_what_two_fields_say_does_not_hide_their_sweep() -> None:
     """`parametrize("case", ...)` and a call that turns it into fields."""
     fields = [{"record_size": 10, "rate": 5}, {"record_size": 20, "rate": 3}]
-    (sweep,) = find_sweeps(_test(number, Scenario.of(each), perftest=number) for number, each in enumerate(fields))
+    (sweep,) = find_sweeps(_test(number, Scenario.of(each), case=number) for number, each in enumerate(fields))
     assert _shape(sweep) == _shape(_found(*fields))
 
 

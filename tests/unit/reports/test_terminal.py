@@ -16,7 +16,7 @@ from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.table import count_verdicts, failure_next_to, names_of, rows_of
 from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
 from pytest_kafkaperf.verdict.outcome import Verdict
-from tests.support.results import bare_result, ending, endings, regression, result, rounds, table, trial, trial_at
+from tests.support.results import bare_result, ending, endings, one_of_each, regression, result, rounds, table, trial_at
 
 ROOT = Path(__file__).parents[3]
 
@@ -107,7 +107,7 @@ EXPECTED_140 = """\
 
 
 def shown(width: int, **style: Any) -> str:
-    results = trial()
+    results = one_of_each()
     return table(results, endings(results), width, **style)
 
 
@@ -174,7 +174,7 @@ def test_files_of_the_same_name_keep_their_folders() -> None:
 
 
 def test_a_baseline_of_another_environment_is_not_printed() -> None:
-    """It is of another machine: side by side with the value it would be read as a comparison."""
+    """It is of another machine: next to the value, it would be read as a comparison."""
     one = result("test_x", "produce.throughput >= baseline - 10%", baseline=rounds(produce__throughput=2))
     why = "no baseline for environment 'laptop' (there is one for 'ci'); make one with --kafka-update-baselines"
     baseline = dataclasses.replace(one.baseline, obstacle=why)
@@ -258,7 +258,7 @@ def test_the_line_above_the_table_breaks_between_its_parts() -> None:
 
 def test_tests_are_counted_by_verdict_below_the_table() -> None:
     """What could not be decided is no silent green."""
-    assert count_verdicts([each.verdict for each in trial()]) == (
+    assert count_verdicts([each.verdict for each in one_of_each()]) == (
         "1 invalid, 1 regressed, 1 violated, 1 measured, 2 passed, 1 inconclusive"
     )
 

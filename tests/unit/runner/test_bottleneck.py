@@ -93,7 +93,7 @@ def times(**factors: float) -> dict[str, float]:
         (GROUP, times(app__delay__p50=1.5, produce__latency__p50=2), f"produce.latency.p50 +100 %, too{OF_KAFKA}"),
     ],
 )
-def test_next_to_a_baseline_changes_tell(way: Way, now: dict[str, float], text: str | None) -> None:
+def test_with_a_baseline_changes_tell(way: Way, now: dict[str, float], text: str | None) -> None:
     """What Kafka did not do slower, the application did."""
     assert deduced(way, "p50", CALM | now, CALM, rate=200.0, relative=True) == text
 
@@ -186,7 +186,7 @@ def test_a_group_is_judged_by_its_own_metrics() -> None:
     assert bottleneck(ran("app.lag.slope <= 5 records/s", scenario=scenario, **GROUP_BEHIND)) == text
 
 
-def test_next_to_a_live_baseline_its_rounds_count() -> None:
+def test_with_a_live_baseline_its_rounds_count() -> None:
     """They saw the same machine."""
     slow = ran("e2e.latency.p50 <= 1 s", scenario=THROUGH, **BEHIND)
     both = Trial(

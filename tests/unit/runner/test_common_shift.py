@@ -33,7 +33,7 @@ def add(
     shift.add(result, both_slower=side_by_side and outcome is Verdict.PASSED)
 
 
-def test_a_few_suspected_regression_are_no_common_shift() -> None:
+def test_a_few_suspected_regressions_are_no_common_shift() -> None:
     shift = CommonShift()
     for number in range(8):
         add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 2, side_by_side=True)
@@ -60,7 +60,7 @@ def test_one_comparison_side_by_side_names_the_machine() -> None:
     )
 
 
-def test_suspected_regression_that_nothing_could_confirm_count_too() -> None:
+def test_suspected_regressions_that_nothing_could_confirm_count_as_well() -> None:
     """Otherwise, each of them would make it less likely that the machine is known to be slower."""
     shift = CommonShift()
     for number in range(6):
@@ -70,7 +70,7 @@ def test_suspected_regression_that_nothing_could_confirm_count_too() -> None:
     assert shift.slower_machine == "test_a.py::test_2"
 
 
-def test_a_test_that_ran_out_of_time_within_its_limit_is_no_suspected_regression() -> None:
+def test_a_test_that_ran_out_of_time_within_its_limit_is_not_suspected() -> None:
     """Half of all unchanged tests are a little slower than their baseline."""
     shift = CommonShift()
     for number in range(6):

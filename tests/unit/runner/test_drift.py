@@ -207,10 +207,10 @@ UNTESTED = {
 }
 
 
-@pytest.mark.parametrize("perftest", UNTESTED)
-def test_what_has_no_drift_or_another_reason_for_one_is_no_warning(perftest: str) -> None:
+@pytest.mark.parametrize("name", UNTESTED)
+def test_what_has_no_drift_or_another_reason_for_one_is_no_warning(name: str) -> None:
     """A false alarm on each of them would teach users to ignore the warning."""
-    assert drift_warnings(UNTESTED[perftest], ()) == []
+    assert drift_warnings(UNTESTED[name], ()) == []
 
 
 def test_rounds_with_actions_are_not_tested_and_a_recorded_metric_is_no_action() -> None:

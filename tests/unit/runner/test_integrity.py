@@ -1,4 +1,4 @@
-"""A round side by side with its log: what is compared, and when the log is looked into."""
+"""A round and its log: what is compared, and when the log is looked into."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_parameters_of_the_cluster_are_those_that_count(tmp_path: Path) -> None:
 
 
 def test_low_noise_is_a_field_of_every_cluster(tmp_path: Path) -> None:
-    """Of the live baseline's, too: both sides of a comparison are started alike."""
+    """Those of the live baseline as well: both sides of a comparison start alike."""
     given = {"cluster": "local", "compare": "local", "low-noise": "true"}
     settings = read_settings(given, {}, invocation_folder=tmp_path, root=tmp_path)
     perftest = read_perftest("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
@@ -401,7 +401,7 @@ def test_the_command_line_names_version_and_image_before_markers_and_these_befor
     assert (perftest.live_baseline.version, perftest.live_baseline.image) == live_baseline
 
 
-def test_the_live_baseline_names_its_own_version_or_image(tmp_path: Path) -> None:
+def test_the_live_baseline_has_its_own_version_or_image(tmp_path: Path) -> None:
     """Whatever it does not name is that of the test's own cluster."""
     found = []
     for text in ("docker:4.0.0", "docker:c:1", "docker"):

@@ -1,4 +1,4 @@
-"""OtherChange on brokers with low noise, where a comparison was noisy."""
+"""A hint at brokers with low noise, where a comparison was noisy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMIT = "produce.throughput >= baseline - 5%"
 
 
 @pytest.mark.parametrize(
-    ("options", "spread", "advised"),
+    ("options", "spread", "hinted"),
     [
         ({"compare": "local"}, 0.1, True),
         ({"compare": "local"}, 0.01, False),
@@ -25,9 +25,7 @@ LIMIT = "produce.throughput >= baseline - 5%"
         ({"compare": "127.0.0.1:1", "allow-unlimited": "true"}, 0.1, False),
     ],
 )
-def test_noisy_trials_of_started_brokers_get_an_advice(
-    options: dict[str, str], spread: float, *, advised: bool
-) -> None:
+def test_noisy_trials_of_started_brokers_get_a_hint(options: dict[str, str], spread: float, *, hinted: bool) -> None:
     settings = read_settings({"cluster": "local", **options}, {}, invocation_folder=Path(), root=Path())
     perftest = read_perftest("a.py::test", [pytest.mark.kafka_threshold(*(LIMIT,)).mark], {}, settings, folder=Path())
     trials = [
@@ -36,4 +34,4 @@ def test_noisy_trials_of_started_brokers_get_an_advice(
     ]
     checks = judge(thresholds=perftest.thresholds, trials=trials, baseline=BaselineRounds(), confirm=True).checks
     (note,) = quieter_notes(perftest, checks) or [""]
-    assert note.startswith("the noise between trials was up to 12 %") == advised
+    assert note.startswith("the noise between trials was up to 12 %") == hinted

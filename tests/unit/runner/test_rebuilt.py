@@ -33,7 +33,7 @@ def baseline(facts: Mapping[str, str] = FACTS, **fields: Any) -> BaselineRounds:
     return BaselineRounds(fingerprint=facts, **fields)
 
 
-def test_what_the_trial_started_can_be_compared() -> None:
+def test_what_the_plugin_started_can_be_compared() -> None:
     assert obstacle(perftest(), OURS, baseline(), has_actions=False) is None
 
 

@@ -163,7 +163,7 @@ def test_a_root_folder_that_is_new_is_empty_there(root: Path) -> None:
 
 
 def test_paths_of_modules_lead_to_the_other_checkout(root: Path, tmp_path: Path) -> None:
-    """Also those side by side with pytest's root folder, and those through a symbolic link."""
+    """Also packages next to pytest's root folder, and those through a symbolic link."""
     top, link = root.parent, tmp_path / "link"
     link.symlink_to(top)
     environment = {"PYTHONPATH": os.pathsep.join([str(top / "libs"), str(link / "service"), "/opt/lib"]), "HOME": "/x"}

@@ -25,7 +25,7 @@ BROKER_WARMUP_S = 7.0
 SETUP_S = 1.0 + BROKER_WARMUP_S
 """With a warm-up that takes as long as it may."""
 ROUND_SETUP_S = 0.3
-REFERENCE_S = 6 * (SETUP_S + BROKER_WARMUP_S + 4 * 2 * (ROUND_SETUP_S + 1.3)) + 5 * 3
+SIDE_BY_SIDE_S = 6 * (SETUP_S + BROKER_WARMUP_S + 4 * 2 * (ROUND_SETUP_S + 1.3)) + 5 * 3
 """Six trials of four short rounds on each side, and five restarts."""
 
 
@@ -188,7 +188,7 @@ def test_a_round_takes_what_its_scenario_declares(fields: dict[str, Any], round_
     assert budget_of(perftest, left_s=SETUP_S + 3 * round_s - 0.001).obstacle is not None
 
 
-def test_next_to_a_live_baseline_every_round_and_the_warm_up_are_two() -> None:
+def test_with_a_live_baseline_every_round_and_the_warm_up_count_twice() -> None:
     """One for each side."""
     perftest, needed_s = perftest_of(rounds=3, compare="local:4.0.0"), SETUP_S + BROKER_WARMUP_S + 3 * 14.6
     assert budget_of(perftest, left_s=needed_s + 0.001).obstacle is None
@@ -236,20 +236,20 @@ def test_what_was_left_out_is_told() -> None:
     ]
 
 
-# Side by side with a compare
+# Side by side with a live baseline
 
 
-def test_a_later_test_next_to_a_live_baseline_keeps_the_time_of_its_usual_trials() -> None:
+def test_a_later_test_with_a_live_baseline_keeps_the_time_of_its_usual_trials() -> None:
     """Six, of four short rounds on each side, whatever the rounds are declared as: here half of the time for both."""
     perftest, side_by_side = perftest_of(rounds=9), perftest_of(compare="local:4.0.0")
     least_s = SETUP_S + 3 * 7.3 + SETUP_S + BROKER_WARMUP_S + 3 * 2 * (ROUND_SETUP_S + 1.3)
-    usual_s = SETUP_S + 9 * 7.3 + REFERENCE_S
+    usual_s = SETUP_S + 9 * 7.3 + SIDE_BY_SIDE_S
     clock = Clock()
     budget = budget_of(perftest, side_by_side, left_s=(least_s + usual_s) / 2 + 0.001, clock=clock)
     assert first_trial(budget, clock, perftest, round_s=7.3) == 6
 
 
-def test_rounds_next_to_a_live_baseline_are_not_cut() -> None:
+def test_rounds_with_a_live_baseline_are_not_cut() -> None:
     """Fewer of them would only take more trials."""
     perftest = as_run(perftest_of(compare="local:4.0.0"))
     clock = Clock()
@@ -270,7 +270,7 @@ def test_a_further_trial_needs_at_least_as_long_as_the_one_before() -> None:
     )
 
 
-def test_rounds_next_to_a_live_baseline_are_those_that_run() -> None:
+def test_rounds_with_a_live_baseline_are_those_that_run() -> None:
     """Long declared rounds would refuse a test, and leave out others, for which there is time."""
     perftest = perftest_of(compare="local:4.0.0", duration="60 s")
     assert budget_of(perftest, left_s=60).obstacle is not None
@@ -292,7 +292,7 @@ def test_rounds_next_to_a_live_baseline_are_those_that_run() -> None:
             [perftest_of(options={"calibrate": "5", "trial-gap": "2m"})],
             f"1 perf test, about {math.ceil((5 * 44.5 + 4 * (3 + 120) + 5) / 60)} min",
         ),
-        ([perftest_of(compare="local:4.0.0")], f"1 perf test, about {math.ceil((REFERENCE_S + 5) / 60)} min"),
+        ([perftest_of(compare="local:4.0.0")], f"1 perf test, about {math.ceil((SIDE_BY_SIDE_S + 5) / 60)} min"),
     ],
 )
 def test_the_estimate_of_a_run_says_how_many_tests_take_how_long(perftests: list[PerfTest], text: str) -> None:

@@ -162,7 +162,7 @@ def test_without_confirmation_the_first_trial_decides() -> None:
     assert judge.judge([trial(SLOW, least=0.005)]).verdict is Verdict.INVALID
 
 
-def test_a_suspected_regression_that_is_worse_next_to_the_baselines_brokers_regresses() -> None:
+def test_a_suspected_regression_that_is_worse_side_by_side_regresses() -> None:
     """They run at the same time, so what makes the machine busy affects both."""
     judge = judge_of(f"{P99} <= baseline + 20%")
     judge.alone, judge.rebuilt = None, Rebuilt()

@@ -265,19 +265,19 @@ def test_a_fresh_trial_that_was_broken_off_counts_if_records_were_lost() -> None
     assert ([len(trial.rounds) for trial in ran.trials], ran.judgement) == ([ROUNDS, 1], violated)
 
 
-def test_brokers_that_break_off_next_to_a_suspected_regression_leave_it_to_fresh_trials() -> None:
+def test_baseline_brokers_that_break_off_leave_a_suspected_regression_to_fresh_trials() -> None:
     """Nobody asked for them, so their end is no failure of the test."""
     unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
     policy = TrialPolicy(judge=lambda trials: unsettled if len(trials) < 3 else PASSED, calibrate=None)
-    ours, side_by_side, theirs = Scripted("A", []), Scripted("A", []), Scripted("B", [])
-    ours.meets, side_by_side.meets = threading.Barrier(1), threading.Barrier(2)
-    theirs.meets = side_by_side.meets
+    ours, ours_again, theirs = Scripted("A", []), Scripted("A", []), Scripted("B", [])
+    ours.meets, ours_again.meets = threading.Barrier(1), threading.Barrier(2)
+    theirs.meets = ours_again.meets
     theirs.problems = [Problem(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")]
     reasons: list[str | None] = []
 
     def confirming(failed: str | None) -> TrialRunner | None:
         reasons.append(failed)
-        return runner_of(side_by_side, theirs) if failed is None else None
+        return runner_of(ours_again, theirs) if failed is None else None
 
     ran = run_trials(runner_of(ours), time_budget_of(ROUNDS), policy, confirming)
     assert [trial.other_side for trial in ran.trials] == [None] * 3
@@ -301,15 +301,15 @@ def test_brokers_under_test_that_do_not_restart_fail_the_test(*, own: bool) -> N
     def judge(trials: Sequence[Trial]) -> Judgement:
         return PASSED if len(trials) > 2 or problems_of(trials) else unsettled
 
-    first, side_by_side, theirs = Scripted("A", []), (Ending if own else Scripted)("A", []), Ending("B", [])
+    first, ours_again, theirs = Scripted("A", []), (Ending if own else Scripted)("A", []), Ending("B", [])
     first.meets = threading.Barrier(1)
-    side_by_side.meets = theirs.meets = threading.Barrier(2)
+    ours_again.meets = theirs.meets = threading.Barrier(2)
     policy = TrialPolicy(judge=judge, calibrate=None)
     reasons: list[str | None] = []
 
     def confirming(failed: str | None) -> TrialRunner | None:
         reasons.append(failed)
-        return runner_of(side_by_side, theirs) if failed is None else None
+        return runner_of(ours_again, theirs) if failed is None else None
 
     ran = run_trials(runner_of(first), time_budget_of(ROUNDS), policy, confirming)
     problems = [str(problem) for problem in problems_of(ran.trials)]
