@@ -105,7 +105,7 @@ class Settings:
         lines = [f"cluster {self._describe_cluster()}"]
         if self.compare is not None:
             changes = ", ".join(discreet(f"{name}={value}") for name, value in self.compare_config.items())
-            lines.append(f"compared with {self.compare}{f' with {changes}' if changes else ''}")
+            lines.append(f"compared with {self.compare}{f' ({changes})' if changes else ''}")
         sources = self.describe_sources() if verbose else ""
         return [*lines, sources] if sources else lines
 

@@ -83,7 +83,7 @@ def test_a_baseline_of_another_cluster_judges_nothing(project: Project, on_broke
 def test_without_confirmation_one_trial_decides(
     project: Project, broker: Cluster, on_broker: str, quota: Callable[..., AbstractContextManager[None]]
 ) -> None:
-    """Quicker, and oftener wrong: for those who look at the values themselves."""
+    """Faster, and wrong more often: for those who look at the values themselves."""
     project.test(guard()).run_steadily(on_broker, "--kafka-update-baselines")
     with quota(broker, producer_byte_rate=250_000):
         slow = project.run_steadily(on_broker, "--kafka-no-confirm", "--kafka-rounds=4")
@@ -156,7 +156,7 @@ def test_brokers_of_both_sides_are_started_with_their_properties(project: Projec
     )
     (test,) = run.report["tests"]
     assert (run.status, test["verdict"]) == (pytest.ExitCode.OK, "PASSED"), run.out
-    assert "kafkaperf: compared with local with log.flush.interval.messages=1" in run.out
+    assert "kafkaperf: compared with local (log.flush.interval.messages=1)" in run.out
     assert "changed: config.log.flush.interval.messages " in run.out
     assert "log.flush.interval.messages" in "".join(test["changed"])
     assert len(test["live_baseline"]["rounds"]) == len(test["rounds"]) == 2

@@ -72,6 +72,7 @@ def test_each_property_of_the_live_baseline_has_its_own_option() -> None:
         ({"compare": "a:9092", "compare-config": ["a=1"]}, "configure those servers yourself"),
         ({"compare": "local", "update-baselines": "replace"}, "leave one of them out"),
         ({"compare": "local", "calibrate": "3"}, "leave one of them out"),
+        ({"compare": "local", "no-confirm": True}, "leave one of them out"),
         ({"calibrate": "1"}, "a whole number of at least 2 is needed"),
         ({"calibrate": "many"}, "a whole number of at least 2 is needed"),
         ({"calibrate": "5", "time-budget": "10m"}, "leave one of them out"),

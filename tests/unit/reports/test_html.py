@@ -109,7 +109,7 @@ def test_what_is_not_installed_is_said_before_any_load(
 
 
 def test_the_report_says_what_was_found() -> None:
-    """The values stand in the page itself: they are read without a chart, too."""
+    """The values stand in the page itself: they can be read without a chart."""
     page = html_page(**results.report([results.regression(), results.side_by_side()]))
     text = re.sub(r"<wbr>|<script.*?</script>", "", page)
     for expected in (

@@ -158,7 +158,7 @@ def test_a_failure_that_is_expected_is_no_failure() -> None:
 
 
 def test_a_comparison_with_a_revision_names_it() -> None:
-    """The column has the live baseline's values, not those of a baseline."""
+    """The column has the live baseline's values, not those of a stored one."""
     changed = ("commit: e46af78 -> cf541ca", "commit cf541ca Prices: round a -> b")
     one = dataclasses.replace(side_by_side(), revision="git:main (cf541ca)", changed=changed)
     text = markdown([one, dataclasses.replace(one, nodeid="test_other.py::test_other")], {})

@@ -142,7 +142,7 @@ def test_a_history_is_of_one_environment_and_of_first_trials_that_are_valid(tren
 
 @needs_otava
 def test_a_metric_and_a_test_can_be_chosen(trend: Trend) -> None:
-    """Counts and values of one's own are no headlines; a change from zero has no ratio."""
+    """Counts and custom metrics are no headlines; a change from zero has no ratio."""
     rows = [night(number, metrics={"app.rows": float(number >= 12), "errors": 0.0}) for number in range(24)]
     status, out, _ = trend(rows, "--metric", "app.rows", "--test", "test_orders")
     assert (status, out.splitlines()[4:6]) == (
