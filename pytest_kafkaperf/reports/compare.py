@@ -1,7 +1,7 @@
 """The comparison of two reports by the rule that judges a test against its baseline. Pure.
 
-The trials of the first report are the baseline. The first trial of the second report is judged; its further
-trials confirm or clear a suspected regression. Without further trials, the first one decides.
+The trials of the first report are the baseline. The first trial of the second report is judged; its further trials
+confirm or clear a suspected regression. Without further trials, the first one decides.
 
 What failed in the second run fails here as well, except a REGRESSED verdict, because another baseline led to it.
 """

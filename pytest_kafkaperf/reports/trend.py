@@ -56,8 +56,8 @@ def find_change_points(
 ) -> list[list[ChangePoint]]:
     """Find the changes in tests whose node ID contains `test`; those of one test, environment and run are one list.
 
-    Only first trials without another side count: suspected regressions are re-tested in fresh trials because the
-    first one was bad. Lines that are not JSON are skipped, and `say` is called with their number.
+    Only first trials without another side count: suspected regressions are re-tested in fresh trials because the first
+    one was bad. Lines that are not JSON are skipped, and `say` is called with their number.
 
     Raises:
         UsageError: The file is not a history, or has too few runs; or Otava is missing.

@@ -34,9 +34,9 @@ _POINTS = 1000
 def drift_warnings(result: Result, actions: Sequence[Action]) -> list[str]:
     """Return a warning for each side on an external cluster whose rounds drift more than noise explains.
 
-    Only the first trial counts: the values of the test are its values, and later trials find a warmer cluster.
-    Rounds of capacity searches, which choose their own rates, and rounds with `actions` are not checked. Recording a
-    metric is not an action on the cluster.
+    Only the first trial counts: the values of the test are its values, and later trials find a warmer cluster. Rounds
+    of capacity searches, which choose their own rates, and rounds with `actions` are not checked. Recording a metric is
+    not an action on the cluster.
     """
     first = result.trials[0]
     acted = any(action.metric is None for action in actions)

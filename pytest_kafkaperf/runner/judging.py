@@ -120,9 +120,8 @@ class Judging:
         """Return True if the first trial can end after these rounds, because the others could not fail the test.
 
         The rounds pass, and most of the declared rounds meet each threshold alone. So the median of all rounds meets
-        it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929).
-        Sums, such as `errors`, grow with each round. Tests that declare their rounds and values that are kept in a
-        baseline need all rounds.
+        it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929). Sums, such as `errors`, grow
+        with each round. Tests that declare their rounds and values that are kept in a baseline need all rounds.
         """
         test, settings = self.test, self._settings
         most = test.scenario.rounds // 2 + 1

@@ -252,9 +252,9 @@ class PerfRun:
     ) -> TrialRunner | str | None:
         """Return what re-tests a suspected regression: the test's own and the baseline's brokers, if possible.
 
-        Otherwise fresh trials of the test's own brokers decide (None), unless the machine is known to be slower,
-        which such trials cannot tell from a regression; then the reason is returned. `failed` is the reason why
-        trials side by side with the baseline's brokers failed.
+        Otherwise fresh trials of the test's own brokers decide (None), unless the machine is known to be slower, which
+        such trials cannot tell from a regression; then the reason is returned. `failed` is the reason why trials side
+        by side with the baseline's brokers failed.
         """
         test, baseline, reason, judge.rebuilt = judge.test, judge.baseline, failed or judge.alone, None
         self.clusters.stop_rebuilt()

@@ -18,7 +18,7 @@ SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
         ("add", "it adds its trials to the baselines"),
     ],
 )
-def test_a_run_that_accepts_values_says_so_in_red(run_pytest: RunPytest, mode: str, does: str) -> None:
+def test_a_run_that_accepts_results_says_so_in_red(run_pytest: RunPytest, mode: str, does: str) -> None:
     """In the log of a CI job that everybody takes for a gate."""
     option = f"--kafka-update-baselines={mode}"
     for arguments, red, end in (((), "", ""), (("-q", "--color=yes"), "\x1b[31m", "\x1b[0m")):
@@ -34,7 +34,7 @@ def test_a_run_that_accepts_nothing_does_not_say_so(run_pytest: RunPytest) -> No
 
 
 @pytest.mark.parametrize("key", ["kafka_update_baselines=all", "kafka_calibrate=3", "kafka_prune_baselines=true"])
-def test_no_file_makes_a_run_accept_values(run_pytest: RunPytest, key: str) -> None:
+def test_no_file_makes_a_run_accept_results(run_pytest: RunPytest, key: str) -> None:
     """A committed key would rewrite the baselines in each run."""
     status, out = run_pytest(SKIPPED, "-o", key)
     assert status == pytest.ExitCode.USAGE_ERROR
