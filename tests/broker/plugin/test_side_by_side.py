@@ -53,8 +53,9 @@ def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> 
     faster(project, FACTOR)
     same = project.run_steadily(timeout_s=TRIALS_S)
     assert (same.status, same.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), same.out
-    assert "against the stored baseline on both sides today; Kafka is unchanged" in " ".join(same.out.split()), same.out
-    assert "re-tested side by side with freshly started baseline brokers (Kafka 4." in same.out
+    out = " ".join(same.out.split())
+    assert "against the stored baseline on both sides today; Kafka is unchanged" in out, same.out
+    assert "re-tested side by side with freshly started baseline brokers (Kafka 4." in out
     (test,) = same.report["tests"]
     assert len(test["further_trials"]) >= 4
     assert all(len(trial["other_side_rounds"]) == 4 for trial in test["further_trials"])
