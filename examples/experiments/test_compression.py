@@ -1,7 +1,7 @@
 """The effect of each compression codec.
 
 Expected: on text (here zeros, the easiest input) a codec raises throughput where network or disk are the bottleneck,
-and costs CPU of the clients. On random bytes it only costs. There are no published values to compare with, because
+and costs CPU of the clients. On random bytes it only costs. There are no published results to compare with, because
 they depend mostly on the data. Use your own samples: `payload="file:orders.jsonl"`.
 """
 
