@@ -16,7 +16,7 @@ class Verdict(StrEnum):
     IMPROVED = "IMPROVED"
     """Better than the baseline by more than the tolerance, beyond noise."""
     MEASURED = "MEASURED"
-    """A threshold that was not judged, with the reason, or a test without any judged threshold."""
+    """A threshold that was not judged (see `Ungated`), or a test without thresholds that were."""
     INCONCLUSIVE = "INCONCLUSIVE"
     """No comparison was possible, or the metric is worse, but noise may explain it: neither passed nor failed."""
     REGRESSED = "REGRESSED"
