@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from tests.support import quotas
 
 pytest_plugins = [

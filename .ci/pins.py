@@ -11,10 +11,9 @@ import json
 import tempfile
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.local import java, maven
-from pytest_kafkaperf.clusters.local.distribution import file_sum, format_storage, storage_files
-from pytest_kafkaperf.clusters.local.maven import FILE, sha256
-from pytest_kafkaperf.clusters.monitoring import jmx_exporter
+from pytest_kafkaperf.clusters.brokers import java, jmx_exporter, maven
+from pytest_kafkaperf.clusters.brokers.distribution import file_sum, format_storage, storage_files
+from pytest_kafkaperf.clusters.brokers.maven import FILE, sha256
 
 VERSIONS = (
     *("3.9.0", "3.9.1", "3.9.2"),

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.load.histogram import Histogram, merged
-from pytest_kafkaperf.runner import rounds
-from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.load.recorder import Histogram, merged
+from pytest_kafkaperf.runner.rounds import side as sides
+from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if __name__ == "__main__":
@@ -40,10 +40,10 @@ from tests.support.proxy import ProxiedBroker, proxied_broker
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_kafkaperf.clusters.spec import Cluster
+    from pytest_kafkaperf.clusters.cluster import Cluster
     from pytest_kafkaperf.load.controller import Progress
     from pytest_kafkaperf.load.messages import LoadReport
-    from pytest_kafkaperf.runner.round import Round
+    from pytest_kafkaperf.runner.rounds.round import Round
 
 DELAYS_S = (0.005, 0.02)
 FRACTIONS = (0.1, 0.5, 0.8)
@@ -132,7 +132,7 @@ def show_stalls(broker: ProxiedBroker) -> int:
             broker.proxy.stall(STALL_S)
 
     scenario = Scenario.of(LOAD | {"rate": STALL_RATE, "linger": 0, "rounds": STALLS})
-    with mock.patch.object(rounds, "fold", keep):  # the histogram is not in the report of a round
+    with mock.patch.object(sides, "fold", keep):  # the histogram is not in the report of a round
         measured = run_scenario(scenario, broker.proxied, on_progress=stall)
     valid = [_latency(report) for report, one in zip(reports, measured, strict=True) if not one.problems]
     if not valid:
@@ -157,9 +157,9 @@ def run_scenario(
     scenario: Scenario, cluster: Cluster, on_progress: Callable[[int, Progress], None] = lambda *_: None
 ) -> list[Round]:
     """Run all rounds of a scenario with the same workers."""
-    side = rounds.Side(scenario, cluster, on_progress=lambda _, number, progress: on_progress(number, progress))
-    with rounds.running([side], WorkerAllocation()) as workers:
-        return list(rounds.rounds([side], workers, [0] * scenario.rounds))
+    side = sides.Side(scenario, cluster, on_progress=lambda _, number, progress: on_progress(number, progress))
+    with sides.running([side], WorkerAllocation()) as workers:
+        return list(sides.rounds([side], workers, [0] * scenario.rounds))
 
 
 def _p50_ms(one: Round) -> float:

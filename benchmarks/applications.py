@@ -31,13 +31,14 @@ if __name__ == "__main__":
 
 from benchmarks.kafka_tools import installed_tools
 from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.actions import Action
-from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import Side, running
+from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.side import Side, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 COMMIT_S, READING_S = 0.25, 0.1

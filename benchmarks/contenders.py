@@ -27,7 +27,7 @@ from workloads import (
     THROUGHPUT,
 )
 
-from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kafka_tools import Tools
     from workloads import Workload
 
-    from pytest_kafkaperf.clusters.spec import Cluster
+    from pytest_kafkaperf.clusters.cluster import Cluster
 
 RUN_TIMEOUT_S = 300
 """Timeout of one run of one contender."""

@@ -30,18 +30,17 @@ if __name__ == "__main__":
 
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced, WorkerReport
-from pytest_kafkaperf.load.timeseries import Series
+from pytest_kafkaperf.load.recorder import Histogram, Series
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
+from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore
+from pytest_kafkaperf.verdict.baseline_file import BaselineRecord
+from pytest_kafkaperf.verdict.baseline_store import BaselineStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -144,9 +143,9 @@ def baselines(size: int, repeats: int) -> dict[str, Any]:
 def tests(size: int, repeats: int) -> dict[str, Any]:
     """Plan each of `size` perf tests with the time budget, and write the reports at the end."""
     from pytest_kafkaperf.core.files import write_report  # noqa: PLC0415
-    from pytest_kafkaperf.reports.html import html_page  # noqa: PLC0415 - the other parts need no plotly
-    from pytest_kafkaperf.reports.json import json_text  # noqa: PLC0415
-    from pytest_kafkaperf.reports.layout import Paper  # noqa: PLC0415
+    from pytest_kafkaperf.reports.columns import Paper  # noqa: PLC0415
+    from pytest_kafkaperf.reports.html.html_report import html_page  # noqa: PLC0415 - the other parts need no plotly
+    from pytest_kafkaperf.reports.json_report import json_text  # noqa: PLC0415
     from pytest_kafkaperf.reports.markdown import markdown as summary  # noqa: PLC0415
     from pytest_kafkaperf.reports.terminal import summary_lines  # noqa: PLC0415
     from tests.support import results as simulated  # noqa: PLC0415

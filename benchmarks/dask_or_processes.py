@@ -21,17 +21,18 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import LocalCluster
 
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.rounds import Side, running
+from pytest_kafkaperf.runner.rounds.side import Side, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pytest_kafkaperf.runner.round import Round
+    from pytest_kafkaperf.runner.rounds.round import Round
 
 PAIRS = 10
 DASK_WORKERS = 3

@@ -30,7 +30,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from resident import WORKER, Sampler
 
-from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.units import parse_time

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pytest_kafkaperf.core.files import write_report
-from pytest_kafkaperf.reports.html import html_page
+from pytest_kafkaperf.reports.html.html_report import html_page
 from tests.support import results
 from tests.support.browser import Browser, chromium
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.clusters.local import distribution, java, maven
+from pytest_kafkaperf.clusters.brokers import distribution, java, maven
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

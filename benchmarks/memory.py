@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 from workloads import ACKS, BATCH_BYTES, LINGER_MS, PARTITIONS
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.brokers import distribution
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.units import Unit, format_quantity

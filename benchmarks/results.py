@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contenders import Values
     from workloads import Claim, Workload
 
-    from pytest_kafkaperf.clusters.spec import Cluster
+    from pytest_kafkaperf.clusters.cluster import Cluster
 
 BEGIN = "<!-- results: written by compare.py --write -->"
 END = "<!-- /results -->"

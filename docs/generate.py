@@ -24,19 +24,19 @@ from typing import Any, Literal
 from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
-from pytest_kafkaperf.clusters.access.login import Mechanism
+from pytest_kafkaperf.clusters.access.logins import Mechanism
 from pytest_kafkaperf.clusters.application import Recipe
-from pytest_kafkaperf.clusters.local.java import MIN_MAJOR
+from pytest_kafkaperf.clusters.brokers.java import MIN_MAJOR
 from pytest_kafkaperf.clusters.spec import OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.plugin.cli import make_parser
 from pytest_kafkaperf.plugin.options import INI_VALUES, MARKERS, OPTIONS, UPDATE_OPTION, Option, key_of
-from pytest_kafkaperf.reports.json_reader import Report
+from pytest_kafkaperf.reports.compare import Report
 from pytest_kafkaperf.scenarios.fields import FIELD_UNITS, format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineTrial, Imported
+from pytest_kafkaperf.verdict.baseline_file import BaselineRecord, BaselineTrial, Imported
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 if typing.TYPE_CHECKING:

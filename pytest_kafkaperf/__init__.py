@@ -9,14 +9,14 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.spec import Cluster
+    from pytest_kafkaperf.clusters.cluster import Cluster
     from pytest_kafkaperf.core.errors import KafkaPerfError
     from pytest_kafkaperf.core.metrics import Metric
-    from pytest_kafkaperf.plugin.fixtures import KafkaPerf
-    from pytest_kafkaperf.plugin.markers import kafka_cluster, kafka_scenario, kafka_threshold
+    from pytest_kafkaperf.plugin.kafka_perf import KafkaPerf
+    from pytest_kafkaperf.plugin.options import kafka_cluster, kafka_scenario, kafka_threshold
     from pytest_kafkaperf.runner.measure import measure
     from pytest_kafkaperf.runner.result import MetricValues, Result, Trial
-    from pytest_kafkaperf.runner.round import Round
+    from pytest_kafkaperf.runner.rounds.round import Round
     from pytest_kafkaperf.scenarios.scenario import Scenario
     from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
@@ -40,20 +40,20 @@ __all__ = [
 
 _MODULES = {
     "Check": "verdict.outcome",
-    "Cluster": "clusters.spec",
-    "KafkaPerf": "plugin.fixtures",
+    "Cluster": "clusters.cluster",
+    "KafkaPerf": "plugin.kafka_perf",
     "KafkaPerfError": "core.errors",
     "Trial": "runner.result",
     "Metric": "core.metrics",
     "MetricValues": "runner.result",
     "Result": "runner.result",
-    "Round": "runner.round",
+    "Round": "runner.rounds.round",
     "Scenario": "scenarios.scenario",
     "Verdict": "verdict.outcome",
-    "kafka_cluster": "plugin.markers",
+    "kafka_cluster": "plugin.options",
     "measure": "runner.measure",
-    "kafka_scenario": "plugin.markers",
-    "kafka_threshold": "plugin.markers",
+    "kafka_scenario": "plugin.options",
+    "kafka_threshold": "plugin.options",
 }
 
 

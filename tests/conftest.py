@@ -11,8 +11,8 @@ import pytest
 from hypothesis import Phase, settings
 from testcontainers.core.config import testcontainers_config
 
-from pytest_kafkaperf.clusters.docker.client import image_of, is_pulled, look
-from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.brokers import distribution, java
+from pytest_kafkaperf.clusters.docker.daemon import image_of, is_pulled, look
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE

@@ -23,7 +23,7 @@ from starts import METRICS, STARTS
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_percent, format_ratio
-from pytest_kafkaperf.verdict.comparison import Measured, change_of, difference, logs
+from pytest_kafkaperf.verdict.scale import Measured, change_of, difference, logs
 from pytest_kafkaperf.verdict.sequential import MOST_TRIALS, Look, look, student_quantile
 
 if TYPE_CHECKING:

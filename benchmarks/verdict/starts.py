@@ -27,17 +27,17 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.brokers import distribution, java
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.rounds import Side
-from pytest_kafkaperf.runner.trial_runs import TrialRunner
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.comparison import Measured, difference
+from pytest_kafkaperf.verdict.scale import Measured, difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

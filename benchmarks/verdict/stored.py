@@ -29,14 +29,14 @@ from runs import BASELINES, RUNS
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineRounds
-from pytest_kafkaperf.verdict.baselines.store import read_baseline
-from pytest_kafkaperf.verdict.comparison import Measured, Rounds, flaw_of, logs
+from pytest_kafkaperf.verdict.baseline_file import BaselineRecord, BaselineRounds
+from pytest_kafkaperf.verdict.baseline_store import read_baseline
 from pytest_kafkaperf.verdict.days import median_variance_ratio
+from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.scale import Measured, Rounds, flaw_of, logs
 from pytest_kafkaperf.verdict.sequential import MOST_TRIALS
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
-from pytest_kafkaperf.verdict.verdict import judge
 
 THRESHOLDS = {
     "test_closed": parse_threshold("produce.throughput >= baseline - 10%"),

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
+from pytest_kafkaperf.clusters.admin.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError, TopicRefusedError
+from pytest_kafkaperf.clusters.admin.preflight import Preflight
+from pytest_kafkaperf.clusters.admin.wire import Member, group_members
 from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
 from pytest_kafkaperf.clusters.brokers.run_folders import PREFIX, held
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
-from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError, TopicRefusedError
-from pytest_kafkaperf.clusters.client.preflight import Preflight
-from pytest_kafkaperf.clusters.client.requests import Member, group_members
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
-from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.clusters.target import MAX_PORT
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError, warn
 from pytest_kafkaperf.core.signals import without_interrupt
@@ -35,7 +35,7 @@ from pytest_kafkaperf.scenarios.fields import Config, Count, MarkerFields, Secon
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.docker.application import ContainerProcess
+    from pytest_kafkaperf.clusters.docker.container import ContainerProcess
 
 STOP_TIMEOUT_S = 10
 """Time for an orderly end after SIGTERM; after that the process group is killed."""
@@ -174,7 +174,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
                     Preflight(self.cluster.bootstrap_servers, self.cluster.access).resolve(Scenario(topic=topic))
             stack.enter_context(held(self._folder))
             if self._recipe.image is not None:
-                from pytest_kafkaperf.clusters.docker.application import container_process  # noqa: PLC0415 - takes 0.3 s
+                from pytest_kafkaperf.clusters.docker.container import container_process  # noqa: PLC0415 - takes 0.3 s
 
                 contained = container_process(f"application {self}", self._recipe.image, self._folder, **self._options)
                 self._process = stack.enter_context(contained)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
-from pytest_kafkaperf.clusters.access.tls import HOSTNAME
-from pytest_kafkaperf.clusters.client.readiness import NotReadyError, read_cluster_id, wait_ready
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, not_applied
+from pytest_kafkaperf.clusters.admin.connection import NotReadyError, read_cluster_id, wait_ready
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.spec import ClusterSpec, not_applied
 from pytest_kafkaperf.core.environment import CLUSTER_ID
 from pytest_kafkaperf.core.errors import ClusterError
 

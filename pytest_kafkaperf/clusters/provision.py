@@ -16,7 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, assert_never
 
-from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.auto import resolve
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.clusters.target import (
     CONNECT_WAIT_S,
     DEFAULT_VERSION,
@@ -28,14 +30,13 @@ from pytest_kafkaperf.clusters.target import (
     Target,
     decides_version,
     parse_target,
-    resolve,
 )
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.spans import Stopwatch
 from pytest_kafkaperf.core.text import is_secret
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.client.admin import Property
+    from pytest_kafkaperf.clusters.admin.admin import Property
 
 
 @contextmanager
@@ -68,13 +69,13 @@ def provision(
     with ExitStack() as stack:
         match provider_of(spec, target):
             case Local():
-                from pytest_kafkaperf.clusters import local  # noqa: PLC0415 - imports psutil and filelock
+                from pytest_kafkaperf.clusters.brokers import local_brokers  # noqa: PLC0415 - imports psutil and filelock
 
-                cluster = stack.enter_context(local.start(spec, stopwatch))
+                cluster = stack.enter_context(local_brokers.start(spec, stopwatch))
             case Docker():
-                from pytest_kafkaperf.clusters import docker  # noqa: PLC0415 - the same
+                from pytest_kafkaperf.clusters.docker import docker_brokers  # noqa: PLC0415 - the same
 
-                cluster = stack.enter_context(docker.start(spec, stopwatch))
+                cluster = stack.enter_context(docker_brokers.start(spec, stopwatch))
             case External(servers):
                 from pytest_kafkaperf.clusters.external import reach  # noqa: PLC0415 - the same
 
@@ -99,7 +100,7 @@ def provider_of(spec: ClusterSpec, target: Target | str) -> Provider:
             "--kafka-cluster=docker, or choose a version instead, for example --kafka-cluster=local:4.1.0"
         )
     if isinstance(provider, Docker) and image is not None and version is not None and decides_version(image):
-        from pytest_kafkaperf.clusters.docker.client import version_of  # noqa: PLC0415 - imports docker
+        from pytest_kafkaperf.clusters.docker.daemon import version_of  # noqa: PLC0415 - imports docker
 
         if version_of(image) != version:
             raise UsageError(
@@ -129,7 +130,7 @@ def with_config(cluster: Cluster) -> Cluster:
 
     Sends one request to each broker. If they do not answer in time or refuse, the cluster is returned unchanged.
     """
-    from pytest_kafkaperf.clusters.client.admin import Admin  # noqa: PLC0415 - imports aiokafka
+    from pytest_kafkaperf.clusters.admin.admin import Admin  # noqa: PLC0415 - imports aiokafka
 
     try:
         brokers = Admin(cluster.bootstrap_servers, cluster.access).broker_properties()
@@ -151,9 +152,9 @@ def check(
 
     """
     found = resolve(target)
-    local, external = isinstance(found, Local), isinstance(found, External)
+    local_brokers, external = isinstance(found, Local), isinstance(found, External)
     for option, given, fits, needed in (
-        ("kafka_log_dirs", log_dirs, local, "--kafka-cluster=local"),
+        ("kafka_log_dirs", log_dirs, local_brokers, "--kafka-cluster=local"),
         ("--kafka-client-config", client_properties, external, "--kafka-cluster=HOST:PORT"),
         ("kafka_metrics_url", metrics_urls, external, "--kafka-cluster=HOST:PORT"),
     ):
@@ -168,12 +169,12 @@ def first_fetch(spec: ClusterSpec, *, target: Target | str = "auto") -> str | No
     """Describe, for the user, what must be downloaded before this cluster can start; None if nothing."""
     match _chosen(spec, target):
         case Local():
-            from pytest_kafkaperf.clusters.local.distribution import is_installed  # noqa: PLC0415 - the same
+            from pytest_kafkaperf.clusters.brokers.distribution import is_installed  # noqa: PLC0415 - the same
 
             version = spec.version or DEFAULT_VERSION
             return None if is_installed(version) else f"fetching Kafka {version} on its first use, about 50 MB"
         case Docker():
-            from pytest_kafkaperf.clusters.docker.client import image_of, is_pulled  # noqa: PLC0415 - the same
+            from pytest_kafkaperf.clusters.docker.daemon import image_of, is_pulled  # noqa: PLC0415 - the same
 
             image = image_of(spec)
             return None if is_pulled(image) else f"pulling {image} on its first use"

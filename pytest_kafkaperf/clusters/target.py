@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar
 
 from pytest_kafkaperf.core.errors import UsageError, suggestion
@@ -144,28 +143,6 @@ def parse_servers(text: str, *, where: str) -> External:
 
     """
     return External(tuple(_server(part.strip(), where) for part in text.split(",")))
-
-
-def resolve(target: Target | str) -> Provider:
-    """Return the provider of a target or of its text; `auto` looks for a Docker daemon, once per process.
-
-    Raises:
-        UsageError: the text is not a target.
-
-    """
-    target = parse_target(target) if isinstance(target, str) else target
-    return choose()[0] if isinstance(target, Auto) else target
-
-
-@cache
-def choose() -> tuple[Local | Docker, str]:
-    """Resolve `auto` and return the target and the reason for the choice, as text for the user."""
-    from pytest_kafkaperf.clusters.docker.client import look  # noqa: PLC0415 - only where nothing is named
-
-    address, reason = look()
-    if reason is None:
-        return Docker(), f"a Docker daemon answers at {address}"
-    return Local(), f"no Docker daemon at {address}: {reason}"
 
 
 def is_loopback(server: str) -> bool:

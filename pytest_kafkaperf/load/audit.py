@@ -14,16 +14,14 @@ import numpy as np
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.connection import Notes, close
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.connection import Notes, close
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.units import counted
-from pytest_kafkaperf.load.aiokafka_hooks import adapt
-from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
-from pytest_kafkaperf.load.clients import make_reader
+from pytest_kafkaperf.load.engines.aiokafka.clients import adapt, make_reader
+from pytest_kafkaperf.load.engines.aiokafka.decoder import ReceivedBatch, RecordSet
 from pytest_kafkaperf.load.messages import Audit, Consumed
 from pytest_kafkaperf.load.payload import Int64s, Nonce, Payload, RecordFilter, names_of, origin, tags_every_record
-from pytest_kafkaperf.load.record_set import RecordSet
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 MAX_RECORDS = 20_000_000

@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
-from pytest_kafkaperf.clusters.monitoring.groups import GroupOffsets
+from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.audit import AuditTask
+from pytest_kafkaperf.load.backends.processes import DIED, Processes
 from pytest_kafkaperf.load.clock import now_ns
+from pytest_kafkaperf.load.engines.aiokafka.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
 from pytest_kafkaperf.load.messages import Assignment, Audit, LoadReport, WorkerReport
-from pytest_kafkaperf.load.processes import DIED, Processes
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
-from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 READY_TIMEOUT_S = 60

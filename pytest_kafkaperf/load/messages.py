@@ -10,16 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.monitoring.compiler import Usage
-from pytest_kafkaperf.clusters.monitoring.groups import GroupOffsets
-from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
-from pytest_kafkaperf.clusters.monitoring.samples import Sample
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.load.histogram import Histogram
+from pytest_kafkaperf.clusters.monitoring.readings import Sample
+from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets, PartitionState
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.load.engines.aiokafka.decoder import RecordSet
 from pytest_kafkaperf.load.payload import NO_NONCE, Nonce
-from pytest_kafkaperf.load.record_set import RecordSet
-from pytest_kafkaperf.load.timeseries import Series
+from pytest_kafkaperf.load.recorder import Histogram, Series
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 

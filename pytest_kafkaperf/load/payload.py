@@ -24,9 +24,9 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
-from pytest_kafkaperf.load.batch_encoder import encode
-from pytest_kafkaperf.scenarios.records import Samples, size_of_headers, size_of_varint
+from pytest_kafkaperf.load.engines.aiokafka.decoder import ReceivedBatch
+from pytest_kafkaperf.load.engines.aiokafka.encoder import encode
+from pytest_kafkaperf.scenarios.payloads import Samples, size_of_headers, size_of_varint
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES, TAG_BYTES, Scenario
 
 Int64s = npt.NDArray[np.int64]

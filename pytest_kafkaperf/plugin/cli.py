@@ -16,7 +16,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Never
 
-from pytest_kafkaperf.clusters.target import WORDS, parse_target, resolve
+from pytest_kafkaperf.clusters.auto import resolve
+from pytest_kafkaperf.clusters.target import WORDS, parse_target
 from pytest_kafkaperf.core.environment import default_environment_key, differences
 from pytest_kafkaperf.core.errors import KafkaPerfError, UnitError, UsageError
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
@@ -24,14 +25,13 @@ from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from pytest_kafkaperf.plugin.options import OPTIONS
-from pytest_kafkaperf.reports import listing
-from pytest_kafkaperf.reports.compare import compare_reports
-from pytest_kafkaperf.reports.json_reader import read_report
-from pytest_kafkaperf.reports.layout import Paper
+from pytest_kafkaperf.reports import terminal
+from pytest_kafkaperf.reports.columns import Paper
+from pytest_kafkaperf.reports.compare import compare_reports, read_report
+from pytest_kafkaperf.reports.history import find_change_points
 from pytest_kafkaperf.reports.tool_runs import ToolRun, notes_on, origin, read_runs, rounds_of
-from pytest_kafkaperf.reports.trend import find_change_points
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baseline
+from pytest_kafkaperf.verdict.baseline_file import BaselineRecord
+from pytest_kafkaperf.verdict.baseline_store import BaselineStore, read_baseline
 
 _STANDARD_INPUT = "-"
 _DONE = 0
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parser = make_parser()
         given = parse_arguments(parser, arguments)
-        output: _Output = given.run(given, listing.standard_output())
+        output: _Output = given.run(given, terminal.standard_output())
     except KafkaPerfError as error:
         _complain(str(error))
         return _FAILED
@@ -195,8 +195,8 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
     store.save(record)
     return [
         *(printable(f"{name}: {counted(number, 'run')} of {tool}") for (name, tool), number in counts.items()),
-        *listing.render_metrics(rounds, paper, names=CATALOGUE),
-        *(line for note in notes for line in listing.render_note(f"note: {note}", paper)),
+        *terminal.render_metrics(rounds, paper, names=CATALOGUE),
+        *(line for note in notes for line in terminal.render_note(f"note: {note}", paper)),
         printable(f"written: {path}"),
     ], _DONE
 
@@ -224,7 +224,7 @@ def _show(given: argparse.Namespace, paper: Paper) -> _Output:
             record = read_baseline(path)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UsageError(f"cannot read baseline {path}: {error.strerror}") from None
-        lines += ["", *listing.render_baseline(record, path, paper)]
+        lines += ["", *terminal.render_baseline(record, path, paper)]
     return lines[1:], _DONE
 
 
@@ -248,10 +248,10 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
     ]
     changed = differences(before.fingerprint, after.fingerprint)
     if changed:
-        lines += listing.render_note(f"changed: {', '.join(changed)}", paper)
+        lines += terminal.render_note(f"changed: {', '.join(changed)}", paper)
     for test in (*compared.tests, *(each for each in compared.new if each.fails)):
-        lines += ["", *listing.render_compared(test, paper)]
-    rest = listing.render_unmatched(compared)
+        lines += ["", *terminal.render_compared(test, paper)]
+    rest = terminal.render_unmatched(compared)
     status = int(compared.fails) if compared.tests else _FAILED
     if compared.judges_nothing and not compared.fails:
         status = NOT_JUDGED
@@ -260,7 +260,7 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
 
 def _bisect(given: argparse.Namespace, _: Paper) -> _Output:
     """Find a commit."""
-    from pytest_kafkaperf.plugin.bisect import find_commit  # noqa: PLC0415 - imports the load engine
+    from pytest_kafkaperf.plugin.bisect_revisions import find_commit  # noqa: PLC0415 - imports the load engine
 
     def say(line: str) -> None:
         _print([line])
@@ -272,7 +272,7 @@ def _bisect(given: argparse.Namespace, _: Paper) -> _Output:
 def _trend(given: argparse.Namespace, paper: Paper) -> _Output:
     metrics = [given.metric] if given.metric else HEADLINES
     found = find_change_points(given.history, metrics=metrics, test=given.test, say=_complain)
-    return listing.render_changes(found, paper), _DONE
+    return terminal.render_changes(found, paper), _DONE
 
 
 def _complain(problem: str) -> None:

@@ -16,8 +16,8 @@ from pytest_kafkaperf.clusters.target import Auto, Local
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.metrics import SEARCH_METRICS
 from pytest_kafkaperf.core.text import file_of, printable
-from pytest_kafkaperf.plugin import takes_perf
-from pytest_kafkaperf.reports.pytest_benchmark import LoadClock
+from pytest_kafkaperf.plugin.benchmarks import LoadClock
+from pytest_kafkaperf.plugin.items import takes_perf
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.scenario import Scenario

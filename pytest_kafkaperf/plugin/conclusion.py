@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 
 from pytest_kafkaperf.core.metrics import LOG_FACTS
-from pytest_kafkaperf.reports.failure import failure_of, is_undecided
+from pytest_kafkaperf.reports.wording import failure_of, is_undecided
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.verdict.outcome import Verdict
 

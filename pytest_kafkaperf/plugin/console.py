@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.reports.layout import Paper
-from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
-from pytest_kafkaperf.reports.table import shown_metrics
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.reports.columns import Paper
 from pytest_kafkaperf.reports.terminal import summary_lines
+from pytest_kafkaperf.reports.wording import short, shown_metrics
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Ending
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.load.controller import Progress
+    from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 @contextlib.contextmanager
@@ -86,3 +95,103 @@ def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None
     """Suspend pytest's capture of output."""
     capture = config.pluginmanager.get_plugin("capturemanager")
     return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
+
+
+_PROGRESS_S = 0.5
+"""Seconds between two updates of the line."""
+
+
+class _Output:
+    """Common part of both: the test, and how it is written."""
+
+    def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
+        """`metrics` are shown of each round that is done."""
+        self._name = printable(name)
+        self._scenario = scenario
+        self._write = write
+        self._metrics = metrics
+
+
+class ProgressLine(_Output):
+    """A line that is overwritten while a scenario runs."""
+
+    def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
+        super().__init__(name, scenario, write, metrics=metrics)
+        self._shown_s = 0.0
+        self._seen = (0, time.monotonic())
+        self._rate = 0.0
+
+    def update(self, trial: str, number: int, seen: Progress) -> None:
+        """Show the progress of round `number`; `trial` is a label, or empty for the first trial."""
+        now_s = time.monotonic()
+        if now_s - self._shown_s < _PROGRESS_S and not seen.metrics:
+            return
+        acknowledged, since_s = self._seen
+        if seen.acknowledged >= acknowledged:
+            self._rate = (seen.acknowledged - acknowledged) / max(now_s - since_s, 1e-9)
+        self._seen, self._shown_s = (seen.acknowledged, now_s), now_s
+        line = self.text(trial, number, seen, self._rate, width=shutil.get_terminal_size().columns - 1)
+        self._write(f"\r\x1b[K{line}")
+
+    def close(self) -> None:
+        """Clear the line."""
+        if self._shown_s:
+            self._write("\r\x1b[K")
+
+    def text(self, trial: str, number: int, seen: Progress, rate: float, *, width: int) -> str:
+        """Return the progress of round `number` at a rate in records/s; the least important parts go first."""
+        scenario = self._scenario
+        # The size is unknown where samples decide.
+        size_bytes = None if scenario.record_size is None else scenario.mean_record_size
+        number_of = f"round {number}/{scenario.rounds}"
+        parts = {"name": self._name, "trial": trial, "round": number_of, "step": seen.step}
+        running = {
+            "phase": f"{seen.phase}{_elapsed(scenario, seen)}",
+            "left": _left(scenario, number, seen),
+            "rate": format_quantity(rate, Unit.RECORD_RATE),
+            "bandwidth": "" if size_bytes is None else format_quantity(rate * size_bytes, Unit.BYTE_RATE),
+            "p99": "" if seen.p99_s is None else f"p99 {format_quantity(seen.p99_s, Unit.SECONDS)}",
+            "lag": "" if seen.lag is None else f"lag {format_quantity(seen.lag, Unit.COUNT)}",
+        }
+        parts |= _values(seen, self._metrics) if seen.metrics else running
+        for omitted in (*reversed(self._metrics), "bandwidth", "left", "lag", "p99", ""):
+            line = "  ".join(filter(None, parts.values()))
+            if len(line) <= width:
+                break
+            parts.pop(omitted, None)
+        return line[:width]
+
+
+class RoundLines(_Output):
+    """One plain line after each round, for log files."""
+
+    def update(self, trial: str, number: int, seen: Progress) -> None:
+        """Write the line of round `number` when it is done."""
+        if seen.phase == "done":
+            parts = [self._name, trial, f"round {number}/{self._scenario.rounds}", seen.step]
+            self._write("  ".join(filter(None, [*parts, *_values(seen, self._metrics).values()])))
+
+    def close(self) -> None:
+        """Do nothing: each line is whole."""
+
+
+def _values(seen: Progress, metrics: Sequence[str]) -> dict[str, str]:
+    """Return the values of a round as the table shows them, by metric."""
+    values = {name: seen.metrics[name] for name in metrics if name in seen.metrics}
+    return {name: f"{name} {short(value, CATALOGUE[name].unit)}" for name, value in values.items()}
+
+
+def _elapsed(scenario: Scenario, seen: Progress) -> str:
+    if seen.phase != "measuring":
+        return ""
+    whole = f" / {scenario.duration:g} s" if scenario.duration else ""
+    return f" {max(0.0, seen.elapsed_s):.1f} s{whole}"
+
+
+def _left(scenario: Scenario, number: int, seen: Progress) -> str:
+    """Return the remaining time of all rounds without connecting and draining; an empty text if it is unknown."""
+    if scenario.duration is None or seen.step:  # the number of steps of a search is unknown
+        return ""
+    current_s = scenario.duration - seen.elapsed_s if seen.phase in ("warm-up", "measuring") else 0.0
+    left_s = max(0.0, current_s) + (scenario.rounds - number) * (scenario.warmup + scenario.duration)
+    return f"{left_s:.0f} s left" if left_s >= 1 else ""

@@ -10,17 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pytest_kafkaperf.clusters.client.run_names import LEGAL_PREFIX
+from pytest_kafkaperf.clusters.admin.run_names import LEGAL_PREFIX
 from pytest_kafkaperf.clusters.target import Docker, External, Target, parse_target
 from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
 from pytest_kafkaperf.core.units import parse_time
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.plugin.options import OPTIONS, REPORTS, shown
-from pytest_kafkaperf.reports.html import check_installed
-from pytest_kafkaperf.runner.permission import MaxRate, parse_max_rate
-from pytest_kafkaperf.runner.revision import Revision, parse_revision
-from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.reports.html.html_report import check_installed
+from pytest_kafkaperf.runner.rounds.permission import MaxRate, parse_max_rate
+from pytest_kafkaperf.runner.settings import Revision, Settings, parse_revision
 from pytest_kafkaperf.scenarios.threshold import parse_declared
 
 UPDATE_MODES = {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import pytest
 
@@ -224,3 +227,76 @@ def key_of(name: str) -> str:
 def shown(name: str, text: str) -> str:
     """Return a value as the user writes it: as an option, or as an ini key if there is no option."""
     return f"{key_of(name)} = {text}" if OPTIONS[name].place == "ini" else f"--kafka-{name}={text}"
+
+
+Time = str | timedelta | Literal[0]
+"""A time with its unit, such as `"5 ms"`."""
+Quantity = str | float
+"""A number in the base unit, or text such as `"16 KiB"`."""
+Properties = Mapping[str, str | float | bool]
+
+
+class ScenarioFields(TypedDict, total=False):
+    """The fields of a scenario; their meaning is that of `Scenario`."""
+
+    records: Quantity | None
+    duration: Time | None
+    record_size: Quantity | Mapping[Any, Any] | None
+    payload: str | Mapping[str, Any]
+    rate: Quantity | None
+    backlog: Quantity
+    key: str | None
+    headers: Mapping[str, str]
+    producers: int
+    client: Literal["batch", "record"]
+    acks: Literal[0, 1, "all"]
+    batch_size: Quantity
+    linger: Time
+    compression: Literal["gzip", "snappy", "lz4", "zstd"] | None
+    idempotence: bool
+    transaction_size: Quantity | None
+    abort_ratio: Quantity
+    producer_config: Mapping[str, Any]
+    consumers: int
+    consumer_groups: int
+    consume: Literal["live", "after"]
+    isolation_level: Literal["read_uncommitted", "read_committed"]
+    consumer_config: Mapping[str, Any]
+    topic: str | None
+    output_topic: str | None
+    correlate: Callable[[Any], bytes | None] | None
+    watch_group: str | Sequence[str]
+    partitions: int
+    replication_factor: int | None
+    topic_config: Properties
+    warmup: Time
+    rounds: int
+
+
+class ClusterFields(TypedDict, total=False):
+    """The fields of a cluster; their meaning is that of `ClusterSpec`."""
+
+    brokers: int
+    version: str | None
+    image: str | None
+    config: Properties
+    security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None
+    jmx: bool
+    heap: str
+    log_dirs: str | Path | None
+    low_noise: bool
+
+
+def kafka_scenario(**fields: Unpack[ScenarioFields]) -> pytest.MarkDecorator:
+    """Declare the workload of a test."""
+    return pytest.mark.kafka_scenario(**fields)
+
+
+def kafka_threshold(*expressions: str) -> pytest.MarkDecorator:
+    """Declare thresholds: `@kafka_threshold("produce.latency.p99 <= 25 ms", "lost == 0")`."""
+    return pytest.mark.kafka_threshold(*expressions)
+
+
+def kafka_cluster(**fields: Unpack[ClusterFields]) -> pytest.MarkDecorator:
+    """Declare the cluster of a test."""
+    return pytest.mark.kafka_cluster(**fields)

@@ -18,13 +18,13 @@ import pytest
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.application import Application
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
-from pytest_kafkaperf.plugin import PEER
+from pytest_kafkaperf.plugin.items import PEER
 from pytest_kafkaperf.runner import peer_messages
-from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.checkout import installed_from, top_folder
 from pytest_kafkaperf.runner.peer_messages import Channel, packages, probes_to_json
+from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.settings import Settings
 
 _OPTIONS = ("cluster", "brokers", "low-noise", "jmx", "topic-prefix", "log-dirs")

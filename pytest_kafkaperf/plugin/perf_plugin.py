@@ -13,12 +13,13 @@ import pytest
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.application import Application, Recipe
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, as_cluster
+from pytest_kafkaperf.clusters.cluster import Cluster, as_cluster
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError, shortened
 from pytest_kafkaperf.core.signals import ignored_interrupt, interrupted_by_sigterm, without_interrupt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import counted
-from pytest_kafkaperf.plugin import ARGUMENTS, PEER, Collection, has_thresholds, takes_perf
+from pytest_kafkaperf.plugin.benchmarks import Groups, asks_for_table, is_disabled, without_tests
 from pytest_kafkaperf.plugin.collection import marks_of, read_item
 from pytest_kafkaperf.plugin.conclusion import (
     contradictions,
@@ -28,19 +29,18 @@ from pytest_kafkaperf.plugin.conclusion import (
     nothing_measured,
 )
 from pytest_kafkaperf.plugin.console import print_table
-from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failing
+from pytest_kafkaperf.plugin.items import ARGUMENTS, PEER, Collection, has_thresholds, takes_perf
+from pytest_kafkaperf.plugin.kafka_perf import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
 from pytest_kafkaperf.plugin.peer_side import peer_options
 from pytest_kafkaperf.plugin.whole_run import ran_everything
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
-from pytest_kafkaperf.reports.pytest_benchmark import Groups, asks_for_table, is_disabled, without_tests
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest, read_spec
 from pytest_kafkaperf.runner.result import Ending
-from pytest_kafkaperf.runner.revision import Revision
-from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.settings import Revision, Settings
 from pytest_kafkaperf.runner.time_budget import estimate
 from pytest_kafkaperf.runner.unjudged import describe_unjudged
 from pytest_kafkaperf.scenarios.threshold import count_gated

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 
 import pytest
 
-from pytest_kafkaperf.plugin import Collection
+from pytest_kafkaperf.plugin.items import Collection
 
 _LEAVING_OUT = ("lf", "ignore", "ignore_glob")
 """Options of pytest that leave out tests before they are collected."""

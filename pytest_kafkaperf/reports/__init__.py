@@ -1,4 +1,20 @@
-"""Results as text and files: terminal, HTML, JSON, Markdown, CI systems.
+"""Results as text and files; it decides nothing. Read wording, columns, terminal.
 
-This package only shows results; it decides nothing. It may import every package but `plugin`.
+- columns: columns of the tables that fit into a width
+- wording: what reports say of a test
+- remedy: the command that runs a test again
+- calibration: texts of `--kafka-calibrate`
+- span_table: where the time of tests went
+- terminal: tables in the terminal
+- markdown: the summary for pages of CI jobs
+- ci: annotations, and properties of JUnit
+- json_report: all measurements for programs
+- compare: two JSON reports, compared
+- history: change points of the history file
+- writing: report files of a run
+- latency_curve: latency against rate
+- tool_runs: output of Kafka's own tools
+- html: the page
+
+It may import every package but `plugin`.
 """

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import listed, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_percent
-from pytest_kafkaperf.reports.table import short
+from pytest_kafkaperf.reports.wording import short
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Result, Trial, judged
 from pytest_kafkaperf.runner.time_budget import about, estimated_s
 from pytest_kafkaperf.scenarios.threshold import count_gated
-from pytest_kafkaperf.verdict.baselines.record import MAX_TRIALS
-from pytest_kafkaperf.verdict.calibration import Calibrated
-from pytest_kafkaperf.verdict.comparison import change_of
+from pytest_kafkaperf.verdict.baseline_file import MAX_TRIALS
+from pytest_kafkaperf.verdict.detectable import Calibrated
+from pytest_kafkaperf.verdict.scale import change_of
 
 NOTHING_TO_CALIBRATE = "--kafka-calibrate: no threshold on the baseline, so there is nothing to calibrate"
 """The reason why a test is skipped."""

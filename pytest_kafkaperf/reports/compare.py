@@ -11,18 +11,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from pytest_kafkaperf.core.errors import ScenarioError
-from pytest_kafkaperf.core.metrics import HEADLINES, declare, metric
-from pytest_kafkaperf.reports.json_reader import FAILED, Report, ReportedRound, ReportedTest
+from pytest_kafkaperf.core.errors import ScenarioError, UsageError
+from pytest_kafkaperf.core.metrics import HEADLINES, Better, declare, metric
+from pytest_kafkaperf.reports.json_report import SCHEMA
+from pytest_kafkaperf.scenarios.fields import NewerSchemaError, parse_model
 from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds, scenario_changes
-from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.baseline_file import MOST, BaselineRounds, scenario_changes
+from pytest_kafkaperf.verdict.judge import judge, worst
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.regression import TRIALS
-from pytest_kafkaperf.verdict.verdict import judge, worst
+from pytest_kafkaperf.verdict.scale import Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,3 +205,132 @@ def _headlines(before: ReportedTest, after: ReportedTest, tolerance_ratio: float
         for name in HEADLINES
         if all(name in each for each in known)
     ]
+
+
+FAILED = ("failed", "error")
+"""Outcomes in pytest that fail the run."""
+
+
+class _Part(BaseModel):
+    """A part of the report; unknown fields are ignored, because later versions may have more."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+
+class ReportedRound(_Part):
+    """One round."""
+
+    metrics: dict[str, Annotated[float, Field(ge=-MOST, le=MOST, strict=True)]]
+    """Metrics by name, in base units."""
+
+
+class ReportedTrial(_Part):
+    """A further trial of a test."""
+
+    rounds: tuple[ReportedRound, ...]
+    other_side_rounds: tuple[JsonValue, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Reasons why the trial is not valid."""
+
+
+class ReportedCheck(_Part):
+    """One threshold."""
+
+    expression: str
+    outcome: Verdict | None = None
+    """Outcome in that run."""
+    reason: str = ""
+
+
+class ReportedMetric(_Part):
+    """The unit of a metric, and its better direction."""
+
+    unit: str
+    better: Better
+
+
+class ReportedSearch(_Part):
+    """The search for a capacity."""
+
+    limits: tuple[str, ...]
+
+
+class ReportedTest(_Part):
+    """One test."""
+
+    nodeid: str
+    verdict: Verdict
+    """Verdict in that run."""
+    outcome: str | None = "passed"
+    """Outcome in pytest; None if the test did not end."""
+    failed_by_verdict: bool = False
+    """True if it failed because of its verdict, not by its own code or a fixture."""
+    scenario: dict[str, JsonValue]
+    search: ReportedSearch | None = None
+    live_baseline: JsonValue = None
+    metrics: dict[str, ReportedMetric] = {}
+    rounds: tuple[ReportedRound, ...]
+    """Rounds of the first trial."""
+    further_trials: tuple[ReportedTrial, ...] = ()
+    checks: tuple[ReportedCheck, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Reasons why the verdict is INVALID."""
+    spans_s: dict[str, Annotated[float, Field(ge=0, le=MOST)]] = {}
+    """Seconds by span: they show where the time of the test went."""
+    notes: tuple[str, ...] = ()
+
+
+class ReportedEnding(_Part):
+    """A test that measured nothing."""
+
+    nodeid: str
+    outcome: str
+    """Outcome in pytest."""
+    reason: str | None = None
+
+    @property
+    def fails(self) -> bool:
+        """True if it failed the run."""
+        return self.outcome in FAILED
+
+    def __str__(self) -> str:
+        """Return the outcome and its reason: `skipped: needs root`."""
+        return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
+
+
+class Report(_Part):
+    """The report of one run of pytest."""
+
+    version: Literal[1] = Field(alias="schema")
+    created: str
+    environment: dict[str, str]
+    """Key of the environment (`key`), and facts that measurements may depend on."""
+    tests: tuple[ReportedTest, ...]
+    unmeasured: tuple[ReportedEnding, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The key of the environment."""
+        return self.environment.get("key", "")
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """The facts that measurements may depend on."""
+        return {name: text for name, text in self.environment.items() if name != "key"}
+
+
+def read_report(path: Path) -> Report:
+    """Read a report.
+
+    Raises:
+        UsageError: The file cannot be read, is not a report, or has a later schema.
+
+    """
+    try:
+        return parse_model(path.read_bytes(), Report, schema=SCHEMA)
+    except OSError as error:
+        raise UsageError(f"cannot read report {path}: {error.strerror or error}") from None
+    except NewerSchemaError as error:
+        raise UsageError(f"report {path} {error}") from None
+    except ValueError as error:
+        raise UsageError(f"report {path} is invalid: {error}; give a report written with --kafka-report=json") from None

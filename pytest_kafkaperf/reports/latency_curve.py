@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.units import Unit, format_quantity
-from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.result import Result
-from pytest_kafkaperf.runner.round import Round, Step, StepOutcome
+from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
+from pytest_kafkaperf.runner.rounds.round import Round, Step, StepOutcome
 from pytest_kafkaperf.scenarios.threshold import Absolute
 
 _FAMILIES = ("e2e.latency", "produce.latency")

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import counted
-from pytest_kafkaperf.reports import table
+from pytest_kafkaperf.reports import wording
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
-from pytest_kafkaperf.reports.layout import Row, mark_of
-from pytest_kafkaperf.runner.judging import baseline_doubts
+from pytest_kafkaperf.reports.columns import Row, mark_of
+from pytest_kafkaperf.runner.evidence import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, judged, unmeasured
 from pytest_kafkaperf.scenarios.fields import format_field
-from pytest_kafkaperf.verdict.calibration import Calibrated
+from pytest_kafkaperf.verdict.detectable import Calibrated
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 LIMIT_BYTES = 1024 * 1024
@@ -110,7 +110,7 @@ def _headline(
     counts = Counter(result.verdict for result in results)
     texts = [f"{counts[verdict]} {verdict}" for verdict in reversed(Verdict) if verdict in counts]
     texts += [f"{count} not measured ({outcome})" for outcome, count in Counter(e.outcome for e in unmeasured).items()]
-    others = sum(bool(table.failure_next_to(result, endings.get(result.nodeid))) for result in results)
+    others = sum(bool(wording.failure_next_to(result, endings.get(result.nodeid))) for result in results)
     signs = [_sign(each, Verdict.INCONCLUSIVE) for each in unmeasured]
     signs += [_sign(endings.get(result.nodeid), result.verdict) for result in results]
     revisions = ", ".join(dict.fromkeys(text(result.revision) for result in results if result.revision))
@@ -137,18 +137,18 @@ def _sign(ending: Ending | None, verdict: Verdict) -> str:
 
 
 def _status(result: Result, ending: Ending | None) -> str:
-    remark = table.remark_of(result, ending)
+    remark = wording.remark_of(result, ending)
     return f"{_sign(ending, result.verdict)} {result.verdict}{f' ({remark})' if remark else ''}"
 
 
 def _table_rows(results: Sequence[Result], endings: Mapping[str, Ending]) -> Iterator[str]:
     """Yield for each test a row with its verdict and name, and below it one row for each threshold."""
-    names = table.names_of(results)
+    names = wording.names_of(results)
     for result in results:
-        how = table.how_of(result)
+        how = wording.how_of(result)
         name = f"{code(names[result.nodeid])}{f' {text(how)}' if how else ''}"
         head = [_status(result, endings.get(result.nodeid)), name, *_NO_CELLS]
-        yield "".join(f"{_table_line(cells)}\n" for cells in (head, *map(_cells, table.rows_of(result))))
+        yield "".join(f"{_table_line(cells)}\n" for cells in (head, *map(_cells, wording.rows_of(result))))
 
 
 def _unmeasured_row(ending: Ending) -> str:
@@ -177,7 +177,7 @@ def _has_reasons(result: Result, endings: Mapping[str, Ending]) -> bool:
 
 def _compared(results: Iterable[Result]) -> Iterator[str]:
     """Yield what differed between the two sides of the comparisons that passed, each set of changes once."""
-    changes = dict.fromkeys(tuple(table.changes_of(each)) for each in results if each.live_baseline is not None)
+    changes = dict.fromkeys(tuple(wording.changes_of(each)) for each in results if each.live_baseline is not None)
     yield from (f"\nchanged, and passed: {', '.join(map(code, each))}\n" for each in changes if each)
 
 
@@ -189,11 +189,11 @@ def _reasons(result: Result, ending: Ending | None) -> str:
     ]
     lines = [
         *(text(problem.text) for problem in result.problems),
-        *([f"changed: {', '.join(map(code, table.changes_of(result)))}"] if result.changed else ()),
+        *([f"changed: {', '.join(map(code, wording.changes_of(result)))}"] if result.changed else ()),
         *unmet,
         *map(text, result.notes),
-        *map(text, table.failure_next_to(result, ending)),
-        *(f"other change (no threshold): {text(table.describe_other_change(one))}" for one in result.other_changes),
+        *map(text, wording.failure_next_to(result, ending)),
+        *(f"other change (no threshold): {text(wording.describe_other_change(one))}" for one in result.other_changes),
     ]
     return _section(_status(result, ending), result.nodeid, lines)
 
@@ -214,7 +214,7 @@ def _values(result: Result) -> str:
         f"{version}; {counted(len(result.rounds), 'round')}, {counted(trials, 'trial')}{first}",
         f"scenario: {scenario or 'defaults'}",
         *(_noise(name, found, result) for name, found in result.calibration.items()),
-        *table.warning_lines(result),
+        *wording.warning_lines(result),
         *baseline_doubts(result),
     ]
     rows = "".join(
@@ -232,6 +232,6 @@ def _noise(name: str, found: Calibrated, result: Result) -> str:
 
 def _values_line(name: str, values: list[float], result: Result) -> str:
     unit = CATALOGUE[name].unit
-    rounds = ", ".join(table.short(value, unit) for value in values)
-    median = table.bounded(table.short(CATALOGUE[name].aggregate(values), unit), name, result)
+    rounds = ", ".join(wording.short(value, unit) for value in values)
+    median = wording.bounded(wording.short(CATALOGUE[name].aggregate(values), unit), name, result)
     return f"{_table_line([code(name), text(median), text(rounds)])}\n"

@@ -22,7 +22,7 @@ from fractions import Fraction
 
 from pytest_kafkaperf.core.errors import UsageError, shortened
 from pytest_kafkaperf.core.units import counted
-from pytest_kafkaperf.verdict.baselines.record import Imported
+from pytest_kafkaperf.verdict.baseline_file import Imported
 
 PRODUCER, CONSUMER = "kafka-producer-perf-test", "kafka-consumer-perf-test"
 _MB = Fraction(2**20)

@@ -14,10 +14,10 @@ from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.files import remove_report, write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.reports.ci import annotate, append_summary, command, metrics_text
-from pytest_kafkaperf.reports.html import RunFacts, html_page
-from pytest_kafkaperf.reports.json import json_text
+from pytest_kafkaperf.reports.html.html_report import html_page
+from pytest_kafkaperf.reports.json_report import json_text
 from pytest_kafkaperf.reports.markdown import markdown
-from pytest_kafkaperf.runner.result import judged
+from pytest_kafkaperf.runner.result import RunFacts, judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_kafkaperf.runner.perf_run import PerfRun
     from pytest_kafkaperf.runner.result import Ending, Result
-    from pytest_kafkaperf.runner.round import Round
+    from pytest_kafkaperf.runner.rounds.round import Round
     from pytest_kafkaperf.runner.settings import Settings
 
 

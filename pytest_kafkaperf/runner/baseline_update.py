@@ -9,14 +9,14 @@ from pathlib import Path
 from pytest_kafkaperf.core.files import lock_folder
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.runner.capacity import workload_of
 from pytest_kafkaperf.runner.result import Result, Trial, judged
+from pytest_kafkaperf.runner.rounds.capacity import workload_of
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import Threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, grown, scenario_changes
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore
-from pytest_kafkaperf.verdict.comparison import flaw_of
+from pytest_kafkaperf.verdict.baseline_file import BaselineRecord, grown, scenario_changes
+from pytest_kafkaperf.verdict.baseline_store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.scale import flaw_of
 
 
 def update_baseline(

@@ -29,7 +29,7 @@ from pytest_kafkaperf.core.environment import current_commit, git
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import discreet
 from pytest_kafkaperf.runner.peer_messages import packages
-from pytest_kafkaperf.runner.revision import Revision
+from pytest_kafkaperf.runner.settings import Revision
 
 _OPTION, _SETUP = "--kafka-compare", "--kafka-compare-setup"
 _SETUP_TIMEOUT_S = 1200

@@ -15,11 +15,11 @@ import numpy as np
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_percent
-from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.result import Result
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.comparison import flaw_of, logs
+from pytest_kafkaperf.verdict.scale import flaw_of, logs
 
 ALPHA = 0.01
 """False-alarm rate of a test; its sides share it equally (Bonferroni)."""

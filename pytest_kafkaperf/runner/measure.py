@@ -6,15 +6,16 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_kafkaperf.clusters.cluster import Cluster, as_cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, as_cluster
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import External, parse_target
 from pytest_kafkaperf.core.errors import KafkaPerfError
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
-from pytest_kafkaperf.runner.permission import parse_max_rate, permission_on
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.rounds import Side, resolve_scenario
-from pytest_kafkaperf.runner.trial_runs import TrialRunner
+from pytest_kafkaperf.runner.rounds.permission import parse_max_rate, permission_on
+from pytest_kafkaperf.runner.rounds.side import Side, resolve_scenario
+from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -35,17 +35,16 @@ from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.brokers.config import Security
 from pytest_kafkaperf.clusters.brokers.fleet import Fleet, log_excerpt
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring import probes
-from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core import errors, supervisor
 from pytest_kafkaperf.core.environment import SHORT_HASH, current_commit
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.runner import peer_messages
-from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.checkout import Checkout, checked_out, top_folder, without_origin, worktrees
-from pytest_kafkaperf.runner.revision import Revision
-from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.settings import Revision, Settings
 
 _HELLO_TIMEOUT_S = 120
 _READY_TIMEOUT_S = 600

@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import SecretStr, TypeAdapter
 
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring import probes
-from pytest_kafkaperf.clusters.spec import Cluster
 
 PROTOCOL = 2
 SOCKET = "KAFKAPERF_PEER_SOCKET"
@@ -96,7 +96,7 @@ def probes_from_json(described: Sequence[Mapping[str, Any]]) -> list[probes.Prob
 
 @functools.cache
 def _container(name: str) -> Any:
-    from pytest_kafkaperf.clusters.docker.client import container_of  # noqa: PLC0415 - only for containers
+    from pytest_kafkaperf.clusters.docker.daemon import container_of  # noqa: PLC0415 - only for containers
 
     return container_of(name)
 

@@ -12,32 +12,30 @@ from pathlib import Path
 from typing import Any
 
 from pytest_kafkaperf.clusters import provision
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import commit_change, current_commit, default_environment_key, differences
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.actions import Action, moved
 from pytest_kafkaperf.runner.baseline_update import orphans_of, update_baseline
 from pytest_kafkaperf.runner.bottleneck import bottleneck
-from pytest_kafkaperf.runner.capacity import workload_of
-from pytest_kafkaperf.runner.common_shift import CommonShift
 from pytest_kafkaperf.runner.drift import drift_warnings
-from pytest_kafkaperf.runner.judging import Judging, is_acceptable, quieter_notes, stale_notes
+from pytest_kafkaperf.runner.evidence import Judging, is_acceptable, quieter_notes, stale_notes
 from pytest_kafkaperf.runner.peer import NewTestError, Peer, PeerTest, opened_peer
 from pytest_kafkaperf.runner.perftest import PerfTest
-from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
 from pytest_kafkaperf.runner.result import Result, judged, warnings_of
-from pytest_kafkaperf.runner.revision import Revision
-from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
-from pytest_kafkaperf.runner.samples import with_content
-from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.retest import CommonShift, common_changes, obstacle, rebuilt_spec
+from pytest_kafkaperf.runner.rounds.actions import Action, moved
+from pytest_kafkaperf.runner.rounds.capacity import workload_of
+from pytest_kafkaperf.runner.rounds.samples import with_content
+from pytest_kafkaperf.runner.rounds.side import OnProgress, Side, resolve_scenario
+from pytest_kafkaperf.runner.settings import Revision, Settings
 from pytest_kafkaperf.runner.shared_clusters import SharedClusters
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget, as_run, time_left_s
-from pytest_kafkaperf.runner.trial_runs import Decision, OnTrial, TrialPolicy, TrialRunner, not_run, now, run_trials
+from pytest_kafkaperf.runner.trial import Decision, OnTrial, TrialPolicy, TrialRunner, not_run, now, run_trials
 from pytest_kafkaperf.runner.warmth import cold_warnings, warm_up_notes
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.baseline_store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 

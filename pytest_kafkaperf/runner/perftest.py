@@ -20,10 +20,9 @@ from pytest_kafkaperf.core.metrics import (
     QUANTILES,
     SEARCH_METRICS,
 )
-from pytest_kafkaperf.runner.capacity import SearchPlan
-from pytest_kafkaperf.runner.revision import Revision
-from pytest_kafkaperf.runner.samples import with_path
-from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Settings
+from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
+from pytest_kafkaperf.runner.rounds.samples import with_path
+from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Revision, Settings
 from pytest_kafkaperf.scenarios.fields import OWN_NAMES, refuse_arguments
 from pytest_kafkaperf.scenarios.rate import format_rate, parse_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario, merge

@@ -8,23 +8,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import NotMeasuredError
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, Metric, metric
-from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
+from pytest_kafkaperf.core.notices import MACHINE_MADE, Problem
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.capacity import SearchPlan
-from pytest_kafkaperf.runner.round import COLD_SHARE, Round
-from pytest_kafkaperf.runner.validity import generator_warning, resolution_warnings
+from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
+from pytest_kafkaperf.runner.rounds.round import COLD_SHARE, Round
+from pytest_kafkaperf.runner.rounds.validity import generator_warning, resolution_warnings
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.calibration import Calibrated
-from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.detectable import Calibrated
 from pytest_kafkaperf.verdict.other_changes import OtherChange
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.scale import Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,3 +339,17 @@ def unmeasured(results: Sequence[Result], endings: Mapping[str, Ending]) -> list
     """Return the endings of tests that have no result; those that fail come first."""
     measured = {each.nodeid for each in results}
     return sorted((one for one in endings.values() if one.nodeid not in measured), key=lambda one: not one.fails)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """The facts about the run that the page shows."""
+
+    created: str
+    """Start of the run, ISO 8601."""
+    plugin: str
+    """The plugin's version."""
+    environment: Mapping[str, Any]
+    """The environment of the run; its `key` names the folder of the baselines."""
+    commit: str | None
+    """Commit of the tests' repository; None if it is unknown."""

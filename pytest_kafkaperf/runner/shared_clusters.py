@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_kafkaperf.clusters import provision
+from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.application import Application
-from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import External, Target
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.runner.perftest import PerfTest
-from pytest_kafkaperf.runner.permission import Permission, permission_on
-from pytest_kafkaperf.runner.revision import Revision
-from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.rounds.permission import Permission, permission_on
+from pytest_kafkaperf.runner.settings import Revision, Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

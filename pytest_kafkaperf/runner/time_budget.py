@@ -12,9 +12,9 @@ from typing import TypeVar
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.schedule import window_s
-from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Trial
+from pytest_kafkaperf.runner.rounds.capacity import LIKELY_STEPS
 
 _T = TypeVar("_T")
 

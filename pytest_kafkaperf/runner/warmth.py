@@ -9,14 +9,14 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_kafkaperf.core.metrics import LOG_FACTS
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.warmup import WarmUpEnd
+from pytest_kafkaperf.verdict.judge import worst
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
-from pytest_kafkaperf.verdict.verdict import worst
 
 _COLD = "a cold broker or application may be the cause"
 _DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)

@@ -1,4 +1,11 @@
-"""Declarations of a test: the workload and its thresholds, parsed and validated once at collection.
+"""Declarations of a test, parsed and validated once at collection. Read scenario, threshold, then fields.
 
-The package uses no clock, file or network. It may import `core`.
+- scenario: the workload of a test
+- fields: field types of the markers
+- rate: rates and shapes of rates
+- payloads: sizes, keys and values of records
+- client_config: settings of clients that a test may give
+- threshold: threshold expressions
+
+It uses no clock, file or network, and may import `core`.
 """

@@ -31,8 +31,7 @@ from pytest_kafkaperf.core.text import (
     without_secrets,
 )
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time, parse_whole
-from pytest_kafkaperf.scenarios.rate import Rate, dump_rate, format_rate, parse_rate
-from pytest_kafkaperf.scenarios.records import (
+from pytest_kafkaperf.scenarios.payloads import (
     Keys,
     Samples,
     Sizes,
@@ -48,6 +47,7 @@ from pytest_kafkaperf.scenarios.records import (
     parse_payload,
     parse_sizes,
 )
+from pytest_kafkaperf.scenarios.rate import Rate, dump_rate, format_rate, parse_rate
 
 OWN_NAMES: Mapping[str, str] = MappingProxyType({})
 """Every field is known by its own name."""

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, LOAD_METRICS
 from pytest_kafkaperf.scenarios import client_config, fields
 from pytest_kafkaperf.scenarios.fields import DEFAULT_SIZE, Count, MarkerFields, RecordRate, Seconds, shares_of
+from pytest_kafkaperf.scenarios.payloads import HEADER, Samples, Sizes, format_sizes, mean_size
 from pytest_kafkaperf.scenarios.rate import peak_rate, timed_s
-from pytest_kafkaperf.scenarios.records import HEADER, Samples, Sizes, format_sizes, mean_size
 
 KEY_BYTES = 8
 """Size of a key: a 64-bit big-endian integer, as Kafka's LongSerializer writes it."""

@@ -1,5 +1,16 @@
-"""Verdicts: statistics, thresholds evaluated over rounds, and baselines.
+"""Statistics and judgement. Read outcome, judge, regression, side_by_side.
 
-Only the subpackage `baselines` reads and writes files. The package may import `core` and `scenarios`; it knows neither
-clusters nor load.
+- outcome: verdicts, checks and judgements
+- judge: thresholds judged over the trials of a test
+- scale: the log scale on which rounds are compared
+- days: level and noise of a stored baseline, by days
+- regression: judging against a stored baseline
+- sequential: the sequential test side by side
+- side_by_side: re-tests side by side with the baseline's brokers
+- detectable: minimum detectable changes, and calibration
+- other_changes: changes of metrics without a threshold
+- baseline_file: the content of a baseline file
+- baseline_store: the folder of baseline files
+
+Only the last two read and write files. It may import `core` and `scenarios`; it knows neither clusters nor load.
 """

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import NOTHING, Measured, Rounds, flaw_of, has_nothing, logs, no_ratio
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.scale import NOTHING, Measured, Rounds, flaw_of, has_nothing, logs, no_ratio
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
 FEWEST_DAYS = 3

@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, value_of
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import compare, level_of_other_side
+from pytest_kafkaperf.verdict.scale import Measured, change_of, exceeds, value_of
 from pytest_kafkaperf.verdict.sequential import differences_of, look
 
 ALPHA = 0.01

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pytest_kafkaperf.core.problems import Problem
+from pytest_kafkaperf.core.notices import Problem
 from pytest_kafkaperf.verdict.sequential import Look
 
 

@@ -17,10 +17,10 @@ from typing import Literal
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.units import counted, format_percent, format_ratio
 from pytest_kafkaperf.scenarios.threshold import Relative, Threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import NOTHING, Measured, change_of, exceeds, logs
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import Comparison, compare
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
+from pytest_kafkaperf.verdict.scale import NOTHING, Measured, change_of, exceeds, logs
 from pytest_kafkaperf.verdict.sequential import MARGIN, Look
 
 ALPHA = 0.01

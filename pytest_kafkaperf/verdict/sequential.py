@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.verdict.comparison import NOTHING, Measured, difference
+from pytest_kafkaperf.verdict.scale import NOTHING, Measured, difference
 
 MOST_TRIALS = 28
 """Maximum number of trials. It bounds the time, and the noise with which a small change is found."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.environment import is_of_machine
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.units import format_ratio
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, flaw_of
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import compare
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
+from pytest_kafkaperf.verdict.scale import Measured, change_of, exceeds, flaw_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.access.login import jaas_line
-from pytest_kafkaperf.clusters.access.tls import HOSTNAME
+from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access
+from pytest_kafkaperf.clusters.access.logins import jaas_line
 
 
 def properties_of(access: Access) -> dict[str, str]:

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.client.readiness import wait_ready
-from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.admin.connection import wait_ready
+from pytest_kafkaperf.clusters.admin.run_names import PREFIX
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.orphans import becomes
 from tests.support.patience import PATIENCE_S

@@ -14,7 +14,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.rounds import Once, faults, run_scenario
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.spec import Cluster
+    from pytest_kafkaperf.clusters.cluster import Cluster
 
 
 def kill_a_worker(broker: Cluster, folder: Path, *, nanny: bool) -> None:

@@ -7,9 +7,9 @@ import random
 from collections.abc import Mapping
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, QUANTILES
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.other_changes import OtherChange, other_changes
+from pytest_kafkaperf.verdict.scale import Measured
 
 Trial = list[dict[str, float]]
 

@@ -12,8 +12,8 @@ from typing import Any
 import aiokafka
 import pytest
 
-from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.load import controller
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES
 from tests.support.patience import PATIENCE_S

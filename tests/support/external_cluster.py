@@ -9,9 +9,10 @@ from pathlib import Path
 
 import javaproperties
 
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.access_properties import properties_of
 from tests.support.orphans import becomes

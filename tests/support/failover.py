@@ -11,7 +11,7 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.metrics import HOST_METRICS, JMX_METRICS
-from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario
 

@@ -21,10 +21,10 @@ from pytest_kafkaperf.core.errors import BaselineError, ScenarioError, UnitError
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import parse_document, printable
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_exact
-from pytest_kafkaperf.reports.compare import compare_reports
-from pytest_kafkaperf.reports.json_reader import Report, read_report
-from pytest_kafkaperf.reports.layout import Paper
-from pytest_kafkaperf.reports.listing import (
+from pytest_kafkaperf.reports.columns import Paper
+from pytest_kafkaperf.reports.compare import Report, compare_reports, read_report
+from pytest_kafkaperf.reports.history import find_change_points
+from pytest_kafkaperf.reports.terminal import (
     render_baseline,
     render_changes,
     render_compared,
@@ -33,15 +33,14 @@ from pytest_kafkaperf.reports.listing import (
     render_unmatched,
 )
 from pytest_kafkaperf.reports.tool_runs import ToolRun, notes_on, origin, read_runs, rounds_of
-from pytest_kafkaperf.reports.trend import find_change_points
+from pytest_kafkaperf.scenarios.payloads import dump_sizes, format_sizes, parse_keys, parse_sizes
 from pytest_kafkaperf.scenarios.rate import dump_rate, format_rate, parse_rate, peak_rate
-from pytest_kafkaperf.scenarios.records import dump_sizes, format_sizes, parse_keys, parse_sizes
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import describe_limit, limit_value, parse_threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, scenario_changes
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baseline
-from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.verdict import judge
+from pytest_kafkaperf.verdict.baseline_file import BaselineRecord, scenario_changes
+from pytest_kafkaperf.verdict.baseline_store import BaselineStore, read_baseline
+from pytest_kafkaperf.verdict.judge import judge
+from pytest_kafkaperf.verdict.scale import Measured
 from tests.support.access_properties import properties_of
 
 Target = Callable[[bytes], None]

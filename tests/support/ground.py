@@ -15,10 +15,10 @@ import psutil
 from aiokafka.admin import AIOKafkaAdminClient
 from testcontainers.core.docker_client import DockerClient
 
+from pytest_kafkaperf.clusters.admin.run_names import PREFIX
+from pytest_kafkaperf.clusters.brokers import distribution
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES
-from pytest_kafkaperf.clusters.client.run_names import PREFIX
-from pytest_kafkaperf.clusters.docker.client import look
-from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.docker.daemon import look
 from tests.support.patience import PATIENCE_S
 from tests.support.plugin_runs import copied
 from tests.support.strangers import group_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from pytest_kafkaperf.runner.result import Result
-from pytest_kafkaperf.scenarios.records import is_utf8
+from pytest_kafkaperf.scenarios.payloads import is_utf8
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.results import KnownCluster, result, rounds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.local import java
+from pytest_kafkaperf.clusters.brokers import java
 from tests.support.patience import PATIENCE_S
 
 

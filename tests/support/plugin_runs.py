@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.brokers import distribution, java
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from tests.support.patience import PATIENCE_S
 

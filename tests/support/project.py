@@ -18,9 +18,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.clusters.target import choose
-from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.clusters.auto import choose
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.core.notices import ProblemKind
 from tests.support.patience import RUN_S
 from tests.support.repeats import note_report
 

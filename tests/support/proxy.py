@@ -31,12 +31,13 @@ from typing import Any, Self
 
 import javaproperties
 
-from pytest_kafkaperf.clusters import local
+from pytest_kafkaperf.clusters.admin.connection import wait_ready
+from pytest_kafkaperf.clusters.brokers import distribution, java, local_brokers
 from pytest_kafkaperf.clusters.brokers.config import Security
+from pytest_kafkaperf.clusters.brokers.local_brokers import Process
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
-from pytest_kafkaperf.clusters.client.readiness import wait_ready
-from pytest_kafkaperf.clusters.local import Process, distribution, java
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 
 HOST = "127.0.0.1"
@@ -179,10 +180,10 @@ def proxied_broker(**config: str) -> Iterator[ProxiedBroker]:
     cache = distribution.cache_folder()
     runtime = java.find()
     kafka = distribution.installed(DEFAULT_VERSION, java=runtime, cache=cache)
-    (behind,) = local.free_ports(1)
+    (behind,) = local_brokers.free_ports(1)
     with run_folder(cache / "runs") as folder, proxy_to(behind) as proxy:
         spec = ClusterSpec(config=config)
-        plan = local.Layout(
+        plan = local_brokers.Layout(
             spec=spec, runtime=runtime, kafka=kafka, security=Security.make(None, []), agent=None, folder=folder
         ).plan()
         (process,) = plan.servers.values()

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_kafkaperf.clusters.local import distribution, java
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.brokers import distribution, java
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from tests.support.patience import PATIENCE_S
 

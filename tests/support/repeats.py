@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.core.problems import ProblemKind
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.runner.rounds.round import Round
 
 REPEATS = 2
 _seen: list[str] = []

@@ -14,30 +14,28 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves
-from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.environment import differences
 from pytest_kafkaperf.core.metrics import QUANTILES
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import WorkerShare
-from pytest_kafkaperf.load.timeseries import Curves
-from pytest_kafkaperf.reports.html import RunFacts
-from pytest_kafkaperf.reports.layout import Paper
-from pytest_kafkaperf.reports.table import block_of, names_of
+from pytest_kafkaperf.load.recorder import Curves
+from pytest_kafkaperf.reports.columns import Paper
 from pytest_kafkaperf.reports.terminal import render_table
-from pytest_kafkaperf.runner.capacity import SearchPlan, find_capacity
-from pytest_kafkaperf.runner.result import Ending, Result, Trial
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.reports.wording import block_of, names_of
+from pytest_kafkaperf.runner.result import Ending, Result, RunFacts, Trial
+from pytest_kafkaperf.runner.rounds.capacity import SearchPlan, find_capacity
+from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.calibration import Calibrated
-from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.detectable import Calibrated, Noise
+from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.other_changes import OtherChange
 from pytest_kafkaperf.verdict.outcome import Ungated, Verdict
-from pytest_kafkaperf.verdict.power import Noise
-from pytest_kafkaperf.verdict.verdict import judge
+from pytest_kafkaperf.verdict.scale import Measured
 
 FILE = "tests/perf/test_orders.py"
 _WOBBLE = (0.98, 0.99, 1.0, 1.01, 1.02)

@@ -17,20 +17,21 @@ from typing import Any, Protocol
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.actions import Action
-from pytest_kafkaperf.runner.capacity import SearchPlan
-from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.perftest import read_perftest
-from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import Side, rounds, running
+from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
+from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.side import Side, rounds, running
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.proxy import ProxiedBroker, proxied_broker

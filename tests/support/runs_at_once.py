@@ -13,13 +13,13 @@ from typing import Any
 import aiokafka
 from aiokafka.structs import RecordMetadata, TopicPartition
 
-from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.load import processes
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.load.backends import processes
+from pytest_kafkaperf.load.engines.aiokafka.worker import work
 from pytest_kafkaperf.load.messages import Assignment, LoadReport, WorkerReport
-from pytest_kafkaperf.load.worker import work
-from pytest_kafkaperf.runner import rounds
-from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds import side
+from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.patience import PATIENCE_S
 from tests.support.rounds import run_scenario
@@ -76,7 +76,7 @@ def _counts(servers: str, fields: Mapping[str, Any], *, loses: bool) -> Counts:
         reports.append(report)
         return fold(report, scenario)
 
-    rounds.fold = keep  # type: ignore[attr-defined]
+    side.fold = keep  # type: ignore[attr-defined]
     if loses:
         processes.work = work_lossily  # type: ignore[attr-defined]
     (one,) = run_scenario(Scenario.of({"rounds": 1, **fields}), Cluster(bootstrap_servers=servers))

@@ -25,17 +25,16 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import RecordMetadata, TopicPartition
 
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.aiokafka_hooks import adapt
-from pytest_kafkaperf.load.clients import make_producer
 from pytest_kafkaperf.load.clock import Timer
+from pytest_kafkaperf.load.engines.aiokafka import batch_producer, keyed_producer, producers, record_producer
+from pytest_kafkaperf.load.engines.aiokafka.batch_producer import BatchProducer
+from pytest_kafkaperf.load.engines.aiokafka.clients import adapt, make_producer
+from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeyedProducer
+from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, Window
+from pytest_kafkaperf.load.engines.aiokafka.record_producer import RecordProducer
+from pytest_kafkaperf.load.engines.aiokafka.worker import records_of_producer
 from pytest_kafkaperf.load.payload import Payload, origin
-from pytest_kafkaperf.load.producers import base, batch, keyed, record
-from pytest_kafkaperf.load.producers.base import Producer, Window
-from pytest_kafkaperf.load.producers.batch import BatchProducer
-from pytest_kafkaperf.load.producers.keyed import KeyedProducer
-from pytest_kafkaperf.load.producers.record import RecordProducer
-from pytest_kafkaperf.load.timeseries import Series
-from pytest_kafkaperf.load.worker import records_of_producer
+from pytest_kafkaperf.load.recorder import Series
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ class Simulation(Timer):
     def run(self, monkeypatch: pytest.MonkeyPatch) -> Produced:
         """The whole round: warm-up, window, settling."""
         adapt_here(monkeypatch, self.scenario)
-        for module in (batch, keyed, base, record, base):
+        for module in (batch_producer, keyed_producer, producers, record_producer, producers):
             monkeypatch.setattr(module, "now_ns", lambda: self.now_ns)
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(_NothingFromOutside())) as runner:
             return runner.run(self._run())
@@ -215,10 +214,10 @@ class Simulation(Timer):
         """What the client has queued."""
         for where, queue in list(self._accumulator._batches.items()):
             while queue:
-                batch = queue.popleft()
-                batch.drain_ready()
-                one = _decoded(bytes(batch.get_data_buffer()), where.partition, self.now_ns)
-                self.deliver(one, batch.done, batch.failure)
+                batch_producer = queue.popleft()
+                batch_producer.drain_ready()
+                one = _decoded(bytes(batch_producer.get_data_buffer()), where.partition, self.now_ns)
+                self.deliver(one, batch_producer.done, batch_producer.failure)
         self._accumulator._batches.clear()
 
     def _see(self, count: int) -> None:
@@ -280,14 +279,14 @@ class _NothingFromOutside(selectors.SelectSelector):
 
 def _decoded(data: bytes, partition: int, now_ns: int) -> Sent:
     records = list(MemoryRecords(data).next_batch())
-    tags = [_tag(record.value) for record in records]
+    tags = [_tag(record_producer.value) for record_producer in records]
     return Sent(
         at_ns=now_ns,
         partition=partition,
         indexes=[index for _, index in tags],
         dues_ns=[due_ns for due_ns, _ in tags],
-        keys=[record.key for record in records],
-        sizes=[len(record.value) for record in records],
+        keys=[record_producer.key for record_producer in records],
+        sizes=[len(record_producer.value) for record_producer in records],
     )
 
 

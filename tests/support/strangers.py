@@ -17,10 +17,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import GroupLoadInProgressError
 
-from pytest_kafkaperf.clusters.client.connection import ask_for_topics, connected
-from pytest_kafkaperf.clusters.client.run_names import PREFIX
-from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.clusters.admin.connection import ask_for_topics, connected
+from pytest_kafkaperf.clusters.admin.run_names import PREFIX
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.runner.rounds.round import Round
 from tests.support.patience import PATIENCE_S
 
 SIZES = (10, 16, 200)

@@ -1,100 +1,10 @@
-"""Client access to a cluster: protocol, login and certificates, from a properties file or a fixture.
+"""Client access to a cluster: protocol, login and certificates. Read access, logins.
+
+- access: the access of a client, with its TLS context
+- logins: SASL logins
+- client_properties: Kafka's settings of clients, from a file or a fixture
+- stores: PEM and PKCS12 files
 
 The setting names are those of Kafka's own clients, so that the file for `--command-config` of Kafka's tools works here
-too. Settings that the plugin would read differently from Kafka, or that would have no effect, are errors.
+as well. Settings that the plugin would read differently from Kafka, or that would have no effect, are errors.
 """
-
-from __future__ import annotations
-
-import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from pydantic import SecretStr
-
-from pytest_kafkaperf.clusters.access.login import Mechanism, escaped
-from pytest_kafkaperf.clusters.access.tls import make_context
-
-Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-
-_MIN_SECRET_CHARACTERS = 16
-"""Shorter lines of a private key are not hidden: they reveal nothing and occur in other texts by chance."""
-
-
-class _Secret(str):
-    """A string whose repr is hidden, also inside a mapping: tracebacks print the repr of values."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'***'"
-
-
-def _hide_passwords(record: logging.LogRecord) -> bool:
-    """Remove login requests from a line of aiokafka's log: PLAIN sends the password as plain text."""
-    if isinstance(record.args, tuple):
-        record.args = tuple(
-            f"{type(each).__name__}(***)" if type(each).__name__.startswith("SaslAuthenticateRequest") else each
-            for each in record.args
-        )
-    return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Valid access settings of a client; can be sent to other processes."""
-
-    protocol: Protocol = "PLAINTEXT"
-    mechanism: Mechanism | None = None
-    username: str | None = None
-    password: SecretStr | None = None
-    trusted: str | None = field(default=None, repr=False)
-    """Certificates of trusted authorities, PEM; None: the system's trusted authorities."""
-    certificate: str | None = field(default=None, repr=False)
-    """The client's certificate, followed by those of its authorities, PEM."""
-    key: SecretStr | None = None
-    """The client's private key, PEM, not encrypted."""
-    check_hostname: bool = True
-    options: Mapping[str, int | str] = field(default_factory=dict)
-    """Further arguments of aiokafka's clients, by name."""
-
-    def arguments(self) -> dict[str, Any]:
-        """Return keyword arguments for aiokafka's clients; their repr shows no secret."""
-        result: dict[str, Any] = {} if self.protocol == "PLAINTEXT" else {"security_protocol": self.protocol}
-        if self.protocol.endswith("SSL"):
-            result["ssl_context"] = make_context(
-                self.trusted, self.certificate, _revealed(self.key), check_hostname=self.check_hostname
-            )
-        if self.protocol.startswith("SASL"):
-            logging.getLogger("aiokafka.conn").addFilter(_hide_passwords)
-            result["sasl_mechanism"] = self.mechanism
-            result["sasl_plain_username"] = self.username
-            result["sasl_plain_password"] = _Secret(_revealed(self.password) or "")
-        return result | dict(self.options)
-
-    def secrets(self) -> tuple[str, ...]:
-        """Return texts that must never be shown, the longest first."""
-        password, key = _revealed(self.password), _revealed(self.key)
-        found = set()
-        if password:
-            found |= {password, escaped(password)}
-        if key:
-            found |= {key, *secret_lines(key)}
-        return tuple(sorted(found, key=lambda text: (-len(text), text)))
-
-    def redact(self, text: str) -> str:
-        """Replace the secrets in a text by `***`."""
-        for secret in self.secrets():
-            text = text.replace(secret, "***")
-        return text
-
-
-def secret_lines(key: str) -> list[str]:
-    """Return the lines of a private key, PEM, that must never be shown."""
-    lines = (line for line in key.splitlines() if not line.startswith("-----"))
-    return [line for line in lines if len(line) >= _MIN_SECRET_CHARACTERS]
-
-
-def _revealed(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()

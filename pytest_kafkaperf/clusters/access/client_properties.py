@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.access.login import jaas_line
-from pytest_kafkaperf.clusters.access.settings import dotted, read_settings, shown
-from pytest_kafkaperf.clusters.access.tls import HOSTNAME, content_of
-from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access, Protocol, content_of
+from pytest_kafkaperf.clusters.access.logins import (
+    JAVA_SPACE,
+    MAX_SHOWN,
+    Mechanism,
+    jaas_line,
+    read_login,
+    read_mechanism,
+)
+from pytest_kafkaperf.core.errors import UsageError, nearest, shortened
 from pytest_kafkaperf.core.text import printable
 
 if TYPE_CHECKING:
@@ -134,3 +139,182 @@ def _fold_login(texts: dict[str, str]) -> Iterator[str]:
     mechanism = texts.setdefault("sasl.mechanism", "PLAIN")  # aiokafka's default, not Kafka's
     # Also with a part missing: that is reported already, and without a complete line it would be reported twice.
     texts.setdefault("sasl.jaas.config", jaas_line(mechanism, username or "", password or ""))
+
+
+_T = TypeVar("_T")
+
+_MAX_INT = (1 << 31) - 1
+
+_NUMBERS = {"connections.max.idle.ms": 1, "metadata.max.age.ms": 1, "request.timeout.ms": 1, "retry.backoff.ms": 0}
+"""Numeric settings that all of aiokafka's clients accept, and the minimum of each."""
+
+_OPTIONS = ("client.id", *_NUMBERS)
+
+_LOGIN = ("sasl.jaas.config", "sasl.mechanism")
+
+_STORES = (
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+
+_SERVERS = "bootstrap.servers"
+"""Accepted because properties files often have it, but unused: the servers come from `--kafka-cluster`."""
+
+_NAMES = tuple(sorted(("security.protocol", HOSTNAME, _SERVERS, *_LOGIN, *_STORES, *_OPTIONS)))
+"""All supported settings."""
+
+_MAX_NAMED = 20
+"""Maximum number of unsupported settings that an error names: the file may be of another kind altogether."""
+
+_SHORT_NAMES = ("acks", "retries")
+"""Kafka's names without a dot. Other words without a dot may be part of a secret whose line was broken, and are
+hidden."""
+
+
+def read_settings(
+    given: Mapping[str, tuple[str, str]], *, origin: str, folder: Path, already: tuple[str, ...] = ()
+) -> Access:
+    """Validate settings.
+
+    Args:
+        given: by name, the value and its position in the file for error texts, which may be empty.
+        origin: the source of the settings, for error texts.
+        folder: the folder of relative paths.
+        already: problems found before.
+
+    Raises:
+        UsageError: every problem in one text.
+
+    """
+    values = {name: value.strip(JAVA_SPACE) for name, (value, _) in given.items() if name in _NAMES}
+    problems = [*already, *_unsupported({name: place for name, (_, place) in given.items()})]
+    problems += [
+        f"{name!r} contains a NUL or an unpaired surrogate; give valid text"
+        for name, value in values.items()
+        if not _is_text(value)
+    ]
+    # An empty value counts as not given, except where empty has a meaning.
+    values = {name: value for name, value in values.items() if (value or name == HOSTNAME) and _is_text(value)}
+
+    def attempt(read: Callable[[], _T]) -> _T | None:
+        try:
+            return read()
+        except UsageError as error:
+            problems.append(str(error))
+            return None
+
+    protocol = attempt(lambda: _protocol(values))
+    if protocol is not None:
+        problems += _without_effect(values, protocol)
+    login = tls = None
+    if protocol.startswith("SASL_") if protocol else any(name in values for name in _LOGIN):
+        login = attempt(lambda: read_login(values, attempt(lambda: read_mechanism(values))))
+    hostname = attempt(lambda: _checks_hostname(values))
+    if protocol is None or protocol.endswith("SSL"):
+        from pytest_kafkaperf.clusters.access.stores import read_own, read_trusted  # noqa: PLC0415 - cryptography
+
+        tls = attempt(lambda: read_trusted(values, folder)), attempt(lambda: read_own(values, folder))
+    options = _options(values, problems)
+    if problems:
+        raise UsageError(f"{origin}: {'; '.join(problems)}")
+    trusted, client = tls or (None, None)
+    return Access(
+        protocol=cast("Protocol", protocol),
+        mechanism=cast("Mechanism", values["sasl.mechanism"]) if login else None,
+        username=login[0] if login else None,
+        password=SecretStr(login[1]) if login else None,
+        trusted=trusted,
+        certificate=client[0] if client else None,
+        key=SecretStr(client[1]) if client else None,
+        check_hostname=tls is None or hostname is not False,
+        options=options,
+    )
+
+
+def _is_text(value: str) -> bool:
+    return re.search("[\0\ud800-\udfff]", value) is None
+
+
+def _protocol(values: Mapping[str, str]) -> Protocol:
+    given = shortened(values.get("security.protocol", "PLAINTEXT"), MAX_SHOWN)
+    if given.upper() not in get_args(Protocol):
+        raise UsageError(f"'security.protocol' is {given!r}; {nearest(given.upper(), get_args(Protocol))}")
+    return cast("Protocol", given.upper())
+
+
+def _without_effect(values: Mapping[str, str], protocol: Protocol) -> Iterator[str]:
+    """Yield the settings of a login or of certificates that the protocol does not use: protocol or setting is wrong."""
+    for names, protocols, is_used in (
+        (_LOGIN, "SASL_PLAINTEXT or SASL_SSL", protocol.startswith("SASL_")),
+        (_STORES, "SSL or SASL_SSL", protocol.endswith("SSL")),
+    ):
+        unused = [repr(name) for name in names if name in values and not is_used]
+        if unused:
+            yield (
+                f"{', '.join(unused)} {'has' if len(unused) == 1 else 'have'} no effect with 'security.protocol' "
+                f"{protocol}; use {protocols}, or leave {'it' if len(unused) == 1 else 'them'} out"
+            )
+
+
+def _checks_hostname(values: Mapping[str, str]) -> bool:
+    given = values.get(HOSTNAME, "https").lower()
+    if given not in ("", "https"):
+        raise UsageError(f"'{HOSTNAME}' must be 'https' or empty")
+    return given == "https"
+
+
+def _options(values: Mapping[str, str], problems: list[str]) -> dict[str, int | str]:
+    options: dict[str, int | str] = {}
+    for name in _OPTIONS:
+        value = values.get(name)
+        if value is None:
+            continue
+        minimum = _NUMBERS.get(name)
+        if minimum is None:
+            options[name.replace(".", "_")] = value
+        elif re.fullmatch(r"[0-9]{1,10}", value) and minimum <= int(value) <= _MAX_INT:
+            options[name.replace(".", "_")] = int(value)
+        else:
+            problems.append(f"{name!r} is not a whole number from {minimum} to {_MAX_INT}")
+    return options
+
+
+def dotted(name: str) -> str:
+    """Return Kafka's name with dots for a parameter in aiokafka's spelling."""
+    with_dots = name.replace("_", ".")
+    return with_dots if with_dots in _NAMES else name
+
+
+def _unsupported(places: Mapping[str, str]) -> Iterator[str]:
+    """Yield the problems of unsupported settings; `places` has the position of each name, which may be empty."""
+    unknown = [name for name in places if name not in _NAMES]
+    if not unknown:
+        return
+    for name in unknown[:_MAX_NAMED]:
+        hint = nearest(name, _NAMES) if _is_name(name) else ""
+        near = f": {hint}" if hint.startswith("did you mean") else ""
+        yield f"{shown(name, places[name])} is not supported{near}"
+    if len(unknown) > _MAX_NAMED:
+        yield f"{len(unknown) - _MAX_NAMED} more are not supported"
+    yield (
+        f"valid are {', '.join(map(repr, _NAMES))}: remove the others, and set options of producers and consumers in "
+        "the scenario, its producer_config or its consumer_config"
+    )
+
+
+def shown(name: str, place: str = "") -> str:
+    """Return a name for an error text, with its position; a name that may be part of a secret is replaced."""
+    position = f" ({place})" if place else ""
+    return f"{name!r}{position}" if _is_name(name) else f"a key that looks like a part of a broken value{position}"
+
+
+def _is_name(name: str) -> bool:
+    return name in _SHORT_NAMES or re.fullmatch(r"[a-z]{1,24}([._][a-z0-9]{1,24}){1,8}", name) is not None

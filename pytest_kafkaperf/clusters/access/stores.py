@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
 
-from pytest_kafkaperf.clusters.access.login import MAX_SHOWN
-from pytest_kafkaperf.clusters.access.tls import content_of, make_context
+from pytest_kafkaperf.clusters.access.access import content_of, make_context
+from pytest_kafkaperf.clusters.access.logins import MAX_SHOWN
 from pytest_kafkaperf.core.errors import UsageError, shortened
 
 _KEYSTORE_SETTINGS = ("ssl.keystore.key", "ssl.keystore.certificate.chain")

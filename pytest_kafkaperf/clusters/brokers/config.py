@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access import Access, Protocol, secret_lines
+from pytest_kafkaperf.clusters.access.access import Access, Protocol, secret_lines
 from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
 
 CLIENT, INTERNAL, CONTROLLER = LISTENERS = ("CLIENT", "INTERNAL", "CONTROLLER")

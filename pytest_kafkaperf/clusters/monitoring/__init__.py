@@ -1,1 +1,7 @@
-"""Measurements of brokers and partitions while load runs: probes, samples, metrics and curves."""
+"""Readings of brokers, partitions and groups while load runs. Read probes, watchers, readings.
+
+- probes: what reads CPU time, memory and JMX pages
+- compiler: CPU time of the JVM's compilers
+- watchers: brokers, partitions and committed offsets, read in the background
+- readings: samples, and metrics made of them
+"""

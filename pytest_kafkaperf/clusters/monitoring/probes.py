@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import psutil
 
-from pytest_kafkaperf.clusters.access.tls import make_context
+from pytest_kafkaperf.clusters.access.access import make_context
 from pytest_kafkaperf.core.errors import innermost
 
 if TYPE_CHECKING:

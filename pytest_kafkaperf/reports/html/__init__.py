@@ -1,51 +1,7 @@
-"""The HTML report: one file that works offline, with charts of all measurements."""
+"""The HTML report: one file that works offline. Read html_report, page, charts, sweeps.
 
-from __future__ import annotations
-
-import importlib.util
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from pytest_kafkaperf.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.runner.result import Ending, Result
-
-_NEEDED = ("jinja2", "plotly")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
-    """The facts about the run that the page shows."""
-
-    created: str
-    """Start of the run, ISO 8601."""
-    plugin: str
-    """The plugin's version."""
-    environment: Mapping[str, Any]
-    """The environment of the run; its `key` names the folder of the baselines."""
-    commit: str | None
-    """Commit of the tests' repository; None if it is unknown."""
-
-
-def check_installed() -> None:
-    """Check that the packages of the HTML report are installed, without importing them.
-
-    Raises:
-        UsageError: A package is missing; the text says how to install it.
-
-    """
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(f"--kafka-report=html needs {' and '.join(missing)}: pip install 'pytest-kafkaperf[html]'")
-
-
-def html_page(results: Sequence[Result], facts: RunFacts, endings: Mapping[str, Ending] | None = None) -> str:
-    """Return the report of all tests, given in the order in which they ran; `endings` are those for pytest, by nodeid.
-
-    Its packages are installed, as `check_installed` has found.
-    """
-    from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - needs packages of an extra
-
-    return render(results, facts, endings or {})
+- html_report: the page and whether its packages are installed
+- page: values and rendering
+- charts: charts of one test
+- sweeps: charts of tests of one function
+"""

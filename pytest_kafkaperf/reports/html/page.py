@@ -19,18 +19,17 @@ import plotly.offline
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable, without_folders
 from pytest_kafkaperf.core.units import Unit, counted, short_change
-from pytest_kafkaperf.reports import table
-from pytest_kafkaperf.reports.again import command_for, is_compared
+from pytest_kafkaperf.reports import wording
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
-from pytest_kafkaperf.reports.html import RunFacts
-from pytest_kafkaperf.reports.html.results import broker_charts, charts_of
+from pytest_kafkaperf.reports.html.charts import broker_charts, charts_of
 from pytest_kafkaperf.reports.html.sweeps import find_sweeps, sweep_charts
 from pytest_kafkaperf.reports.latency_curve import describe_search
-from pytest_kafkaperf.runner.judging import baseline_doubts
-from pytest_kafkaperf.runner.result import Ending, Result, judged, unmeasured
+from pytest_kafkaperf.reports.remedy import command_for, is_compared
+from pytest_kafkaperf.runner.evidence import baseline_doubts
+from pytest_kafkaperf.runner.result import Ending, Result, RunFacts, judged, unmeasured
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.calibration import Calibrated
+from pytest_kafkaperf.verdict.detectable import Calibrated
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 _FAR = 0.9
@@ -133,7 +132,7 @@ def _counts(results: Sequence[Result]) -> list[tuple[str, int]]:
 
 def _tests(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[dict[str, Any]]:
     """Return the values of all tests: those that fail first, otherwise in the order in which they ran."""
-    names = table.names_of(results)
+    names = wording.names_of(results)
     failed = {nodeid for nodeid, ending in endings.items() if ending.fails}
     failed |= {result.nodeid for result in results if result.verdict.fails}
     ordered = sorted(results, key=lambda result: result.nodeid not in failed)
@@ -153,13 +152,13 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
     charts, brokers = charts_of(result), broker_charts(result)
     return {
         "verdict": str(result.verdict),
-        "how": ", ".join(filter(None, (table.remark_of(result, ending), table.how_of(result)))),
-        "took": table.took(result.took_s) if result.took_s else _DASH,
+        "how": ", ".join(filter(None, (wording.remark_of(result, ending), wording.how_of(result)))),
+        "took": wording.took(result.took_s) if result.took_s else _DASH,
         "headlines": _headlines(result),
         "change": change,
         "direction": direction,
         "checks": [_check(check, result) for check in result.checks],
-        "why": [*(("failed", text) for text in table.failure_next_to(result, ending)), *_why(result)],
+        "why": [*(("failed", text) for text in wording.failure_next_to(result, ending)), *_why(result)],
         "calibration": [_calibrated(name, found, result) for name, found in result.calibration.items()],
         "charts": charts,
         "broker_charts": brokers,
@@ -181,12 +180,13 @@ def _headlines(result: Result) -> list[str]:
     metrics = {**result.metrics, **judged}
     values = [(name, metrics.get(name), CATALOGUE[name].unit) for name in names]
     texts = [
-        (name, _DASH if value is None else table.short(value, unit).removesuffix("/s")) for name, value, unit in values
+        (name, _DASH if value is None else wording.short(value, unit).removesuffix("/s"))
+        for name, value, unit in values
     ]
-    rate, *latencies = [table.bounded(text, name, result) for name, text in texts]
+    rate, *latencies = [wording.bounded(text, name, result) for name, text in texts]
     sent, received = (metrics.get(f"{side}.throughput", 0.0) for side in ("produce", "consume"))
     if 0 < received < _FAR * sent or received * _FAR > sent > 0:
-        rate = f"{table.short(received, Unit.RECORD_RATE).removesuffix('/s')} of {rate}"
+        rate = f"{wording.short(received, Unit.RECORD_RATE).removesuffix('/s')} of {rate}"
     return [rate, *latencies]
 
 
@@ -206,7 +206,7 @@ def _badness(check: Check) -> float:
 
 
 def _check(check: Check, result: Result) -> dict[str, Any]:
-    row = table.row_of(check, result)
+    row = wording.row_of(check, result)
     cells = {
         "measured": row.measured,
         "rounds": row.rounds,
@@ -231,13 +231,13 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
     """Yield kinds and texts of the remarks on a test, the most important first."""
     yield from (("problem", problem.text) for problem in result.problems)
     if result.changed:
-        yield "changed", f"against the baseline: {', '.join(table.changes_of(result))}"
-    yield from (("warning", text) for text in (*table.without_repeats(result.warnings), *baseline_doubts(result)))
+        yield "changed", f"against the baseline: {', '.join(wording.changes_of(result))}"
+    yield from (("warning", text) for text in (*wording.without_repeats(result.warnings), *baseline_doubts(result)))
     yield from (("note", text) for text in result.notes)
     for one in result.other_changes:
         yield (
             ("better" if one.better else "worse"),
-            f"{table.describe_other_change(one)}: beyond noise, but has no threshold",
+            f"{wording.describe_other_change(one)}: beyond noise, but has no threshold",
         )
     if result.baseline.obstacle is not None and result.baseline.trials:
         yield "note", f"the charts show a baseline that does not count: {result.baseline.obstacle}"

@@ -10,8 +10,17 @@ from typing import Any
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import without_secrets
-from pytest_kafkaperf.reports.html.charts import SERIES, STANDARD, Chart, line, line_chart, literal, shortened
-from pytest_kafkaperf.reports.html.results import medians, standard_rounds
+from pytest_kafkaperf.reports.html.charts import (
+    SERIES,
+    STANDARD,
+    Chart,
+    line,
+    line_chart,
+    literal,
+    medians,
+    shortened,
+    standard_rounds,
+)
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario

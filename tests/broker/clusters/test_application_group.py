@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.clusters import application as applications
+from pytest_kafkaperf.clusters.admin.wire import group_members
 from pytest_kafkaperf.clusters.application import Application, Recipe
-from pytest_kafkaperf.clusters.client.requests import group_members
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ApplicationError
 from tests.support.orphans import becomes
 from tests.support.strangers import make_topic

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.compiler import (
     CompilerReader,
     CompilerWatcher,
@@ -20,7 +21,7 @@ from pytest_kafkaperf.clusters.monitoring.compiler import (
 )
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ProcessProbe
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 
 if TYPE_CHECKING:
     from tests.support.rounds import Load

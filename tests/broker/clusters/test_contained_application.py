@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from docker.errors import NotFound
 
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.application import Application, Recipe
-from pytest_kafkaperf.clusters.docker.client import connection, image_of
-from pytest_kafkaperf.clusters.local import distribution
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.brokers import distribution
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.docker.daemon import connection, image_of
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
 from tests.support.client_files import KEY, MADE
 from tests.support.ground import labelled

@@ -17,10 +17,10 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
 
-from pytest_kafkaperf.clusters.client.readiness import wait_ready
-from pytest_kafkaperf.clusters.docker.client import image_of, is_pulled
+from pytest_kafkaperf.clusters.admin.connection import wait_ready
+from pytest_kafkaperf.clusters.brokers import distribution
 from pytest_kafkaperf.clusters.docker.container import END_LABEL, remove, sweep
-from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.docker.daemon import image_of, is_pulled
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION

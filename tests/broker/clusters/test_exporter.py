@@ -18,11 +18,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from pytest_kafkaperf.clusters.local import distribution, java
-from pytest_kafkaperf.clusters.monitoring import jmx_exporter
+from pytest_kafkaperf.clusters.brokers import distribution, java, jmx_exporter
 from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe, Probe, ProcessProbe
 from pytest_kafkaperf.clusters.monitoring.readings import Readings
-from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher
+from pytest_kafkaperf.clusters.monitoring.watchers import BrokerWatcher
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from tests.support.patience import PATIENCE_S
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.brokers import config
 from pytest_kafkaperf.clusters.brokers.certificates import certificates
-from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
-from pytest_kafkaperf.runner.rounds import resolve_scenario
+from pytest_kafkaperf.runner.rounds.side import resolve_scenario
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.external_cluster import HEAP, SECURED, Foreign, foreign_cluster, load, load_and_restart
 from tests.support.field_certificates import lax_certificates, verify_strictly

@@ -6,8 +6,9 @@ import pytest
 from testcontainers.community.kafka import KafkaContainer
 from testcontainers.core.config import testcontainers_config
 
-from pytest_kafkaperf.clusters.docker.client import image_of
-from pytest_kafkaperf.clusters.spec import ClusterSpec, as_cluster
+from pytest_kafkaperf.clusters.cluster import as_cluster
+from pytest_kafkaperf.clusters.docker.daemon import image_of
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from tests.support.cluster_life import load_once
 
 _CONFLUENT = "/etc/confluent/docker"

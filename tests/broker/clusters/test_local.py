@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters import local
-from pytest_kafkaperf.clusters.brokers import fleet
+from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.admin.connection import wait_ready
+from pytest_kafkaperf.clusters.brokers import distribution, fleet, java, local_brokers
 from pytest_kafkaperf.clusters.brokers.config import broker_properties
-from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.client.readiness import wait_ready
-from pytest_kafkaperf.clusters.local import distribution, java
 from pytest_kafkaperf.clusters.provision import provision, with_config
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
@@ -308,12 +306,12 @@ def test_a_broker_that_cannot_start_is_reported_at_once_with_the_end_of_its_log(
 
 def test_a_lost_race_for_a_port_is_run_again_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between choosing a port and binding it, anyone can take it."""
-    choose = local.free_ports
+    choose = local_brokers.free_ports
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         ports = [[taken.getsockname()[1], *choose(2)]]
-        monkeypatch.setattr(local, "free_ports", lambda count: ports.pop() if ports else choose(count))
+        monkeypatch.setattr(local_brokers, "free_ports", lambda count: ports.pop() if ports else choose(count))
 
         with provision(ClusterSpec(), target="local") as cluster:
             assert ports == []
@@ -332,7 +330,7 @@ def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.
         right = properties(*args, **given)
         return right | {"advertised.listeners": "CLIENT://127.0.0.1:9,INTERNAL://127.0.0.1:9"}
 
-    monkeypatch.setattr(local, "broker_properties", wrong)
+    monkeypatch.setattr(local_brokers, "broker_properties", wrong)
 
     with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target="local"):
         pass

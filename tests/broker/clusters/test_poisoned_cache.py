@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.brokers import distribution
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.local import distribution
-from pytest_kafkaperf.clusters.monitoring import jmx_exporter
+from pytest_kafkaperf.clusters.brokers import distribution, jmx_exporter
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from tests.support.cluster_life import SECURED, load_once

@@ -7,15 +7,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.admin.run_names import PREFIX
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.rounds import Side
-from pytest_kafkaperf.runner.trial_runs import TrialRunner
-from pytest_kafkaperf.runner.warmup import Phase
+from pytest_kafkaperf.runner.rounds.loads import Phase
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.trial import TrialRunner
 from tests.support.cluster_life import SHORT, renew
 from tests.support.orphans import becomes
 from tests.support.rounds import run_scenario, time_budget_of

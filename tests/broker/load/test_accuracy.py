@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.load.controller import Progress
-from pytest_kafkaperf.load.histogram import Histogram, merged
+from pytest_kafkaperf.load.recorder import Histogram, merged
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.proxy import ProxiedBroker
 from tests.support.rounds import Load, Once, run_scenario

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.scenarios.scenario import Scenario

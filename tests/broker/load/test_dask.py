@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.load.dask import workers as dask_workers
-from pytest_kafkaperf.load.dask.clocks import clock_name
-from pytest_kafkaperf.load.dask.workers import DaskWorkers
+from pytest_kafkaperf.load.backends import dask_workers
+from pytest_kafkaperf.load.backends.dask_sync import clock_name
+from pytest_kafkaperf.load.backends.dask_workers import DaskWorkers
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.audit_task import UNREADABLE
 from tests.support.dask_faults import kill_a_worker
@@ -37,7 +37,7 @@ from tests.support.rounds import Once, faults, run_scenario, within
 from tests.support.strangers import drop_topic, topics
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.spec import Cluster
+    from pytest_kafkaperf.clusters.cluster import Cluster
     from tests.support.rounds import Load
 
 

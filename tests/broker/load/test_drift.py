@@ -10,9 +10,9 @@ import pytest
 
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import read_perftest
+from pytest_kafkaperf.runner.rounds.actions import Action
 from tests.support.proxy import ProxiedBroker
 from tests.support.repeats import note_rounds
 

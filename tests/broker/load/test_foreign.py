@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka.errors import KafkaError
 
-from pytest_kafkaperf.clusters.client.admin import Admin, TopicGoneError
-from pytest_kafkaperf.clusters.client.connection import connected, run
-from pytest_kafkaperf.clusters.client.run_names import run_name
-from pytest_kafkaperf.clusters.monitoring.groups import GroupWatcher
+from pytest_kafkaperf.clusters.admin.admin import Admin, TopicGoneError
+from pytest_kafkaperf.clusters.admin.connection import connected, run
+from pytest_kafkaperf.clusters.admin.run_names import run_name
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.monitoring.watchers import GroupWatcher
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario

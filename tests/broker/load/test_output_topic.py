@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiokafka import AIOKafkaConsumer
 
-from pytest_kafkaperf.clusters.client.run_names import PREFIX
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.admin.run_names import PREFIX
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support import relay as application
 from tests.support.patience import PATIENCE_S

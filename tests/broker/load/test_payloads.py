@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES
 from tests.support.topic_log import Log
 

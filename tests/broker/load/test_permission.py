@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.permission import MaxRate, Permission
-from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import Side, Workers, running
-from pytest_kafkaperf.runner.warmup import Phase, slice_load
+from pytest_kafkaperf.runner.rounds.loads import Phase, slice_load
+from pytest_kafkaperf.runner.rounds.permission import MaxRate, Permission
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.side import Side, Workers, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import faults
 from tests.support.topic_log import Log

@@ -11,7 +11,7 @@ from tests.support.patience import PATIENCE_S
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kafkaperf.clusters.spec import Cluster
+    from pytest_kafkaperf.clusters.cluster import Cluster
 
 
 _SCRIPT = """

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 from aiokafka.client import AIOKafkaClient
 
-from pytest_kafkaperf.clusters.client.preflight import (
-    Preflight,
-)
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.admin.preflight import Preflight
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters.client.run_names import PREFIX
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.admin.run_names import PREFIX
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.actions import Action
-from pytest_kafkaperf.runner.rounds import Side, running
-from pytest_kafkaperf.runner.warmup import Phase, slice_load
+from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.loads import Phase, slice_load
+from pytest_kafkaperf.runner.rounds.side import Side, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import Once, run_scenario
 from tests.support.strangers import topic_properties, topics

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.timeseries import Curves
+from pytest_kafkaperf.load.recorder import Curves
 from tests.support.topic_log import Log
 
 if TYPE_CHECKING:

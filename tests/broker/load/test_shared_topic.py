@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.runner.rounds import resolve_scenario
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.runner.rounds.side import resolve_scenario
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.orphans import becomes
 from tests.support.rounds import run_scenario

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from tests.support.patience import PATIENCE_S
 from tests.support.proxy import ProxiedBroker
 from tests.support.rounds import Once, within, workers

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.client.run_names import PREFIX
-from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.admin.run_names import PREFIX
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.load import controller
 from pytest_kafkaperf.load.messages import Assignment
-from pytest_kafkaperf.runner.context import RoundContext
+from pytest_kafkaperf.runner.rounds.load_run import RoundContext
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.patience import ENDLESS_S, PATIENCE_S
 from tests.support.rounds import Once, Stall, run_scenario, within, workers
@@ -184,9 +184,9 @@ def test_nothing_is_left_after_ctrl_c(
 _PROGRAM = """
 import sys
 import psutil
-from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.runner.context import RoundContext
+from pytest_kafkaperf.runner.rounds.load_run import RoundContext
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds import Side, running
 from pytest_kafkaperf.scenarios.scenario import Scenario

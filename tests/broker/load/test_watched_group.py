@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
-from pytest_kafkaperf.core.problems import ProblemKind
-from pytest_kafkaperf.load import worker
+from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.load.engines.aiokafka import worker
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario
 from tests.support.sink import running_sink

@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.text import Text
 
+from pytest_kafkaperf.reports.columns import Paper
 from pytest_kafkaperf.reports.latency_curve import latency_curve
-from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import render_latency_curve
 from tests.support.browser import Browser

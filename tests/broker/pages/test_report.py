@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.text import printable
-from pytest_kafkaperf.reports.html import html_page
+from pytest_kafkaperf.reports.html.html_report import html_page
 from pytest_kafkaperf.runner.result import Result
 from tests.support import results
 from tests.support.browser import Browser

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from tests.support import service
 from tests.support.orphans import ended
 from tests.support.patience import PATIENCE_S

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from tests.support import mover
 from tests.support.patience import PATIENCE_S
 from tests.support.project import Project

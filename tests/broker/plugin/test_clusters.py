@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.run_names import SUFFIX_BYTES, run_name
-from pytest_kafkaperf.clusters.docker.client import look
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.run_names import SUFFIX_BYTES, run_name
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.docker.daemon import look
 from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.environment import default_environment_key
 from tests.support.project import INI, Project

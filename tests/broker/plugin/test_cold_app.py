@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.brokers import distribution, java
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from tests.support.project import Project
 

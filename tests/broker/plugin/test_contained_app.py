@@ -8,9 +8,9 @@ import pytest
 from docker.errors import ImageNotFound
 from testcontainers.core.transferable import build_transfer_tar
 
-from pytest_kafkaperf.clusters.docker.client import connection, image_of
+from pytest_kafkaperf.clusters.brokers import maven
 from pytest_kafkaperf.clusters.docker.container import remove
-from pytest_kafkaperf.clusters.local import maven
+from pytest_kafkaperf.clusters.docker.daemon import connection, image_of
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from tests.support.project import Project

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from tests.support import mover
 from tests.support.project import Project, guard

@@ -32,7 +32,7 @@ def test_a_metric_of_a_tests_own_is_judged_and_reported_as_any_other(project: Pr
     assert first.status == 0, first.out
     (test,) = first.report["tests"]
     values = [10] * 5
-    assert test["metrics"]["app.rows"] == {"unit": "rows/s", "better": "higher", "values": values, "median": 10}
+    assert test["metrics"]["app.rows"] == {"unit": "rows/s", "better": "higher", "values": values, "value": 10}
     (text,) = first.baselines.values()
     assert [one["app.rows"] for one in json.loads(text)["trials"][0]["rounds"]] == values
     written = [Path(project.folder, f"{kind}.txt").read_text(encoding="utf-8") for kind in KINDS]

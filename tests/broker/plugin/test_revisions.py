@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters import local
-from pytest_kafkaperf.clusters.local.distribution import cache_folder
+from pytest_kafkaperf.clusters.brokers import local_brokers
+from pytest_kafkaperf.clusters.brokers.distribution import cache_folder
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from tests.support import service
 from tests.support.orphans import becomes, ended, with_word
@@ -349,7 +349,7 @@ def test_a_smoke_test_measures_this_side_alone(repository: Project) -> None:
 
 def test_a_port_that_both_sides_need_is_an_error(repository: Project) -> None:
     """It says how each side gets its own."""
-    (port,) = local.free_ports(1)
+    (port,) = local_brokers.free_ports(1)
     commit(repository.test(PORT.format(port=port) + TEST[TEST.index("\n\n@pytest.mark") :]), "Serve")
     run = repository.run("--kafka-compare=git:HEAD", reports=False)
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out

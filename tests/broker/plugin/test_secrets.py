@@ -14,7 +14,7 @@ import javaproperties
 import pytest
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.brokers.certificates import certificates
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
@@ -107,9 +107,9 @@ def read_again(project: Project, run: Run) -> Run:
             capture_output=True,
             text=True,
             timeout=RUN_S,
-            check=arguments[0] == "show",  # `compare` finds the failed test
+            check=arguments[0] == "show",  # `diff` finds the failed test
         ).stdout
-        for arguments in (["show", "kafka-baselines"], ["compare", report, report])
+        for arguments in (["show", "kafka-baselines"], ["diff", report, report])
     ]
     assert all(told)
     return Run(run.status, "\n".join([run.out, *told]), run.folder)

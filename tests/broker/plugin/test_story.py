@@ -18,8 +18,9 @@ import psutil
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from tests.support.orphans import becomes, ended
 from tests.support.patience import PATIENCE_S, RUN_S

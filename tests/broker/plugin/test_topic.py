@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from tests.support.project import Project
 from tests.support.strangers import drop_topic, make_topic

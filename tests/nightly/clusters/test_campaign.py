@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Self
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters.docker.client import look
-from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.brokers import distribution
+from pytest_kafkaperf.clusters.docker.daemon import look
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from tests.support.ground import SETTLE_TIMEOUT_S, Ground

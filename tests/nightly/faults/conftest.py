@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.brokers import distribution
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.files import lock_folder
 from tests.support.ground import Ground
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 
 _INTRODUCTION = """\

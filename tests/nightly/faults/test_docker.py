@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kafkaperf.clusters.brokers import distribution
 from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
-from pytest_kafkaperf.clusters.docker.client import connection, image_of
 from pytest_kafkaperf.clusters.docker.container import sweep
-from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.docker.daemon import connection, image_of
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from tests.support.ground import Ground
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.client.run_names import stale_groups, stale_topics
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.admin.run_names import stale_groups, stale_topics
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from tests.support.disks import small_disk
 from tests.support.ground import SETTLE_TIMEOUT_S, Ground
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from tests.support.disks import fill, small_disk
 from tests.support.ground import Ground
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.core.problems import ProblemKind
-from pytest_kafkaperf.runner.capacity import SearchPlan
-from pytest_kafkaperf.runner.round import Round, StepOutcome
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
+from pytest_kafkaperf.runner.rounds.round import Round, StepOutcome
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from tests.support.quotas import quota

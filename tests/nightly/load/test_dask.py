@@ -12,7 +12,7 @@ from tests.support.dask_workers import dask
 from tests.support.rounds import Once, faults, run_scenario
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.spec import Cluster
+    from pytest_kafkaperf.clusters.cluster import Cluster
 
 
 def test_a_machine_that_hangs_makes_its_round_invalid(broker: Cluster, tmp_path: Path) -> None:

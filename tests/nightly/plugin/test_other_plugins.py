@@ -8,7 +8,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from tests.support.orphans import becomes
 from tests.support.project import Project, Run
 from tests.support.strangers import topics_of_runs

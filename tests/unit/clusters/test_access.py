@@ -16,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from cryptography.hazmat.primitives import serialization
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_access
 from tests.support.client_files import CHAIN, KEY, LOGIN, MADE, SECRET, TIMEOUT_S, TLS
 
@@ -126,7 +126,7 @@ def test_every_argument_is_one_of_all_clients() -> None:
 def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
     """A plain cluster pays neither for TLS nor for a parser."""
     script = (
-        "import sys, pytest_kafkaperf.clusters.access as access; before = set(sys.modules); "
+        "import sys, pytest_kafkaperf.clusters.access.access as access; before = set(sys.modules); "
         "access.Access().arguments(); "
         "print(sorted({name.split('.')[0] for name in sys.modules} & {'aiokafka', 'cryptography', 'javaproperties'}))"
     )

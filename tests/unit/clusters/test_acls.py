@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.acls import Operation, Resource, granted, refusal
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, granted, refusal
 
 ALICE = Access(protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="alice", password=SecretStr("secret"))
 CERTIFIED = Access(protocol="SSL", certificate="PEM", key=SecretStr("PEM"))

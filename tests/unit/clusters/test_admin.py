@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.client.requests import CreateTopic
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.admin.wire import CreateTopic
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import within

@@ -19,9 +19,9 @@ import pytest
 
 from pytest_kafkaperf.clusters import application as applications
 from pytest_kafkaperf.clusters import child_process
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.application import Application, Recipe
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError
 from tests.support.client_files import KEY, MADE
 from tests.support.orphans import becomes, ended, with_word

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.clusters.monitoring.readings import Readings, Use
-from pytest_kafkaperf.clusters.monitoring.samples import Sample
+from pytest_kafkaperf.clusters.monitoring.readings import Readings, Sample, Use
 
 S = 10**9
 

@@ -14,7 +14,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
 from pytest_kafkaperf.clusters.brokers.config import Security
 from pytest_kafkaperf.clusters.external import reach

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_access
 from pytest_kafkaperf.core.errors import UsageError
 from tests.support.client_files import LOGIN, MADE, SECRET, TEXT

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access import Access, Protocol
+from pytest_kafkaperf.clusters.access.access import Access, Protocol
 from pytest_kafkaperf.clusters.access.client_properties import read_access, read_client_properties
-from pytest_kafkaperf.clusters.access.login import Mechanism
+from pytest_kafkaperf.clusters.access.logins import Mechanism
 from pytest_kafkaperf.core.errors import UsageError
 from tests.support.access_properties import properties_of
 from tests.support.client_files import LOGIN, MADE, PLAIN, SASL, SCRAM, SECRET, TEXT, TIMEOUT_S, TLS, refused, written

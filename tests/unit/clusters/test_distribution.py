@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.brokers import distribution
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION

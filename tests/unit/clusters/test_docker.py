@@ -12,8 +12,8 @@ import docker
 import pytest
 from testcontainers.core.config import testcontainers_config
 
-from pytest_kafkaperf.clusters.docker import client
-from pytest_kafkaperf.clusters.docker.client import image_of, look, variable, version_of
+from pytest_kafkaperf.clusters.docker import daemon
+from pytest_kafkaperf.clusters.docker.daemon import image_of, look, variable, version_of
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
@@ -138,15 +138,15 @@ def test_a_pull_that_stands_still_or_breaks_off_is_an_error(
     sent: bytes, timeout_s: float, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its registry may not answer, which the daemon does not tell."""
-    monkeypatch.setattr(client, "_PULL_TIMEOUT_S", timeout_s)
+    monkeypatch.setattr(daemon, "_PULL_TIMEOUT_S", timeout_s)
     path = tmp_path / "docker.sock"
-    with socket.socket(socket.AF_UNIX) as daemon, docker.APIClient(f"unix://{path}", version="1.44") as api:
-        daemon.bind(str(path))
-        daemon.listen()
+    with socket.socket(socket.AF_UNIX) as listener, docker.APIClient(f"unix://{path}", version="1.44") as api:
+        listener.bind(str(path))
+        listener.listen()
         done = threading.Event()
 
         def answer() -> None:
-            with daemon.accept()[0] as connected:
+            with listener.accept()[0] as connected:
                 connected.recv(4096)
                 connected.send(sent)
                 done.wait(0 if sent.endswith(b"{") else ENDLESS_S)
@@ -156,7 +156,7 @@ def test_a_pull_that_stands_still_or_breaks_off_is_an_error(
         missing = SimpleNamespace(get=missing_image)
         try:
             with pytest.raises(ClusterError, match=f"image kafka:1 is missing and cannot be pulled: .*({reason})"):
-                client.get_image(SimpleNamespace(api=api, images=missing), "kafka:1")
+                daemon.get_image(SimpleNamespace(api=api, images=missing), "kafka:1")
         finally:
             done.set()
             thread.join()
@@ -178,7 +178,7 @@ def test_what_answers_and_is_no_daemon_is_not_used(
     answer: bytes, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something else may listen there."""
-    monkeypatch.setattr(client, "_LOOK_TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr(daemon, "_LOOK_TIMEOUT_S", PATIENCE_S)
     path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))

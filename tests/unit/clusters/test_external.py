@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client import admin, readiness
-from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin import admin, connection
+from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision, with_config
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
 from tests.support.rounds import within
 
@@ -90,7 +91,7 @@ def test_servers_that_refuse_connections_are_named_with_the_reason(
 
 def test_a_server_that_never_answers_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that something else than Kafka listens on."""
-    monkeypatch.setattr(readiness, "_MIN_ATTEMPT_S", 0.3)
+    monkeypatch.setattr(connection, "_MIN_ATTEMPT_S", 0.3)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_kafkaperf.clusters.client.admin import Property
+from pytest_kafkaperf.clusters.admin.admin import Property
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import facts
-from pytest_kafkaperf.clusters.spec import Cluster
 
 
 def test_properties_that_may_be_secret_are_no_facts() -> None:

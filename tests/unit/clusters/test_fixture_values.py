@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.clusters.cluster import Cluster, as_cluster
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe
-from pytest_kafkaperf.clusters.spec import Cluster, as_cluster
 from pytest_kafkaperf.core.errors import UsageError
 
 

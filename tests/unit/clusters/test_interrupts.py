@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kafkaperf.clusters.brokers.local_brokers import Process
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
-from pytest_kafkaperf.clusters.local import Process
 from pytest_kafkaperf.core import signals
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.signals import without_interrupt

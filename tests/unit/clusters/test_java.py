@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_kafkaperf.clusters.local import java
-from pytest_kafkaperf.clusters.local.java import Java
+from pytest_kafkaperf.clusters.brokers import java
+from pytest_kafkaperf.clusters.brokers.java import Java
 from pytest_kafkaperf.core.errors import ClusterError
 
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.clusters.local import distribution
-from pytest_kafkaperf.clusters.local.maven import pinned, sha256
-from pytest_kafkaperf.clusters.monitoring import jmx_exporter
+from pytest_kafkaperf.clusters.brokers import distribution, jmx_exporter
+from pytest_kafkaperf.clusters.brokers.maven import pinned, sha256
 from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kafkaperf.clusters.brokers import java
 from pytest_kafkaperf.clusters.child_process import ChildProcess
-from pytest_kafkaperf.clusters.local import java
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError

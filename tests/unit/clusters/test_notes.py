@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from pytest_kafkaperf.clusters.client.connection import Notes
+from pytest_kafkaperf.clusters.admin.connection import Notes
 
 
 def test_warnings_are_kept_once_and_not_shown(capfd: pytest.CaptureFixture[str]) -> None:

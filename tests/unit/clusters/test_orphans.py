@@ -18,7 +18,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.core import supervisor
-from pytest_kafkaperf.load.processes import Processes
+from pytest_kafkaperf.load.backends.processes import Processes
 from tests.support.orphans import becomes, ended, with_word
 from tests.support.patience import PATIENCE_S
 from tests.support.project import ROOT

@@ -18,9 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.local import distribution, maven
-from pytest_kafkaperf.clusters.local.maven import FILE, file_name, pinned, pinned_files
-from pytest_kafkaperf.clusters.monitoring import jmx_exporter
+from pytest_kafkaperf.clusters.brokers import distribution, jmx_exporter, maven
+from pytest_kafkaperf.clusters.brokers.maven import FILE, file_name, pinned, pinned_files
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
 from tests.support.plugin_runs import copied, installed

@@ -6,15 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.acls import Operation
-from pytest_kafkaperf.clusters.client.preflight import (
-    Preflight,
-    absent,
-    needed_operations,
-    topic_problems,
-)
-from pytest_kafkaperf.clusters.client.requests import TopicMetadata
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.acls import Operation
+from pytest_kafkaperf.clusters.admin.preflight import Preflight, absent, needed_operations, topic_problems
+from pytest_kafkaperf.clusters.admin.wire import TopicMetadata
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 

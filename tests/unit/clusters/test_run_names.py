@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.clusters.client.run_names import (
+from pytest_kafkaperf.clusters.admin.run_names import (
     group_names,
     prefix_of,
     retention,

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.monitoring import watcher as watching
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.monitoring import watchers as watching
 from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
-from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher, TopicWatcher
+from pytest_kafkaperf.clusters.monitoring.watchers import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.core.errors import ClusterError
 from tests.support.patience import PATIENCE_S
 

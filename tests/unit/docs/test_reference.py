@@ -16,12 +16,12 @@ from docs import generate
 from pytest_kafkaperf.clusters.application import Recipe
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.plugin.options import OPTIONS
-from pytest_kafkaperf.reports.json import json_text
-from pytest_kafkaperf.reports.json_reader import Report
-from pytest_kafkaperf.reports.spans import REMEDIES
+from pytest_kafkaperf.reports.compare import Report
+from pytest_kafkaperf.reports.json_report import json_text
+from pytest_kafkaperf.reports.span_table import REMEDIES
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.other_changes import OtherChange

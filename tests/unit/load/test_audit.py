@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.audit import audit, compare, named_records, outcome, refuse_compacted
-from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
+from pytest_kafkaperf.load.engines.aiokafka.decoder import ReceivedBatch
 from pytest_kafkaperf.load.messages import Audit, Consumed
 from pytest_kafkaperf.load.payload import names_of
 from pytest_kafkaperf.scenarios.scenario import Scenario

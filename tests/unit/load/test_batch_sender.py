@@ -18,10 +18,9 @@ from aiokafka.protocol.metadata import MetadataResponse_v1
 from aiokafka.protocol.produce import ProduceRequest_v7, ProduceResponse_v7
 from aiokafka.structs import TopicPartition
 
-from pytest_kafkaperf.load.aiokafka_hooks import Connection, adapt, submit
-from pytest_kafkaperf.load.batch_encoder import EncodedBatch, encode
-from pytest_kafkaperf.load.batch_sender import Accumulator, QueuedBatch
-from pytest_kafkaperf.load.clients import make_producer
+from pytest_kafkaperf.load.engines.aiokafka.clients import Connection, adapt, make_producer, submit
+from pytest_kafkaperf.load.engines.aiokafka.encoder import EncodedBatch, encode
+from pytest_kafkaperf.load.engines.aiokafka.sender import Accumulator, QueuedBatch
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.simulation import adapt_here
 

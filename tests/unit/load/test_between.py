@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.load.clock import set_clock
-from pytest_kafkaperf.load.consumer import latencies_since
+from pytest_kafkaperf.load.engines.aiokafka.consumer import latencies_since
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.dask.clocks import (
+from pytest_kafkaperf.load.backends.dask_sync import (
     DRIFT_NS,
     by_clock,
     clock_name,
@@ -98,6 +98,6 @@ def test_a_machine_gets_a_second_share_when_all_have_one() -> None:
 
 def test_a_clock_has_one_name() -> None:
     """The same for all processes here, or they would be taken for those of two machines."""
-    told = "from pytest_kafkaperf.load.dask.clocks import clock_name; print(clock_name())"
+    told = "from pytest_kafkaperf.load.backends.dask_sync import clock_name; print(clock_name())"
     other = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert other.stdout.strip() == clock_name() != ""

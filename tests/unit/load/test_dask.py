@@ -10,9 +10,9 @@ from importlib.metadata import version
 import pytest
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
-from pytest_kafkaperf.load.dask.workers import check_version, refuse_loopback, refuse_plain_text
+from pytest_kafkaperf.load.backends.dask_workers import check_version, refuse_loopback, refuse_plain_text
 from pytest_kafkaperf.load.messages import Clock
 
 

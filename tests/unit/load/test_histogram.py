@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.histogram import Histogram, merged
+from pytest_kafkaperf.load.recorder import Histogram, merged
 
 MICROSECOND_NS, MINUTE_NS = 10**3, 60 * 10**9
 QUANTILES = (0.0, 0.001, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0)

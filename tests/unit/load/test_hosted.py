@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.dask.hosted import result_of, started
-from pytest_kafkaperf.load.processes import DIED
+from pytest_kafkaperf.load.backends.dask_task import result_of, started
+from pytest_kafkaperf.load.backends.processes import DIED
 from tests.support.orphans import becomes, ended
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_it_ends_with_the_block(tmp_path: Path) -> None:
 _DAEMONIC = """
 import multiprocessing, sys, time
 from pathlib import Path
-from pytest_kafkaperf.load.dask.hosted import started
+from pytest_kafkaperf.load.backends.dask_task import started
 
 multiprocessing.current_process().daemon = True  # as Dask's workers are
 with started(sys.argv[1], time.sleep, 3600):

@@ -38,11 +38,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.aiokafka_hooks import Connection, adapt, check_aiokafka, submit
-from pytest_kafkaperf.load.batch_decoder import BatchedRecords, FetchedBatches
-from pytest_kafkaperf.load.batch_encoder import CODECS, EncodedBatch, crc32c, encode
-from pytest_kafkaperf.load.batch_sender import Accumulator, QueuedBatch, Sender, repeated_batches
-from pytest_kafkaperf.load.clients import batches_in_flight, make_consumer, make_producer, make_reader
+from pytest_kafkaperf.load.engines.aiokafka.clients import (
+    Connection,
+    adapt,
+    batches_in_flight,
+    check_aiokafka,
+    make_consumer,
+    make_producer,
+    make_reader,
+    submit,
+)
+from pytest_kafkaperf.load.engines.aiokafka.decoder import BatchedRecords, FetchedBatches
+from pytest_kafkaperf.load.engines.aiokafka.encoder import CODECS, EncodedBatch, crc32c, encode
+from pytest_kafkaperf.load.engines.aiokafka.sender import Accumulator, QueuedBatch, Sender, repeated_batches
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.simulation import adapt_here
 

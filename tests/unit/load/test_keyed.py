@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.producers.keyed import Gathering
+from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import Gathering
 
 PARTITIONS = 4
 LINGER_NS = 5

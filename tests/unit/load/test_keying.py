@@ -12,8 +12,8 @@ from aiokafka.partitioner import DefaultPartitioner, murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.producers.keyed import KeySource, partitions_of, shares_of
-from pytest_kafkaperf.scenarios.records import parse_keys
+from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeySource, partitions_of, shares_of
+from pytest_kafkaperf.scenarios.payloads import parse_keys
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES
 
 if TYPE_CHECKING:

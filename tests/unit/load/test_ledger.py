@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load import ledger as module
+from pytest_kafkaperf.load.ledger import LATE_NS, Batch, Ledger
 from pytest_kafkaperf.load.messages import Produced
-from pytest_kafkaperf.load.producers import accounting as module
-from pytest_kafkaperf.load.producers.accounting import LATE_NS, Batch, Ledger
+from pytest_kafkaperf.load.recorder import Series
 from pytest_kafkaperf.load.schedule import Schedule
-from pytest_kafkaperf.load.timeseries import Series
-from pytest_kafkaperf.runner.recovery import recovery_of
+from pytest_kafkaperf.runner.rounds.recovery import recovery_of
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 MS = 1_000_000

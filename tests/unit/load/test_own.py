@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
+from pytest_kafkaperf.load.engines.aiokafka.decoder import ReceivedBatch
 from pytest_kafkaperf.load.payload import Payload, RecordFilter, Stamp
 from pytest_kafkaperf.scenarios.scenario import Scenario
 

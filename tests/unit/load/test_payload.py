@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load import payload as payloads
-from pytest_kafkaperf.load.batch_encoder import CODECS, EncodedBatch
+from pytest_kafkaperf.load.engines.aiokafka.encoder import CODECS, EncodedBatch
 from pytest_kafkaperf.load.payload import Payload, Stamp, origin, tags_every_record
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 

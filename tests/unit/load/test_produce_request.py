@@ -9,7 +9,7 @@ from aiokafka.protocol import produce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.produce_request import Response, correlation_id_of, encode_request, version_for
+from pytest_kafkaperf.load.engines.aiokafka.encoder import Response, correlation_id_of, encode_request, version_for
 
 VERSIONS = (5, 6, 7)
 topics = st.dictionaries(

@@ -20,7 +20,7 @@ from aiokafka.structs import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.batch_decoder import (
+from pytest_kafkaperf.load.engines.aiokafka.decoder import (
     BatchedRecords,
     FetchedBatches,
     ReceivedBatch,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.producers.batch import InFlightLimit
+from pytest_kafkaperf.load.engines.aiokafka.batch_producer import InFlightLimit
 
 MIB = 1 << 20
 SMALL = 16 << 10

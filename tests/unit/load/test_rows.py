@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.dask.sync import AlignedCounters
+from pytest_kafkaperf.load.backends.dask_sync import AlignedCounters
 from pytest_kafkaperf.load.shared_counters import Counter, WorkerState
 
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.histogram import merged
-from pytest_kafkaperf.load.timeseries import Series, merged_series
+from pytest_kafkaperf.load.recorder import Series, merged, merged_series
 
 SECOND_NS = 10**9
 START_NS = 1_234_567_890_123_456_789

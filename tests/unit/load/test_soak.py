@@ -12,12 +12,12 @@ import numpy as np
 import psutil
 from aiokafka.structs import TopicPartition
 
-from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
 from pytest_kafkaperf.load.clock import now_ns
-from pytest_kafkaperf.load.consumer import Consumer
+from pytest_kafkaperf.load.engines.aiokafka.consumer import Consumer
+from pytest_kafkaperf.load.engines.aiokafka.decoder import ReceivedBatch
 from pytest_kafkaperf.load.payload import Payload, Stamp
+from pytest_kafkaperf.load.recorder import Series
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
-from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 RECORDS = 3_000_000

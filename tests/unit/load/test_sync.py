@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.dask.sync import BEGIN_S, SILENT_S, SyncState
-from pytest_kafkaperf.load.dask.task import send
+from pytest_kafkaperf.load.backends.dask_sync import BEGIN_S, SILENT_S, SyncState
+from pytest_kafkaperf.load.backends.dask_task import send
 
 LEFT = "was lost: killed, out of memory, or cut off from the scheduler"
 SILENT = "did not answer for 8 s: its machine or the network is down"

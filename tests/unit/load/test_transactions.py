@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.producers.accounting import Batch, Ledger
-from pytest_kafkaperf.load.producers.base import Transactions
+from pytest_kafkaperf.load.engines.aiokafka.producers import Transactions
+from pytest_kafkaperf.load.ledger import Batch, Ledger
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:

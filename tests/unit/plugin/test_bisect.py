@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.plugin import bisect
+from pytest_kafkaperf.plugin import bisect_revisions
 from pytest_kafkaperf.runner.checkout import Checkout
 from tests.support.orphans import ended
 from tests.support.rounds import within
@@ -27,12 +27,12 @@ def test_a_commit_whose_test_hangs_is_skipped(tmp_path: Path, monkeypatch: pytes
     python = tmp_path / "python"
     python.write_text(f"#!{sys.executable}{HANGS.format(before=before)}", encoding="utf-8")
     python.chmod(0o700)
-    monkeypatch.setattr(bisect, "_COMPARISON_TIMEOUT_S", 2)
-    monkeypatch.setattr(bisect, "_END_TIMEOUT_S", 1)
+    monkeypatch.setattr(bisect_revisions, "_COMPARISON_TIMEOUT_S", 2)
+    monkeypatch.setattr(bisect_revisions, "_END_TIMEOUT_S", 1)
     side = Checkout(root=tmp_path, python=str(python), commit=None)
 
     with within(20):
-        answer = bisect._compared(side, side, [], tmp_path / "report.json", os.environ)  # noqa: SLF001
+        answer = bisect_revisions._compared(side, side, [], tmp_path / "report.json", os.environ)  # noqa: SLF001
 
     assert answer == ("skip", "skipped: the comparison did not end within 2 s")
     assert ended(int((tmp_path / "pid").read_text()))

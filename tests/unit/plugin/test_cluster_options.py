@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED

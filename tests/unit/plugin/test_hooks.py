@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_kafkaperf.core.text import without_folders
-from pytest_kafkaperf.plugin import Collection
+from pytest_kafkaperf.plugin.items import Collection
 from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
 
 NODEID = "tests/perf/test_orders.py::test_a"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.plugin.fixtures import KafkaPerf
+from pytest_kafkaperf.plugin.kafka_perf import KafkaPerf
 
 ONE = (
     "give each metric once, before the load: a number, or a function that is called at the end of each round and "

@@ -9,6 +9,8 @@ from tests.support.project import Project, modules
 OURS_AT_STARTUP = {
     "pytest_kafkaperf",
     "pytest_kafkaperf.plugin",
+    "pytest_kafkaperf.plugin.hooks",
+    "pytest_kafkaperf.plugin.items",
     "pytest_kafkaperf.plugin.options",
 }
 """The plugin's modules that a run without perf tests imports. Before you add one, measure benchmarks/startup.py."""

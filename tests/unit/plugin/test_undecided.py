@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
-from pytest_kafkaperf.reports.again import command_for, undecided
-from pytest_kafkaperf.reports.table import rows_of
+from pytest_kafkaperf.reports.remedy import command_for, undecided
+from pytest_kafkaperf.reports.wording import rows_of
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.project import RunPytest
 from tests.support.results import Behaviour, drawn_result, external, result

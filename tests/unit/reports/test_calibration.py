@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.reports.calibration import (
     calibration_cells,
@@ -18,13 +18,13 @@ from pytest_kafkaperf.reports.calibration import (
     describe_trial,
     remaining_s,
 )
-from pytest_kafkaperf.reports.layout import Paper
+from pytest_kafkaperf.reports.columns import Paper
 from pytest_kafkaperf.reports.terminal import render_calibration
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.calibration import Calibrated
+from pytest_kafkaperf.verdict.detectable import Calibrated
 from tests.support import results
 
 RATE = "produce.throughput"

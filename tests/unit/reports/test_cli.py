@@ -20,8 +20,8 @@ import pytest_kafkaperf
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.plugin.cli import main
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, Imported
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore
+from pytest_kafkaperf.verdict.baseline_file import BaselineRecord, Imported
+from pytest_kafkaperf.verdict.baseline_store import BaselineStore
 from tests.support.json_reports import perftest, report
 from tests.support.tool_outputs import HEADER, ROW, SAMPLES, SUMMARY
 

@@ -28,23 +28,21 @@ import pytest_kafkaperf
 from pytest_kafkaperf.core.errors import BaselineError
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.load.controller import Progress
-from pytest_kafkaperf.reports import pytest_benchmark
+from pytest_kafkaperf.plugin import benchmarks
+from pytest_kafkaperf.plugin.console import RoundLines
 from pytest_kafkaperf.reports.ci import annotate, command, junit_properties, metrics_text
-from pytest_kafkaperf.reports.compare import compare_reports
-from pytest_kafkaperf.reports.failure import failure_of
-from pytest_kafkaperf.reports.html import html_page
-from pytest_kafkaperf.reports.json import json_text
-from pytest_kafkaperf.reports.json_reader import read_report
-from pytest_kafkaperf.reports.layout import Paper
-from pytest_kafkaperf.reports.listing import render_baseline, render_compared
+from pytest_kafkaperf.reports.columns import Paper
+from pytest_kafkaperf.reports.compare import compare_reports, read_report
+from pytest_kafkaperf.reports.html.html_report import html_page
+from pytest_kafkaperf.reports.json_report import json_text
 from pytest_kafkaperf.reports.markdown import markdown
-from pytest_kafkaperf.reports.progress import RoundLines
-from pytest_kafkaperf.reports.terminal import summary_lines
+from pytest_kafkaperf.reports.terminal import render_baseline, render_compared, summary_lines
+from pytest_kafkaperf.reports.wording import failure_of
 from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore
+from pytest_kafkaperf.verdict.baseline_file import BaselineRecord
+from pytest_kafkaperf.verdict.baseline_store import BaselineStore
 from tests.support import results
 from tests.support.hostile_names import NAMES, hostile
 from tests.support.patience import PATIENCE_S
@@ -160,7 +158,7 @@ def benchmarked(one: Result, _: str, __: Path) -> str:
             return [target() for _ in range(rounds)]
 
     fixture = Fixture()
-    pytest_benchmark.record_rounds(one, fixture, pytest_benchmark.LoadClock())
+    benchmarks.record_rounds(one, fixture, benchmarks.LoadClock())
     return json.dumps({**fixture.extra_info, "name": one.nodeid}, allow_nan=False)
 
 
@@ -330,7 +328,7 @@ def junit(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ElementTree.
     folder = tmp_path_factory.mktemp("junit")
     (folder / "test_names.py").write_text(
         "import pytest\n"
-        "from pytest_kafkaperf.reports.failure import failure_of\n"
+        "from pytest_kafkaperf.reports.wording import failure_of\n"
         "from pytest_kafkaperf.reports.ci import junit_properties\n"
         "from tests.support.hostile_names import NAMES, hostile\n"
         "@pytest.mark.parametrize('number', range(len(NAMES)))\n"

@@ -14,8 +14,8 @@ import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.spans import Span
-from pytest_kafkaperf.reports.again import command_for
-from pytest_kafkaperf.reports.html import check_installed, html_page
+from pytest_kafkaperf.reports.html.html_report import check_installed, html_page
+from pytest_kafkaperf.reports.remedy import command_for
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support import results

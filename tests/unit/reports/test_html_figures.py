@@ -13,32 +13,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.units import Unit
-from pytest_kafkaperf.load.timeseries import Curves
+from pytest_kafkaperf.load.recorder import Curves
 from pytest_kafkaperf.reports.html.charts import (
     FRESH,
     LIMIT,
     NOW,
     STANDARD,
     Chart,
+    broker_charts,
+    charts_of,
     line,
     line_chart,
     literal,
-    rounded,
-    value_axis,
-)
-from pytest_kafkaperf.reports.html.results import (
-    broker_charts,
-    charts_of,
     percentile_charts,
+    rounded,
     rounds_chart,
     time_charts,
     trial_charts,
+    value_axis,
 )
 from pytest_kafkaperf.reports.html.sweeps import find_sweeps, sweep_charts
 from pytest_kafkaperf.runner.result import Result, Trial
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from tests.support import results
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from pytest_kafkaperf.reports.html.results import capacity_chart
+from pytest_kafkaperf.reports.columns import Paper
+from pytest_kafkaperf.reports.html.charts import capacity_chart
 from pytest_kafkaperf.reports.latency_curve import describe_search, latency_curve
-from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.terminal import render_latency_curve
-from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.result import Result
-from pytest_kafkaperf.runner.round import Round, Step, StepOutcome
+from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
+from pytest_kafkaperf.runner.rounds.round import Round, Step, StepOutcome
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from tests.support import results
 

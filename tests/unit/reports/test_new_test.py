@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from pytest_kafkaperf.reports.again import undecided
+from pytest_kafkaperf.reports.remedy import undecided
 from tests.support.results import result, rounds
 
 

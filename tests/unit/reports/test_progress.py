@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.load.controller import Progress
-from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
+from pytest_kafkaperf.plugin.console import ProgressLine, RoundLines
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 SCENARIO = Scenario.of({"duration": "10 s", "warmup": "2 s", "rounds": 5, "record_size": "1 KiB"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.reports.pytest_benchmark import Groups, asks_for_table, without_tests
+from pytest_kafkaperf.plugin.benchmarks import Groups, asks_for_table, without_tests
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import pytest
 
 from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.ci import junit_properties
-from pytest_kafkaperf.reports.html import html_page
-from pytest_kafkaperf.reports.json import json_text
+from pytest_kafkaperf.reports.html.html_report import html_page
+from pytest_kafkaperf.reports.json_report import json_text
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.writing import write_reports
 from pytest_kafkaperf.runner.result import Ending, Result

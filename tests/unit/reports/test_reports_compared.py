@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.errors import ScenarioError, UsageError
-from pytest_kafkaperf.reports.compare import Compared, ComparedReports, compare_reports
-from pytest_kafkaperf.reports.json import json_text
-from pytest_kafkaperf.reports.json_reader import Report, read_report
+from pytest_kafkaperf.reports.compare import Compared, ComparedReports, Report, compare_reports, read_report
+from pytest_kafkaperf.reports.json_report import json_text
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.json_reports import NODEID, P99, RATE, SCENARIO, perftest, report, rounds
 from tests.support.results import bare_result, facts, trial_at

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.core.spans import Span
-from pytest_kafkaperf.reports.layout import Paper
-from pytest_kafkaperf.reports.spans import REMEDIES, describe_spans
+from pytest_kafkaperf.reports.columns import Paper
+from pytest_kafkaperf.reports.span_table import REMEDIES, describe_spans
 from pytest_kafkaperf.reports.terminal import render_spans
 from tests.support.results import result, table
 

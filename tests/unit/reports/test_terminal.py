@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.reports.failure import failure_of
-from pytest_kafkaperf.reports.layout import Paper, mark_of
+from pytest_kafkaperf.reports.columns import Paper, mark_of
 from pytest_kafkaperf.reports.markdown import markdown
-from pytest_kafkaperf.reports.table import count_verdicts, failure_next_to, names_of, rows_of
 from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
+from pytest_kafkaperf.reports.wording import count_verdicts, failure_next_to, failure_of, names_of, rows_of
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.results import bare_result, ending, endings, one_of_each, regression, result, rounds, table, trial_at
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports.tool_runs import CONSUMER, PRODUCER, ToolRun, notes_on, origin, read_runs, rounds_of
-from pytest_kafkaperf.verdict.baselines.record import Imported
+from pytest_kafkaperf.verdict.baseline_file import Imported
 from tests.support.tool_outputs import HEADER, INTERVAL, ROW, SAMPLES, SUMMARY
 
 MIB = 1024 * 1024

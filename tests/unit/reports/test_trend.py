@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.plugin.cli import main
-from pytest_kafkaperf.reports.trend import find_change_points
+from pytest_kafkaperf.reports.history import find_change_points
 from pytest_kafkaperf.reports.writing import append_history
 from tests.support.hostile_names import NAMES
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.baseline_update import accepted
-from pytest_kafkaperf.runner.judging import Judging, baseline_doubts, stale_notes
+from pytest_kafkaperf.runner.evidence import Judging, baseline_doubts, stale_notes
 from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from tests.support.results import NO_FAULTS, bare_result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.runner.judging import is_acceptable
+from pytest_kafkaperf.runner.evidence import is_acceptable
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 
 VIOLATED, REGRESSED, INVALID, PASSED = Verdict.VIOLATED, Verdict.REGRESSED, Verdict.INVALID, Verdict.PASSED

@@ -11,10 +11,10 @@ from datetime import timedelta
 import pytest
 
 from pytest_kafkaperf.core.errors import ScenarioError, UsageError
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import LoadReport
-from pytest_kafkaperf.runner.actions import Action, ActionTimer, moved, planned
+from pytest_kafkaperf.runner.rounds.actions import Action, ActionTimer, moved, planned
 from tests.support.orphans import becomes
 from tests.support.patience import PATIENCE_S
 

@@ -8,12 +8,12 @@ import pytest
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.judging import Judging
+from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import change_of
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.scale import change_of
 from tests.support.results import NO_FAULTS
 
 RATE = "produce.throughput"

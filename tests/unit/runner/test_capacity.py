@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.runner.capacity import (
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.runner.result import Trial, at_least
+from pytest_kafkaperf.runner.rounds.capacity import (
     MOST_STEPS,
     RESOLUTION,
     SETTLED_S,
@@ -23,8 +24,7 @@ from pytest_kafkaperf.runner.capacity import (
     Try,
     find_capacity,
 )
-from pytest_kafkaperf.runner.result import Trial, at_least
-from pytest_kafkaperf.runner.round import Round, StepOutcome
+from pytest_kafkaperf.runner.rounds.round import Round, StepOutcome
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold

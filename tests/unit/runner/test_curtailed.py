@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.judging import Judging
+from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import read_perftest
-from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from tests.support.results import NO_FAULTS
 
 RATE, P99 = "produce.throughput", "produce.latency.p99"

@@ -13,13 +13,13 @@ import pytest
 
 from pytest_kafkaperf.clusters.brokers.config import Security
 from pytest_kafkaperf.clusters.brokers.fleet import Fleet
-from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.runner.actions import Action
-from pytest_kafkaperf.runner.capacity import SearchPlan
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.runner.drift import ALPHA, chance_of, drift_warnings
 from pytest_kafkaperf.runner.result import Result, Trial
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
+from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.results import bare_result
 

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.clusters.monitoring.samples import Sample
+from pytest_kafkaperf.clusters.monitoring.readings import Sample
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.messages import Audit, Clock, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
-from pytest_kafkaperf.load.timeseries import Series
-from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.runner.validity import blamed_on
+from pytest_kafkaperf.load.recorder import Histogram, Series
+from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.validity import blamed_on
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 START_NS = 50 * NS_PER_S

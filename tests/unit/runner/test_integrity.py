@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.clusters.client.admin import TopicGoneError
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.admin.admin import TopicGoneError
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.load import clock
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport
-from pytest_kafkaperf.runner import integrity
-from pytest_kafkaperf.runner.context import RoundContext
+from pytest_kafkaperf.runner.rounds import integrity
+from pytest_kafkaperf.runner.rounds.load_run import RoundContext
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.client.admin import Admin
+    from pytest_kafkaperf.clusters.admin.admin import Admin
     from pytest_kafkaperf.load.audit import AuditTask
     from pytest_kafkaperf.load.controller import WorkerPool
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.actions import Action
-from pytest_kafkaperf.runner.capacity import find_capacity
-from pytest_kafkaperf.runner.judging import Judging
+from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.capacity import find_capacity
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from tests.support.results import NO_FAULTS
 

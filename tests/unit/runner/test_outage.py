@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.clusters.monitoring.groups import GroupOffsets
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced, WorkerReport
-from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 START_NS = 50 * NS_PER_S

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterLostError, UsageError
 from pytest_kafkaperf.plugin.peer_side import PeerSide
 from pytest_kafkaperf.runner import peer
 from pytest_kafkaperf.runner.checkout import Checkout
 from pytest_kafkaperf.runner.peer import NewTestError, Peer
 from pytest_kafkaperf.runner.peer_messages import INTERPRETER, ORIGIN, PROTOCOL, SOCKET
-from pytest_kafkaperf.runner.revision import parse_revision
+from pytest_kafkaperf.runner.settings import parse_revision
 
 OWN = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="local", version="4.1.0")
 NEW = "tests/test_b.py::test_new"

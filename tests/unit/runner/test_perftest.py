@@ -10,12 +10,12 @@ import pytest
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.core.metrics import declare
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.capacity import workload_of
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
-from pytest_kafkaperf.runner.samples import with_content
-from pytest_kafkaperf.scenarios.records import Samples
+from pytest_kafkaperf.runner.rounds.capacity import workload_of
+from pytest_kafkaperf.runner.rounds.samples import with_content
+from pytest_kafkaperf.scenarios.payloads import Samples
 from pytest_kafkaperf.scenarios.threshold import Absolute
-from pytest_kafkaperf.verdict.baselines.record import scenario_changes
+from pytest_kafkaperf.verdict.baseline_file import scenario_changes
 
 
 def perftest_of(folder: Path, *thresholds: str, **fields: Any) -> PerfTest:

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.clusters.application import Application, Recipe
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.target import parse_servers
 from pytest_kafkaperf.core.errors import UnitError, UsageError
 from pytest_kafkaperf.core.spans import Stopwatch
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.plugin.options import OPTIONS
-from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.measure import measure
 from pytest_kafkaperf.runner.perftest import read_perftest
-from pytest_kafkaperf.runner.permission import MaxRate, Permission, parse_max_rate, permission_on
-from pytest_kafkaperf.runner.rounds import Side
+from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
+from pytest_kafkaperf.runner.rounds.permission import MaxRate, Permission, parse_max_rate, permission_on
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.shared_clusters import SharedClusters
 from pytest_kafkaperf.scenarios.scenario import Scenario
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.judging import quieter_notes
+from pytest_kafkaperf.runner.evidence import quieter_notes
 from pytest_kafkaperf.runner.perftest import read_perftest
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.verdict import judge
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.judge import judge
+from pytest_kafkaperf.verdict.scale import Measured
 
 LIMIT = "produce.throughput >= baseline - 5%"
 

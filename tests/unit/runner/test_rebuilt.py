@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
-from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.runner.retest import common_changes, obstacle, rebuilt_spec
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 
 FACTS = {"provider": "local", "kafka": "4.1.0", "brokers": "3", "heap": "1g", "config.num.io.threads": "4"}
 FLEET: Any = SimpleNamespace(servers={}, events=[])

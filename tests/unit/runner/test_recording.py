@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.core.metrics import declare
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import LoadReport
-from pytest_kafkaperf.runner import actions
-from pytest_kafkaperf.runner.actions import Action, ActionTimer
-from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.runner.rounds import actions
+from pytest_kafkaperf.runner.rounds.actions import Action, ActionTimer
+from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 MUST = "it must return a finite number of at least 0"

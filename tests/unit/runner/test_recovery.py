@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_kafkaperf.load.timeseries import Curves
-from pytest_kafkaperf.runner.recovery import dip, recovery_of
+from pytest_kafkaperf.load.recorder import Curves
+from pytest_kafkaperf.runner.rounds.recovery import dip, recovery_of
 
 
 def curves(*p99_ms: float | None, first_s: float = 0.0, counts: tuple[float, ...] = ()) -> Curves:

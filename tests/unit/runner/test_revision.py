@@ -13,7 +13,7 @@ import pytest
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.runner import checkout
 from pytest_kafkaperf.runner.checkout import Checkout, checked_out
-from pytest_kafkaperf.runner.revision import Revision, parse_revision
+from pytest_kafkaperf.runner.settings import Revision, parse_revision
 from tests.support.repository import git
 
 TEST = "perf/test_orders.py"

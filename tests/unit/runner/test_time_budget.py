@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds.capacity import LIKELY_STEPS
+from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget, as_run, estimate, estimated_s
 
 BROKER_WARMUP_S = 7.0

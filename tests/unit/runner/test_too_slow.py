@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.metrics import QUANTILES
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.histogram import Histogram
-from pytest_kafkaperf.load.producers.accounting import LATE_NS
+from pytest_kafkaperf.load.ledger import LATE_NS
+from pytest_kafkaperf.load.recorder import Histogram
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.judging import Judging
+from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import least_latencies
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.validity import least_latencies
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from tests.support.results import NO_FAULTS

@@ -10,23 +10,24 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner import trial_runs
+from pytest_kafkaperf.runner import trial as trial_runs
 from pytest_kafkaperf.runner.result import Trial, problems_of
-from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import Side, Workers
+from pytest_kafkaperf.runner.rounds.loads import Phase
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.side import Side, Workers
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT
-from pytest_kafkaperf.runner.trial_runs import TrialPolicy, TrialRunner, run_trials
-from pytest_kafkaperf.runner.warmup import IDLE_SLICES, Phase
+from pytest_kafkaperf.runner.trial import TrialPolicy, TrialRunner, run_trials
+from pytest_kafkaperf.runner.warmup import IDLE_SLICES
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.judge import judge as judge_thresholds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
-from pytest_kafkaperf.verdict.verdict import judge as judge_thresholds
+from pytest_kafkaperf.verdict.scale import Measured
 from tests.support.patience import PATIENCE_S
 from tests.support.rounds import time_budget_of
 
@@ -115,9 +116,9 @@ def test_each_side_is_the_first_in_every_other_trial_and_rounds_go_forth_and_bac
         *("start B 2", "start A 2", *orders[1]),
         *("start A 3", "start B 3", *orders[2]),
     ]
-    for trial in found:
-        assert trial.problems == ()
-        assert len(trial.rounds) == len(trial.other_side or ()) == ROUNDS
+    for each in found:
+        assert each.problems == ()
+        assert len(each.rounds) == len(each.other_side or ()) == ROUNDS
     assert found[2].rounds == tuple(ours.rounds)
     assert found[2].other_side == tuple(theirs.rounds)
 

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.runner.result import MOST_INVALIDATED, Trial, judged, problems_of, warnings_of
-from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds.round import Round
 
 
 def trial(*problems: Problem) -> Trial:

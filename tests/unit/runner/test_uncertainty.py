@@ -7,20 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, WorkerReport
+from pytest_kafkaperf.load.recorder import Histogram
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.judging import Judging
-from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import resolution_problems, resolution_warnings, skew_problems
+from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.validity import resolution_problems, resolution_warnings, skew_problems
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import limit_value, parse_threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 

@@ -8,21 +8,12 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.load.payload import Payload
-from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import Side, Workers
-from pytest_kafkaperf.runner.warmup import (
-    BLIND_S,
-    IDLE_SLICES,
-    SLICE_S,
-    Phase,
-    WarmUp,
-    WarmUpEnd,
-    warm_up,
-    warm_up_load,
-    workload_key,
-)
+from pytest_kafkaperf.runner.rounds.loads import SLICE_S, Phase, warm_up_load, workload_key
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.side import Side, Workers
+from pytest_kafkaperf.runner.warmup import BLIND_S, IDLE_SLICES, WarmUp, WarmUpEnd, warm_up
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 THROUGH: dict[str, Any] = {"topic": "orders", "output_topic": "orders-enriched", "consumers": 1}

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.clusters.monitoring.groups import GroupOffsets
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import LoadReport, Produced, WorkerReport
-from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.runner.watched_groups import commit_interval_s, slope, watched
+from pytest_kafkaperf.runner.rounds.app_groups import commit_interval_s, slope, watched
+from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 START_NS = 50 * NS_PER_S

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
 from pytest_kafkaperf.scenarios.fields import format_field
+from pytest_kafkaperf.scenarios.payloads import Keys, Samples
 from pytest_kafkaperf.scenarios.rate import Segment
-from pytest_kafkaperf.scenarios.records import Keys, Samples
 from pytest_kafkaperf.scenarios.scenario import Scenario, merge
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kafkaperf.scenarios.fields import format_field
-from pytest_kafkaperf.scenarios.records import Samples
+from pytest_kafkaperf.scenarios.payloads import Samples
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 

@@ -18,14 +18,8 @@ from pytest_kafkaperf.core.errors import BaselineError, UsageError
 from pytest_kafkaperf.core.files import lock_folder
 from pytest_kafkaperf.runner.baseline_update import orphans_of
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.baselines.record import (
-    BaselineRecord,
-    BaselineRounds,
-    Imported,
-    grown,
-    scenario_changes,
-)
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore
+from pytest_kafkaperf.verdict.baseline_file import BaselineRecord, BaselineRounds, Imported, grown, scenario_changes
+from pytest_kafkaperf.verdict.baseline_store import BaselineStore
 
 _NODEID = "tests/perf/test_orders.py::test_ingest"
 _SCENARIO = Scenario.of({"rate": 5000}).model_dump(mode="json")

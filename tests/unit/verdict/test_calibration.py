@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
 from pytest_kafkaperf.verdict.days import BaselineLevel
-from pytest_kafkaperf.verdict.power import Noise, detectable_shift
+from pytest_kafkaperf.verdict.detectable import Calibrated, Noise, calibrated, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA
 
 TOLERANCE = math.log1p(0.1)

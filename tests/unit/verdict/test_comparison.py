@@ -9,15 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.metrics import metric
-from pytest_kafkaperf.verdict.comparison import (
-    Measured,
-    Rounds,
-    difference,
-    logs,
-    pseudomedian,
-    ratio_of,
-    value_of,
-)
+from pytest_kafkaperf.verdict.scale import Measured, Rounds, difference, logs, pseudomedian, ratio_of, value_of
 
 P99, THROUGHPUT = metric("produce.latency.p99"), metric("produce.throughput")
 _DIFFERENCES = st.lists(st.integers(min_value=-4, max_value=4), max_size=9)

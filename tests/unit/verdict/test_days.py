@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, metric
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, exceeds
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import BaselineLevel, Comparison, Variance, compare
-from pytest_kafkaperf.verdict.power import POWER
+from pytest_kafkaperf.verdict.detectable import POWER
 from pytest_kafkaperf.verdict.regression import ALPHA, TRIALS, is_cleared
+from pytest_kafkaperf.verdict.scale import Measured, exceeds
 from pytest_kafkaperf.verdict.sequential import student_quantile
 from tests.support.simulated_rounds import Draw, Setting, achieved_power, drawn, judged_by_rule, of_one_noise
 

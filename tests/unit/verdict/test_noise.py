@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.verdict.days import BaselineLevel
-from pytest_kafkaperf.verdict.power import Confirmation, Noise, detectable_shift
+from pytest_kafkaperf.verdict.detectable import Confirmation, Noise, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA
 from tests.support.simulated_trials import differences, judged
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.other_changes import OtherChange, other_changes
+from pytest_kafkaperf.verdict.scale import Measured
 from tests.support.drawn_runs import drawn_runs
 
 P50, P99 = "produce.latency.p50", "produce.latency.p99"

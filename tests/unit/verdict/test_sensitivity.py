@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.verdict import judge
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.judge import judge
+from pytest_kafkaperf.verdict.scale import Measured
 
 approx: Any = pytest.approx
 

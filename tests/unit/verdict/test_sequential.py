@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.metrics import metric
-from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.power import POWER
+from pytest_kafkaperf.verdict.detectable import POWER
+from pytest_kafkaperf.verdict.scale import Measured
 from pytest_kafkaperf.verdict.sequential import (
     BETA,
     FEWEST_TRIALS,

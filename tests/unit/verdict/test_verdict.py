@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.metrics import declare
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.reports.failure import failure_of
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.reports.wording import failure_of
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.judge import judge, worst
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
-from pytest_kafkaperf.verdict.verdict import judge, worst
+from pytest_kafkaperf.verdict.scale import Measured
 from tests.support.results import bare_result, trial_at
 
 approx: Any = pytest.approx

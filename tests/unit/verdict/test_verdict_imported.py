@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
-from pytest_kafkaperf.verdict.verdict import judge
+from pytest_kafkaperf.verdict.scale import Measured
 
 P99 = "produce.latency.p99"
 ONE_ROUND = BaselineRounds(trials=(({P99: 0.010},),), imported="kafka-producer-perf-test")

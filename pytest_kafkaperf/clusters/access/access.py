@@ -1,0 +1,163 @@
+"""Client access to a cluster: protocol, login and certificates, from a properties file or a fixture.
+
+The setting names are those of Kafka's own clients, so that the file for `--command-config` of Kafka's tools works here
+too. Settings that the plugin would read differently from Kafka, or that would have no effect, are errors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import SecretStr
+
+from pytest_kafkaperf.clusters.access.logins import Mechanism, escaped
+from pytest_kafkaperf.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import ssl
+
+
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+
+_MIN_SECRET_CHARACTERS = 16
+"""Shorter lines of a private key are not hidden: they reveal nothing and occur in other texts by chance."""
+
+
+class _Secret(str):
+    """A string whose repr is hidden, also inside a mapping: tracebacks print the repr of values."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
+def _hide_passwords(record: logging.LogRecord) -> bool:
+    """Remove login requests from a line of aiokafka's log: PLAIN sends the password as plain text."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(
+            f"{type(each).__name__}(***)" if type(each).__name__.startswith("SaslAuthenticateRequest") else each
+            for each in record.args
+        )
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Valid access settings of a client; can be sent to other processes."""
+
+    protocol: Protocol = "PLAINTEXT"
+    mechanism: Mechanism | None = None
+    username: str | None = None
+    password: SecretStr | None = None
+    trusted: str | None = field(default=None, repr=False)
+    """Certificates of trusted authorities, PEM; None: the system's trusted authorities."""
+    certificate: str | None = field(default=None, repr=False)
+    """The client's certificate, followed by those of its authorities, PEM."""
+    key: SecretStr | None = None
+    """The client's private key, PEM, not encrypted."""
+    check_hostname: bool = True
+    options: Mapping[str, int | str] = field(default_factory=dict)
+    """Further arguments of aiokafka's clients, by name."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Return keyword arguments for aiokafka's clients; their repr shows no secret."""
+        result: dict[str, Any] = {} if self.protocol == "PLAINTEXT" else {"security_protocol": self.protocol}
+        if self.protocol.endswith("SSL"):
+            result["ssl_context"] = make_context(
+                self.trusted, self.certificate, _revealed(self.key), check_hostname=self.check_hostname
+            )
+        if self.protocol.startswith("SASL"):
+            logging.getLogger("aiokafka.conn").addFilter(_hide_passwords)
+            result["sasl_mechanism"] = self.mechanism
+            result["sasl_plain_username"] = self.username
+            result["sasl_plain_password"] = _Secret(_revealed(self.password) or "")
+        return result | dict(self.options)
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return texts that must never be shown, the longest first."""
+        password, key = _revealed(self.password), _revealed(self.key)
+        found = set()
+        if password:
+            found |= {password, escaped(password)}
+        if key:
+            found |= {key, *secret_lines(key)}
+        return tuple(sorted(found, key=lambda text: (-len(text), text)))
+
+    def redact(self, text: str) -> str:
+        """Replace the secrets in a text by `***`."""
+        for secret in self.secrets():
+            text = text.replace(secret, "***")
+        return text
+
+
+def secret_lines(key: str) -> list[str]:
+    """Return the lines of a private key, PEM, that must never be shown."""
+    lines = (line for line in key.splitlines() if not line.startswith("-----"))
+    return [line for line in lines if len(line) >= _MIN_SECRET_CHARACTERS]
+
+
+def _revealed(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+HOSTNAME = "ssl.endpoint.identification.algorithm"
+"""The setting by which a client checks the broker's host name: `https`, or empty for no check."""
+
+
+def make_context(
+    trusted: str | None, certificate: str | None, key: str | None, *, check_hostname: bool = True
+) -> ssl.SSLContext:
+    """Make a client's TLS context; certificates and key are PEM, the key not encrypted.
+
+    Raises:
+        ValueError: a part is not PEM.
+        OSError: OpenSSL cannot read a part, or the key belongs to another certificate.
+
+    """
+    import ssl  # noqa: PLC0415 - only for TLS
+
+    context = ssl.create_default_context(cadata=trusted)
+    context.check_hostname = check_hostname
+    # As in Java, a trusted certificate need not be self-signed, and extensions that RFC 5280 demands may be missing.
+    # Python sets the strict flag by default from 3.13 on.
+    context.verify_flags = (context.verify_flags | ssl.VERIFY_X509_PARTIAL_CHAIN) & ~ssl.VERIFY_X509_STRICT
+    if certificate is not None and key is not None:
+        _load_certificate(context, certificate, key)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Load a certificate and its key from a file, because OpenSSL offers no other way: on Linux, one in memory."""
+    with contextlib.ExitStack() as stack:
+        if hasattr(os, "memfd_create"):
+            file = stack.enter_context(os.fdopen(os.memfd_create("client.pem"), "w", encoding="ascii"))
+            path = Path(f"/proc/self/fd/{file.fileno()}")
+        else:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkaperf-"))  # of this user alone
+            path = Path(folder) / "client.pem"
+            file = stack.enter_context(path.open("w", encoding="ascii"))
+        file.write(key + certificate)
+        file.flush()
+        # An empty password, so that OpenSSL does not ask for one at the terminal.
+        context.load_cert_chain(path, password="")
+
+
+def content_of(path: Path) -> bytes:
+    """Read a whole file.
+
+    Raises:
+        UsageError: the file cannot be read; gives the reason.
+
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; name a file that you can read") from None

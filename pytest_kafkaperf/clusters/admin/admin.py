@@ -1,0 +1,426 @@
+"""Creates, counts and removes topics and groups for a test, and reads brokers' properties; each call has a timeout."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import secrets
+import time
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import aiokafka
+from aiokafka import errors as kafka_errors
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol import admin as requests
+from aiokafka.protocol import transaction
+from aiokafka.structs import TopicPartition
+
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, refusal
+from pytest_kafkaperf.clusters.admin.connection import ask_for_topics, call, close, connected
+from pytest_kafkaperf.clusters.admin.run_names import (
+    PREFIX,
+    SUFFIX_BYTES,
+    prefix_of,
+    retention,
+    round_name,
+    run_name,
+    stale_groups,
+    stale_topics,
+)
+from pytest_kafkaperf.clusters.admin.wire import TRANSIENT, CreateTopic, ask_coordinator, remove_members
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.scenarios.scenario import Scenario
+
+TIMEOUT_S = 20
+"""Timeout of each call, including the wait for its effect."""
+LOOK_TIMEOUT_S = 5
+"""Timeout of requests that no measurement depends on."""
+SWEEP_TIMEOUT_S = 10
+"""Timeout of the removal of what crashed runs left behind."""
+_TICK_S = 0.05
+_LOOK_S = 2.0
+"""Time without a reply after which a topic may have been deleted; the metadata of all brokers has a new one by then."""
+_RETRY_MS = 10
+"""Pause of a consumer that has asked for the leaders of a topic, which it does not know at first."""
+_TRANSACTION_TIMEOUT_MS = 60_000
+"""Default of aiokafka's producer and of Kafka's own."""
+UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError, kafka_errors.RequestTimedOutError)
+"""Errors of aiokafka for a broker that is down or does not respond."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """A property as a broker reports it."""
+
+    value: str
+    changed: bool
+    """True if it was set to a value other than its default."""
+
+
+class TopicGoneError(ClusterError):
+    """A topic that existed and that the cluster no longer knows."""
+
+
+class TopicExistsError(ClusterError):
+    """Topic that was to be created, and that exists."""
+
+
+class TopicRefusedError(ClusterError):
+    """Topic that this client is not permitted to create; it may exist."""
+
+
+class Admin:
+    """Requests of a test besides load; connects for each call."""
+
+    def __init__(self, bootstrap_servers: str, access: Access) -> None:
+        self._servers = bootstrap_servers
+        self._access = access
+        self._config = access.arguments()
+
+    def create_topic(self, topic: str, scenario: Scenario) -> None:
+        """Create the topic of a scenario and wait until each partition has a leader.
+
+        Raises:
+            ClusterError: the cluster rejected it, or it took too long.
+            TopicExistsError: there is such a topic.
+            TopicRefusedError: this client is not permitted to create it.
+
+        """
+        self._call(self._create_topic(topic, scenario), f"create topic {topic!r}")
+
+    def delete_topic(self, topic: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Delete a topic that `create_topic` created; does nothing if it is gone.
+
+        Raises:
+            ClusterError: the cluster rejected it, or it took too long.
+
+        """
+        self._call(self._delete_topic(topic), f"delete topic {topic!r}", timeout_s)
+
+    def delete_groups(self, groups: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> None:
+        """Delete consumer groups of a run whose load is over; those that are gone are skipped.
+
+        Raises:
+            ClusterError: the cluster rejected it, or it took too long.
+
+        """
+        self._call(self._delete_groups(groups), "delete consumer groups", timeout_s)
+
+    def abort_transactions(
+        self, transactional_ids: Sequence[str], scenario: Scenario, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """Abort what producers left open, as a new producer of the same id does: the old one can write no more.
+
+        Raises:
+            ClusterError: the cluster rejected it, or it took too long.
+
+        """
+        work = self._abort_transactions(transactional_ids, transaction_timeout_ms(scenario))
+        self._call(work, "abort open transactions", timeout_s)
+
+    def sweep(self, prefix: str = PREFIX, *, now: datetime.datetime | None = None) -> list[str]:
+        """Remove topics and groups of runs that should have ended more than a day ago; returns their names.
+
+        Only names in exactly the format of a run with this prefix are removed; see `run_names`. Those that this client
+        must not see or remove stay. `now` is the time of this machine; None: its clock. A run must have ended by the
+        clock of a broker as well, because this machine's may be fast.
+
+        Raises:
+            ClusterError: the cluster did not respond in time.
+
+        """
+        now = now or datetime.datetime.now(datetime.UTC)
+        return self._call(self._sweep(now, prefix), "look for what crashed runs left behind", SWEEP_TIMEOUT_S)
+
+    def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
+        """Return the offset after the last record, by partition.
+
+        Raises:
+            TopicGoneError: the cluster no longer knows the topic.
+            ClusterError: the cluster did not respond in time.
+
+        """
+        return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
+
+    def is_gone(self, topic: str) -> bool:
+        """Return True if the cluster responds that it does not know the topic."""
+        try:
+            return self._call(self._is_gone(topic), f"look at topic {topic!r}", LOOK_TIMEOUT_S)
+        except ClusterError:
+            return False
+
+    def broker_properties(self) -> dict[int, dict[str, Property]]:
+        """Return the properties of each broker that responds, by broker id and name, without secret values.
+
+        Raises:
+            ClusterError: this client is not permitted to read them, or no broker responded in time.
+
+        """
+        return self._call(self._broker_properties(), "read the brokers' properties", LOOK_TIMEOUT_S)
+
+    def _admin(self) -> contextlib.AbstractAsyncContextManager[Any]:
+        return _started(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config))
+
+    async def _create_topic(self, topic: str, scenario: Scenario) -> None:
+        config = {**retention(topic, datetime.datetime.now(datetime.UTC)), **scenario.topic_config}
+        request = CreateTopic(topic, scenario, config, TIMEOUT_S * 1000)
+        async with self._admin() as admin:
+            response = await admin._send_to_controller(request)  # noqa: SLF001 - its own has no version 4
+            for _, code, *message in response.topic_errors:
+                # The metadata of a broker may still have a topic that is deleted, so only this reply is certain.
+                if code == kafka_errors.TopicAlreadyExistsError.errno:
+                    raise TopicExistsError(f"topic {topic!r} exists already")
+                if code:
+                    raise self._refused(topic, scenario, config, code, next(filter(None, message), ""))
+            while not _has_leaders(await self._described(admin, topic), scenario.partitions):
+                await asyncio.sleep(_TICK_S)
+
+    def _refused(
+        self, topic: str, scenario: Scenario, config: Mapping[str, str], code: int, message: str
+    ) -> ClusterError:
+        """Return the error for a topic that could not be created, with what to do."""
+        error = kafka_errors.for_code(code)
+        if error in (kafka_errors.TopicAuthorizationFailedError, kafka_errors.ClusterAuthorizationFailedError):
+            resource = _own("topic", topic)
+            other = "; or use an existing topic: topic='NAME'" if resource.prefixed else ""
+            refused = refusal(_ON_OWN_TOPICS, resource, self._access, self._servers)
+            return TopicRefusedError(f"the run cannot create its topic: {refused}{other}")
+        replicas = "that of the cluster" if scenario.replication_factor is None else scenario.replication_factor
+        given = {"partitions": scenario.partitions, "replication_factor": replicas, **config}
+        requested = ", ".join(f"{name}={value}" for name, value in given.items())
+        return ClusterError(
+            f"the cluster at {self._servers} rejected the topic of this scenario ({requested}): "
+            f"{message.rstrip('.') or error.__name__}; change partitions, replication_factor or topic_config, or use "
+            "an existing topic: topic='NAME'"
+        )
+
+    async def _described(self, admin: Any, topic: str) -> list[dict[str, Any]]:
+        described: list[dict[str, Any]] = await admin.describe_topics([topic])
+        if any(one["error_code"] == kafka_errors.TopicAuthorizationFailedError.errno for one in described):
+            refused = refusal([Operation.DESCRIBE], _own("topic", topic), self._access, self._servers)
+            raise ClusterError(f"the run cannot see the topic that it created: {refused}")
+        return described
+
+    async def _delete_topic(self, topic: str) -> None:
+        async with self._admin() as admin:
+            response = await admin.delete_topics([topic], timeout_ms=TIMEOUT_S * 1000)
+            for _, code in response.topic_error_codes:
+                error = kafka_errors.for_code(code)
+                if error not in (kafka_errors.NoError, kafka_errors.UnknownTopicOrPartitionError):
+                    raise ClusterError(f"the cluster rejected the deletion of topic {topic!r}: {error.__name__}")
+
+    async def _delete_groups(self, groups: Sequence[str]) -> None:
+        emptied: set[str] = set()
+        async with connected(self._servers, self._access) as client:
+            while True:
+                answers = await _try_to_delete(client, groups)
+                nonempty = {group for group, error in answers.items() if error is kafka_errors.NonEmptyGroup} - emptied
+                for group in nonempty:
+                    await remove_members(client, group)
+                emptied |= nonempty
+                groups = [group for group, error in answers.items() if error in TRANSIENT or group in nonempty]
+                refused = {group: error for group, error in answers.items() if error and group not in groups}
+                if refused:
+                    raise ClusterError(self._group_refusal(refused))
+                if not groups:
+                    return
+                await asyncio.sleep(_TICK_S)
+
+    def _group_refusal(self, refused: Mapping[str, type[Exception]]) -> str:
+        group, error = next(iter(refused.items()))
+        if error is kafka_errors.GroupAuthorizationFailedError:
+            reason = refusal([Operation.DELETE], _own("group", group), self._access, self._servers)
+        elif error is kafka_errors.NonEmptyGroup:
+            reason = "it still has members"
+        else:
+            reason = error.__name__
+        more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+        return f"could not delete consumer group {group!r}{more}: {reason}"
+
+    async def _abort_transactions(self, transactional_ids: Sequence[str], timeout_ms: int) -> None:
+        async with connected(self._servers, self._access) as client:
+            await asyncio.gather(*(_init_producer(client, each, timeout_ms) for each in transactional_ids))
+
+    async def _sweep(self, now: datetime.datetime, prefix: str) -> list[str]:
+        async with connected(self._servers, self._access) as client:
+            topics = stale_topics(await visible_topics(client), now, prefix)
+            groups = stale_groups(await visible_groups(client), now, prefix)
+            if topics or groups:
+                now = await self._broker_time(now, prefix)
+                topics, groups = stale_topics(topics, now, prefix), stale_groups(groups, now, prefix)
+            answers = await _try_to_delete(client, groups) if groups else {}
+        removed = [group for group, error in answers.items() if error is None]
+        if topics:
+            async with self._admin() as admin:
+                response = await admin.delete_topics(topics, timeout_ms=SWEEP_TIMEOUT_S * 1000)
+            removed += [topic for topic, code in response.topic_error_codes if not code]
+        return removed
+
+    async def _broker_time(self, now: datetime.datetime, prefix: str) -> datetime.datetime:
+        """Return the time of a broker's clock: that at which it appends a record to a new topic (KIP-32)."""
+        end = now + datetime.timedelta(seconds=SWEEP_TIMEOUT_S)
+        topic = round_name(run_name(end, secrets.token_bytes(SUFFIX_BYTES), prefix), 1)
+        config = {"message.timestamp.type": "LogAppendTime"}
+        try:
+            await self._create_topic(topic, Scenario(partitions=1, topic_config=config))
+            async with _started(aiokafka.AIOKafkaProducer(bootstrap_servers=self._servers, **self._config)) as producer:
+                appended = await producer.send_and_wait(topic, b"", partition=0)
+        finally:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                await self._delete_topic(topic)
+        return datetime.datetime.fromtimestamp(appended.timestamp / 1000, datetime.UTC)
+
+    async def _end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=self._servers, retry_backoff_ms=_RETRY_MS, **self._config
+        )
+        deadline = time.monotonic() + LOOK_TIMEOUT_S
+        async with _started(consumer):
+            while await _is_unknown(consumer._client, topic):  # noqa: SLF001 - its own request would create the topic
+                if time.monotonic() > deadline:  # until then, the metadata of a broker may lack a new topic
+                    raise TopicGoneError(f"topic {topic!r} was deleted")
+                await asyncio.sleep(_TICK_S)
+            asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+            ends = await self._unless_deleted(consumer.end_offsets(asked), consumer._client, topic)  # noqa: SLF001
+        return {each.partition: end for each, end in ends.items()}
+
+    @staticmethod
+    async def _unless_deleted(asking: Coroutine[Any, Any, T], client: Any, topic: str) -> T:
+        """Return the reply of a client that asks again and again, as long as the topic exists."""
+        reply = asyncio.ensure_future(asking)
+        try:
+            while not (await asyncio.wait([reply], timeout=_LOOK_S))[0]:
+                if await _is_unknown(client, topic):
+                    raise TopicGoneError(f"topic {topic!r} was deleted")
+            return reply.result()
+        finally:
+            reply.cancel()
+
+    async def _is_gone(self, topic: str) -> bool:
+        async with connected(self._servers, self._access) as client:
+            return await _is_unknown(client, topic)
+
+    async def _broker_properties(self) -> dict[int, dict[str, Property]]:
+        async with connected(self._servers, self._access) as client:
+            brokers = [broker.nodeId for broker in client.cluster.brokers()]
+            found = await asyncio.gather(*(_properties_of(client, broker) for broker in brokers))
+        by_broker = {broker: properties for broker, properties in zip(brokers, found, strict=True) if properties}
+        if not by_broker:
+            raise ClusterError(f"the brokers at {self._servers} do not report their properties")
+        return by_broker
+
+    def _call(self, work: Coroutine[Any, Any, T], what: str, timeout_s: float = TIMEOUT_S) -> T:
+        return call(work, what, self._servers, timeout_s=timeout_s)
+
+
+def transaction_timeout_ms(scenario: Scenario) -> int:
+    """Return the time after which the cluster aborts a transaction whose producer has gone."""
+    return int(scenario.producer_config.get("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS))
+
+
+@contextlib.asynccontextmanager
+async def _started(client: Any) -> AsyncIterator[Any]:
+    """Start one of aiokafka's clients, and stop it afterwards."""
+    try:
+        await client.start()
+        yield client
+    finally:
+        await close(client)
+
+
+def _own(kind: Literal["topic", "group"], name: str) -> Resource:
+    """Return all topics or groups with the prefix of a run's own one; another one stands for itself."""
+    return Resource(kind=kind, name=(prefix := prefix_of(name)), prefixed=prefix != name)
+
+
+_ON_OWN_TOPICS = (Operation.CREATE, Operation.DESCRIBE, Operation.WRITE, Operation.READ, Operation.DELETE)
+"""Operations of a run on topics that it creates."""
+_BROKER_RESOURCE = 4
+_CHANGED = (2, 3, 4)
+"""Sources of a value in DescribeConfigs: set at run time for a broker, for all brokers, or in a broker's file."""
+_DEFAULT = 5
+"""The source of a default value."""
+
+
+async def _is_unknown(client: Any, topic: str) -> bool:
+    """Return True if a broker does not know the topic; it does not create it, whatever its properties are."""
+    answer = await client.send(client.get_random_node(), ask_for_topics([topic]))
+    return bool(answer.topics[0][0] == kafka_errors.UnknownTopicOrPartitionError.errno)
+
+
+async def _try_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[Exception] | None]:
+    """Return the error of each group that was not deleted, None for the others.
+
+    Only its coordinator can delete a group, so the request goes to every broker.
+    """
+    answers: dict[str, type[Exception] | None] = dict.fromkeys(groups, kafka_errors.NotCoordinatorForGroupError)
+    for broker in client.cluster.brokers():
+        try:
+            response = await client.send(broker.nodeId, requests.DeleteGroupsRequest(list(groups)))
+        except UNREACHABLE:  # if it was the coordinator, another broker is now
+            continue
+        for group, code in response.results:
+            error = kafka_errors.for_code(code)
+            if error in (kafka_errors.NoError, kafka_errors.GroupIdNotFound):
+                answers[group] = None
+            elif error is not kafka_errors.NotCoordinatorForGroupError:
+                answers[group] = error
+    return answers
+
+
+async def _init_producer(client: Any, transactional_id: str, timeout_ms: int) -> None:
+    """Request a new epoch for a transactional id until the coordinator has aborted the open transaction (KIP-98)."""
+    request = transaction.InitProducerIdRequest(transactional_id, timeout_ms)
+    while True:
+        error, _ = await ask_coordinator(client, transactional_id, 1, request)
+        if error is kafka_errors.NoError:
+            return
+        if error not in (kafka_errors.ConcurrentTransactions, *TRANSIENT):
+            raise ClusterError(f"the cluster rejected {transactional_id!r}: {error.__name__}")
+        await asyncio.sleep(_TICK_S)
+
+
+async def _properties_of(client: Any, broker: int) -> dict[str, Property]:
+    """Read properties by DescribeConfigs (KIP-133, KIP-226); empty if the broker does not respond or denies access."""
+    request = requests.DescribeConfigsRequest([(_BROKER_RESOURCE, str(broker), None)], include_synonyms=True)
+    try:
+        answer = await client.send(broker, request)
+    except (*UNREACHABLE, kafka_errors.IncompatibleBrokerVersion, NotImplementedError):
+        return {}
+    return {
+        name: Property(
+            value=value,
+            changed=source in _CHANGED and (value, _DEFAULT) not in [(other, origin) for _, other, origin in synonyms],
+        )
+        for code, _, _, _, entries in answer.resources
+        if not code
+        for name, value, _, source, is_sensitive, synonyms in entries
+        if value is not None and not is_sensitive
+    }
+
+
+async def visible_topics(client: Any) -> list[str]:
+    """Return all topics that this client can see."""
+    answer = await client.send(client.get_random_node(), ask_for_topics())
+    return [topic["topic"] for topic in answer.to_object()["topics"]]
+
+
+async def visible_groups(client: Any) -> list[str]:
+    """Return all groups that this client can see; those of a coordinator that does not respond are missing."""
+    found: list[str] = []
+    for broker in client.cluster.brokers():
+        with contextlib.suppress(*UNREACHABLE):
+            answer = await client.send(broker.nodeId, requests.ListGroupsRequest())
+            found += [group for group, *_ in answer.groups]
+    return found
+
+
+def _has_leaders(descriptions: list[dict[str, Any]], partitions: int) -> bool:
+    found = [part for topic in descriptions for part in topic["partitions"]]
+    return len(found) == partitions and all(part["leader"] >= 0 for part in found)

@@ -1,0 +1,339 @@
+"""Connections to a cluster: a plain client, calls with a timeout, and aiokafka's warnings."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import functools
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from typing import Any, Self, TypeVar
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.protocol import metadata
+from aiokafka.protocol.admin import SaslHandShakeRequest
+from aiokafka.protocol.metadata import MetadataRequest
+
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.core.errors import ClusterError, innermost
+
+T = TypeVar("T")
+
+_CLOSE_TIMEOUT_S = 2
+"""Timeout for closing a client: its broker may be gone, and nothing depends on it any more."""
+_MAX_NOTES = 5
+
+
+class BoundedLoop(asyncio.SelectorEventLoop):
+    """An event loop that closes while the look-up of a host name is under way.
+
+    asyncio looks names up in threads that it joins at its end, so that a slow DNS server makes every timeout longer.
+    """
+
+    async def getaddrinfo(self, *arguments: Any, **named: Any) -> Any:
+        """Look a name up in a thread that nothing joins."""
+        found: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        found.set_running_or_notify_cancel()  # from here on it cannot be cancelled, and always takes its result
+
+        def look_up() -> None:
+            try:
+                found.set_result(socket.getaddrinfo(*arguments, **named))
+            except OSError as error:
+                found.set_exception(error)
+            except UnicodeError as error:  # an empty or a too long part of the name
+                found.set_exception(OSError(str(error)))
+
+        threading.Thread(target=look_up, daemon=True).start()
+        return await asyncio.wrap_future(found, loop=self)
+
+
+def call(work: Coroutine[Any, Any, T], what: str, servers: str, *, timeout_s: float) -> T:
+    """Run requests to a cluster in a thread and event loop of its own, as the caller may have a running loop.
+
+    Raises:
+        ClusterError: it took longer than the timeout, or failed; `what` says what could not be done.
+
+    """
+    started_s = time.monotonic()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-call") as thread:
+            return thread.submit(run, asyncio.wait_for(work, timeout_s)).result()
+    except TimeoutError:
+        reason = f"no answer in {time.monotonic() - started_s:.0f} s"
+    except NotImplementedError as error:
+        reason = f"its brokers are too old, or too new, for a request ({error})"
+    except (KafkaError, OSError) as error:
+        reason = str(error) or type(error).__name__
+    raise ClusterError(f"could not {what} on {servers}: {reason}")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in an event loop of its own; in another thread if the caller has a running loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        # With a loop factory, the runner leaves the calling thread's own event loop alone, if a test has set one.
+        with asyncio.Runner(loop_factory=BoundedLoop) as runner:
+            return runner.run(work)
+    with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-call") as thread:
+        return thread.submit(lambda: run(work)).result()
+
+
+ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
+"""A metadata request that does not create the topics it asks for."""
+
+
+@contextlib.asynccontextmanager
+async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any]:
+    """Connect a plain client, for single requests."""
+    client = AIOKafkaClient(**{**access.arguments(), "bootstrap_servers": bootstrap_servers})
+    try:
+        await client.bootstrap()
+        yield client
+    finally:
+        await close(client)
+
+
+async def close(client: Any) -> None:
+    """Close any of aiokafka's clients; give up after a timeout."""
+    with contextlib.suppress(KafkaError, OSError, TimeoutError):
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            await (client.close if hasattr(client, "close") else client.stop)()
+
+
+_LOGGERS = [logging.getLogger(name) for name in ("aiokafka", "asyncio")]
+_propagated: dict[logging.Logger, bool] = {}
+"""The setting of each logger from before the first of the `Notes` that are open."""
+_switching = threading.Lock()
+
+
+class Notes(logging.Handler):
+    """Collects warnings of aiokafka and errors of its tasks, instead of showing them in the user's terminal."""
+
+    def __init__(self) -> None:
+        super().__init__(level=logging.WARNING)
+        self._texts: dict[str, None] = {}
+        self.causes: list[Exception] = []
+        """Errors that aiokafka logged."""
+
+    def __enter__(self) -> Self:
+        with _switching:
+            for logger in _LOGGERS:
+                _propagated.setdefault(logger, logger.propagate)
+                logger.addHandler(self)
+                logger.propagate = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _switching:
+            for logger in _LOGGERS:
+                logger.removeHandler(self)
+                if not any(isinstance(each, Notes) for each in logger.handlers):
+                    logger.propagate = _propagated.pop(logger)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the first line, and the error that ended a task if there is one."""
+        error = f": {record.exc_info[1]!r}" if record.exc_info else ""
+        causes = [value for value in record.args or () if isinstance(value, Exception)]
+        error += "".join(f" ({innermost(each)})" for each in causes if each.__cause__)  # such as an alert of TLS
+        self.causes += causes
+        if len(self._texts) < _MAX_NOTES:
+            self._texts[record.getMessage().strip().partition("\n")[0] + error] = None
+
+    def clear(self) -> None:
+        """Forget warnings from connecting and from joining a group, which are normal at a start."""
+        self._texts.clear()
+        self.causes.clear()
+
+    def texts(self) -> list[str]:
+        """Return each warning once."""
+        return list(self._texts)
+
+
+_ANSWER_TIMEOUT_S = 3
+"""Minimum timeout of one connection and of one request."""
+_ANSWER_RATIO = 0.2
+"""The same timeout for external clusters, as a share of the whole wait."""
+_MIN_ATTEMPT_S = 1
+"""Minimum time for the last attempt, so that it ends with a reason instead of the timeout."""
+_REFUSALS = (SaslAuthenticationFailed, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError)
+"""Errors of a cluster that is up and that this client cannot use with its access settings."""
+
+
+class NotReadyError(ClusterError):
+    """A cluster that was not ready in time."""
+
+    def __init__(self, text: str, causes: Collection[Exception]) -> None:
+        """Keep the text; `causes` are the errors that the last attempt to connect met."""
+        super().__init__(text)
+        self.login_refused = any(isinstance(cause, _REFUSALS[:2]) for cause in causes)
+        self.certificate = next((one for one in causes if isinstance(one, ssl.SSLCertVerificationError)), None)
+        """The error of a certificate that was refused, if any."""
+
+
+def wait_ready(
+    servers: str,
+    *,
+    brokers: int,
+    timeout_s: float,
+    pause_s: float,
+    check: Callable[[], None] = lambda: None,
+    cluster_id: str | None = None,
+    access: Access | None = None,
+    external: bool = False,
+) -> int:
+    """Wait until every broker is registered and accepts connections; returns their number.
+
+    Args:
+        servers: `HOST:PORT[,HOST:PORT...]`.
+        brokers: minimum number of brokers.
+        timeout_s: timeout of the whole wait.
+        pause_s: pause between attempts.
+        check: called before each attempt; raises if waiting is pointless.
+        cluster_id: the expected cluster; another one at this address counts as not ready.
+        access: access settings; None: plaintext.
+        external: others run the cluster: it may be far away, and it is not about to start, so that a refusal is final.
+
+    Raises:
+        NotReadyError: not ready in time, or refused; has the servers and the last reason.
+
+    """
+    deadline = time.monotonic() + timeout_s
+    answer_s = max(_ANSWER_TIMEOUT_S, timeout_s * _ANSWER_RATIO) if external else _ANSWER_TIMEOUT_S
+    access = access or Access()
+    client_config = access.arguments() | {"bootstrap_servers": servers, "request_timeout_ms": round(answer_s * 1000)}
+    with Notes() as notes:
+        while True:
+            check()
+            left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)
+            try:
+                return run(_attempt(brokers, cluster_id, client_config, left_s))
+            except _NotReady as error:
+                # aiokafka's text ends with a colon if the error after it has no text.
+                warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
+                reason, causes = "; ".join([str(error), *warnings]), tuple(notes.causes)
+                refused = external and any(isinstance(cause, _REFUSALS) for cause in causes)
+                if external and not refused and isinstance(error, _NoConnection):
+                    left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)
+                    other = run(_other_protocol(servers, access.protocol, min(answer_s, left_s)))
+                    refused, reason = other is not None, other or reason
+                if refused or time.monotonic() >= deadline:
+                    when = "" if refused else f" after {timeout_s:g} s"
+                    raise NotReadyError(f"{servers} is not ready{when}: {reason}", causes) from None
+            notes.clear()
+            time.sleep(pause_s)
+
+
+def read_cluster_id(servers: str, access: Access, *, timeout_s: float) -> str | None:
+    """Return the id that Kafka gave the cluster; None if it has none, as before Kafka 0.10.1.
+
+    Raises:
+        ClusterError: it did not answer in time.
+
+    """
+
+    async def ask() -> str | None:
+        async with connected(servers, access) as client:
+            answer = await client.send(client.get_random_node(), MetadataRequest([]))
+        cluster_id: str | None = getattr(answer, "cluster_id", None)
+        return cluster_id
+
+    return call(ask(), "read the cluster id", servers, timeout_s=timeout_s)
+
+
+class _NotReady(Exception):  # noqa: N818 - a result; becomes a ClusterError after the timeout
+    """The reason why an attempt did not find a ready cluster."""
+
+
+class _NoConnection(_NotReady):
+    """No server of the list accepted the client."""
+
+
+async def _attempt(brokers: int, cluster_id: str | None, config: Mapping[str, Any], timeout_s: float) -> int:
+    client = AIOKafkaClient(**config)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await client.bootstrap()
+            seen = await _connect_to_each(client.cluster.brokers(), config)
+            node = client.get_random_node()
+            seen_id = None if cluster_id is None else (await client.send(node, MetadataRequest([]))).cluster_id
+    except TimeoutError:
+        raise _NotReady("no answer") from None
+    except KafkaConnectionError:
+        raise _NoConnection("no connection") from None  # aiokafka's warnings have the address and the reason
+    except (KafkaError, OSError) as error:
+        raise _NotReady(str(error) or type(error).__name__) from None
+    finally:
+        await close(client)
+    if seen_id != cluster_id:
+        raise _NotReady(f"another cluster ({seen_id}) has this address")
+    if seen < brokers:
+        raise _NotReady(f"{seen} of the {brokers} brokers are up that kafka_cluster(brokers={brokers}) asks for")
+    return seen
+
+
+async def _connect_to_each(brokers: Collection[Any], config: Mapping[str, Any]) -> int:
+    """Connect to all brokers concurrently and return their number; brokers that register meanwhile are not tried.
+
+    A broker that advertises an address which clients cannot reach is the most common configuration error.
+    """
+    if not brokers:
+        raise _NotReady("no broker is registered yet")
+    reached = await asyncio.gather(*(_is_reachable(broker, config) for broker in brokers))
+    if not all(reached):
+        broker = next(each for each, found in zip(brokers, reached, strict=True) if not found)
+        raise _NotReady(
+            f"broker {broker.nodeId} advertises {broker.host}:{broker.port}, which cannot be reached "
+            "from here; its advertised.listeners must name an address that clients can reach"
+        )
+    return len(brokers)
+
+
+async def _is_reachable(broker: Any, config: Mapping[str, Any]) -> bool:
+    """Return True if the broker answers; each has a client of its own, as one client connects to one at a time."""
+    host = f"[{broker.host}]" if ":" in broker.host else broker.host
+    client = AIOKafkaClient(**{**config, "bootstrap_servers": f"{host}:{broker.port}"})
+    try:
+        await client.bootstrap()
+    except KafkaConnectionError:
+        return False
+    finally:
+        await close(client)
+    return True
+
+
+async def _other_protocol(servers: str, wanted: str, timeout_s: float) -> str | None:
+    """Describe the first server whose listener has another protocol than the client; None if there is none."""
+    hosts = collect_hosts(servers, randomize=False)
+    found = await asyncio.gather(*(_protocol(host, port, timeout_s) for host, port, _ in hosts))
+    for (host, port, _), protocol in zip(hosts, found, strict=True):
+        if protocol not in (None, wanted):
+            return f"the listener at {host}:{port} is a {protocol} one, and the client uses {wanted}"
+    return None
+
+
+async def _protocol(host: str, port: int, timeout_s: float) -> str | None:
+    """Return the protocol of a listener; None if it does not answer.
+
+    The answer to a login by a mechanism that does not exist shows whether the listener expects a login.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing secret is sent
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            for transport, with_login in (("SSL", "SASL_SSL"), ("PLAINTEXT", "SASL_PLAINTEXT")):
+                with contextlib.suppress(KafkaError, OSError):
+                    connection = await create_conn(host, port, security_protocol=transport, ssl_context=context)
+                    try:
+                        answer = await connection.send(SaslHandShakeRequest("none"))
+                    finally:
+                        await connection.close()
+                    return with_login if answer.error_code == UnsupportedSaslMechanismError.errno else transport
+    return None

@@ -1,0 +1,343 @@
+"""Requests that aiokafka's own clients do not send."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import secrets
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import errors as kafka_errors
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+from aiokafka.protocol import admin, api, coordination, types
+from aiokafka.protocol import group as membership
+
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, granted, refusal
+from pytest_kafkaperf.clusters.admin.connection import call, connected
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.scenarios.scenario import Scenario
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.clusters.cluster import Cluster
+
+
+_PROPERTIES = ("cleanup.policy", "max.message.bytes", "min.insync.replicas")
+
+_TOPIC_RESOURCE = 2
+"""The type of topics in `DescribeConfigs`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMetadata:
+    """A topic as a cluster describes it."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    """The minimum over all partitions."""
+    in_sync: int
+    """Number of in-sync replicas: the minimum over all partitions."""
+    leaderless: tuple[int, ...] = ()
+    """Partitions without a leader, which cannot be written or read."""
+    operations: frozenset[Operation] | None = None
+    """Operations that this client is permitted; None if the cluster does not report them."""
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Those of `_PROPERTIES` that the cluster reports."""
+
+    @classmethod
+    async def of(cls, client: Any, topic: str, described: Any) -> TopicMetadata:
+        """Convert one topic of a metadata response, and ask for the topic's properties."""
+        _, _, _, partitions, *operations = described
+        return cls(
+            name=topic,
+            partitions=len(partitions),
+            replication_factor=min((len(replicas) for _, _, _, _, replicas, *_ in partitions), default=0),
+            in_sync=min((len(in_sync) for _, _, _, _, _, in_sync, *_ in partitions), default=0),
+            leaderless=tuple(sorted(number for _, number, leader, *_ in partitions if leader < 0)),
+            operations=granted(operations[0]) if operations else None,
+            config=await _config_of(client, topic),
+        )
+
+
+async def _config_of(client: Any, topic: str) -> dict[str, str]:
+    """Return those of `_PROPERTIES` that the cluster reports; sends one request."""
+    request = admin.DescribeConfigsRequest([(_TOPIC_RESOURCE, topic, list(_PROPERTIES))])
+    answer = await client.send(client.get_random_node(), request)
+    return {
+        name: value
+        for code, _, _, _, entries in answer.resources
+        if not code
+        for name, value, *_ in entries
+        if value is not None
+    }
+
+
+_TEXT = types.String("utf-8")
+_BROKERS = types.Array(("node_id", types.Int32), ("host", _TEXT), ("port", types.Int32), ("rack", _TEXT))
+_PARTITIONS = types.Array(
+    ("error_code", types.Int16),
+    ("partition", types.Int32),
+    ("leader", types.Int32),
+    ("leader_epoch", types.Int32),
+    ("replicas", types.Array(types.Int32)),
+    ("isr", types.Array(types.Int32)),
+    ("offline_replicas", types.Array(types.Int32)),
+)
+_TOPICS = types.Array(
+    ("error_code", types.Int16),
+    ("topic", _TEXT),
+    ("is_internal", types.Boolean),
+    ("partitions", _PARTITIONS),
+    ("authorized_operations", types.Int32),
+)
+
+
+class _MetadataResponse(api.Response):  # type: ignore[misc] # aiokafka ships no types
+    """Metadata v8: the first version with permitted operations (KIP-430), the last before flexible versions."""
+
+    API_KEY = 3
+    API_VERSION = 8
+    SCHEMA = types.Schema(
+        ("throttle_time_ms", types.Int32),
+        ("brokers", _BROKERS),
+        ("cluster_id", _TEXT),
+        ("controller_id", types.Int32),
+        ("topics", _TOPICS),
+        ("cluster_authorized_operations", types.Int32),
+    )
+
+
+class _MetadataStruct(api.RequestStruct):  # type: ignore[misc]
+    API_KEY = 3
+    API_VERSION = 8
+    RESPONSE_TYPE = _MetadataResponse
+    SCHEMA = types.Schema(
+        ("topics", types.Array(_TEXT)),
+        ("allow_auto_topic_creation", types.Boolean),
+        ("include_cluster_authorized_operations", types.Boolean),
+        ("include_topic_authorized_operations", types.Boolean),
+    )
+
+
+class DescribeTopic(api.Request[_MetadataStruct]):  # type: ignore[misc]
+    """Requests the metadata and the permitted operations of one topic, without creating it."""
+
+    API_KEY = 3
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def build(self, request_struct_class: type[_MetadataStruct]) -> _MetadataStruct:
+        """Build the request; aiokafka calls it."""
+        return request_struct_class([self._topic], False, False, True)
+
+
+_COORDINATOR_S = 5
+"""Time to wait for the coordinator of a group or of a transactional id; the load itself waits longer."""
+
+_TICK_S = 0.05
+
+TRANSIENT: tuple[type[Exception], ...] = (
+    kafka_errors.GroupCoordinatorNotAvailableError,
+    kafka_errors.GroupLoadInProgressError,
+    kafka_errors.NotCoordinatorForGroupError,
+)
+"""Errors of a coordinator that is about to be available."""
+
+
+async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tuple[type[Exception], Any]:
+    """Send a request to the coordinator of a group (kind 0) or of a transactional id (kind 1).
+
+    Returns:
+        The error, also that in the response, or `NoError`; and the response, None if there is none.
+
+    """
+    deadline = time.monotonic() + _COORDINATOR_S
+    while True:
+        found = await client.send(client.get_random_node(), coordination.FindCoordinatorRequest(key, kind))
+        error, answer = kafka_errors.for_code(found.error_code), None
+        if error is kafka_errors.NoError:
+            error = kafka_errors.GroupCoordinatorNotAvailableError
+            with contextlib.suppress(kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError):
+                answer = await client.send(found.coordinator_id, request)
+                code = answer.error_code if hasattr(answer, "error_code") else answer.groups[0][0]
+                error = kafka_errors.for_code(code)
+        if error not in TRANSIENT or time.monotonic() > deadline:
+            return error, answer
+        await asyncio.sleep(_TICK_S)
+
+
+async def remove_members(client: Any, group: str) -> None:
+    """Remove all members from a group: Kafka otherwise counts a killed worker as a member for 10 s more."""
+    error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
+    if error is kafka_errors.NoError:
+        _, _, _, _, _, members, *_ = answer.groups[0]
+        for member, *_ in members:
+            await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
+
+
+class _DescribeGroupsStruct(admin.DescribeGroupsRequest_v3):  # type: ignore[misc] # aiokafka ships no types
+    """DescribeGroups v3; aiokafka parses its response as v2, without the permitted operations."""
+
+    RESPONSE_TYPE = admin.DescribeGroupsResponse_v3
+
+
+class DescribeGroups(api.Request[_DescribeGroupsStruct]):  # type: ignore[misc]
+    """Requests descriptions of groups and the permitted operations."""
+
+    API_KEY = 15
+
+    def __init__(self, groups: list[str]) -> None:
+        self._groups = groups
+
+    def build(self, request_struct_class: type[_DescribeGroupsStruct]) -> _DescribeGroupsStruct:
+        """Build the request; aiokafka calls it."""
+        return request_struct_class(self._groups, True)
+
+
+_MEMBERS_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member of a consumer group."""
+
+    client_id: str
+    host: str
+    partitions: int
+    """Number of its partitions; 0 while the group rebalances."""
+
+
+def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()) -> tuple[str, dict[str, Member]]:
+    """Ask the group's coordinator, after the removal of the members `without`, whose processes have ended.
+
+    Returns:
+        The state as Kafka names it, such as `Stable` or `Dead` (no such group), or the name of an error. And the
+        members by id; Kafka gives a new id to each process that joins.
+
+    Raises:
+        ClusterError: it did not answer in time, or this client is not permitted to see the group.
+
+    """
+
+    async def ask() -> tuple[str, dict[str, Member]]:
+        async with connected(cluster.bootstrap_servers, cluster.access) as client:
+            for member in without:
+                await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
+            error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
+        if error is kafka_errors.GroupAuthorizationFailedError:
+            resource = Resource(kind="group", name=group)
+            raise ClusterError(refusal([Operation.DESCRIBE], resource, cluster.access, cluster.bootstrap_servers))
+        if error is not kafka_errors.NoError:
+            return error.__name__, {}
+        _, _, state, _, _, members, *_ = answer.groups[0]
+        return state, {
+            member: Member(client_id=client_id, host=host.lstrip("/"), partitions=_partitions(assignment))
+            for member, client_id, host, _, assignment in members
+        }
+
+    return call(ask(), f"describe consumer group {group!r}", cluster.bootstrap_servers, timeout_s=_MEMBERS_TIMEOUT_S)
+
+
+def _partitions(assignment: bytes) -> int:
+    """Return the number of partitions in a member's assignment."""
+    with contextlib.suppress(ValueError):  # other protocols, such as Kafka Connect's, have other assignments
+        return sum(len(numbers) for _, numbers in ConsumerProtocolMemberAssignment.decode(assignment).assignment)
+    return 0
+
+
+class _CreateTopicsStruct(admin.CreateTopicsRequest_v3):  # type: ignore[misc] # aiokafka ships no types
+    """CreateTopics v4: as v3, but a replication factor of -1 is the cluster's default (KIP-464)."""
+
+    API_VERSION = 4
+
+
+class CreateTopic(api.Request[_CreateTopicsStruct]):  # type: ignore[misc]
+    """Requests a new topic; aiokafka's own request has no version 4."""
+
+    API_KEY = 19
+
+    def __init__(self, topic: str, scenario: Scenario, config: Mapping[str, str], timeout_ms: int) -> None:
+        replicas = -1 if scenario.replication_factor is None else scenario.replication_factor
+        self._new: tuple[Any, ...] = (topic, scenario.partitions, replicas, [], list(config.items()))
+        self._timeout_ms = timeout_ms
+
+    def build(self, request_struct_class: type[_CreateTopicsStruct]) -> _CreateTopicsStruct:
+        """Build the request; aiokafka calls it."""
+        return request_struct_class([self._new], self._timeout_ms, False)
+
+
+_TIMEOUT_S = 20
+_ITERATIONS = 4096
+"""Kafka's minimum, also recommended by RFC 7677: each connection of a client computes that many."""
+_SALT_BYTES = 16
+_SCRAM_SHA_512 = 2
+
+
+def create_scram_user(servers: str, access: Access, *, name: str, password: str) -> None:
+    """Create a SCRAM-SHA-512 user or change its password.
+
+    Raises:
+        ClusterError: the cluster rejected it, or it took too long.
+
+    """
+    call(_create(servers, access, name, password), f"create the user {name!r}", servers, timeout_s=_TIMEOUT_S)
+
+
+async def _create(servers: str, access: Access, name: str, password: str) -> None:
+    salt = secrets.token_bytes(_SALT_BYTES)
+    salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
+    async with connected(servers, access) as client:
+        node = next(iter(client.cluster.brokers())).nodeId  # any broker forwards it to the controller
+        answer = await client.send(node, _AlterUser(name, salt, salted))
+    for _, code, message, _ in answer.results:
+        if code:
+            raise ClusterError(f"{servers} rejected the creation of user {name!r}: {message or f'error {code}'}")
+
+
+_COMPACT_TEXT = types.CompactString("utf-8")
+_TAGS = ("tags", types.TaggedFields)
+_RESULTS = types.CompactArray(
+    ("user", _COMPACT_TEXT), ("error_code", types.Int16), ("error_message", _COMPACT_TEXT), _TAGS
+)
+_DELETIONS = types.CompactArray(("name", _COMPACT_TEXT), ("mechanism", types.Int8), _TAGS)
+_UPSERTIONS = types.CompactArray(
+    ("name", _COMPACT_TEXT),
+    ("mechanism", types.Int8),
+    ("iterations", types.Int32),
+    ("salt", types.CompactBytes),
+    ("salted_password", types.CompactBytes),
+    _TAGS,
+)
+
+
+class _AlterUserResponse(api.Response):  # type: ignore[misc] # aiokafka ships no types
+    API_KEY = 51
+    API_VERSION = 0
+    SCHEMA = types.Schema(("throttle_time_ms", types.Int32), ("results", _RESULTS), _TAGS)
+
+
+class _AlterUserStruct(api.RequestStruct):  # type: ignore[misc]
+    FLEXIBLE_VERSION = True
+    API_KEY = 51
+    API_VERSION = 0
+    RESPONSE_TYPE = _AlterUserResponse
+    SCHEMA = types.Schema(("deletions", _DELETIONS), ("upsertions", _UPSERTIONS), _TAGS)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(***)"  # aiokafka logs its requests, and these bytes allow a login
+
+
+class _AlterUser(api.Request[_AlterUserStruct]):  # type: ignore[misc]
+    API_KEY = 51
+
+    def __init__(self, name: str, salt: bytes, salted: bytes) -> None:
+        self._upsertion: tuple[Any, ...] = (name, _SCRAM_SHA_512, _ITERATIONS, salt, salted, {})
+
+    def build(self, request_struct_class: type[_AlterUserStruct]) -> _AlterUserStruct:
+        return request_struct_class([], [self._upsertion], {})

@@ -1,0 +1,291 @@
+"""The provider `local`: brokers as child processes, in KRaft combined mode."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+import javaproperties
+import psutil
+
+from pytest_kafkaperf.clusters.brokers import distribution, java, jmx_exporter
+from pytest_kafkaperf.clusters.brokers.config import CLIENT, LISTENERS, Node, Security, broker_properties, new_uuid
+from pytest_kafkaperf.clusters.brokers.distribution import Distribution
+from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, Fleet, launched
+from pytest_kafkaperf.clusters.brokers.java import Java
+from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
+from pytest_kafkaperf.clusters.child_process import ChildProcess
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe, MachineProbe, Probe, ProcessProbe
+from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, ClusterSpec, facts_of, not_applied
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
+from pytest_kafkaperf.core.signals import without_interrupt
+from pytest_kafkaperf.core.spans import Span, Stopwatch
+from pytest_kafkaperf.core.units import Unit, format_quantity
+
+_HOST = "127.0.0.1"
+_KEYSTORE = "keystore.pem"
+_AGENT = "jmx-exporter.yml"
+_PORTS = range(15_000, 30_000)
+"""Below the range of outgoing connections, one of which could otherwise take the port of a stopped broker."""
+_PORT_ATTEMPTS = 100
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder in it has a random name, and belongs to the user alone
+_LEAST_MEMORY = 2 << 30
+"""Bytes for the logs of a broker: some seconds of full load."""
+
+_JVM_OPTIONS = (
+    # From Kafka's bin/kafka-run-class.sh, KAFKA_JVM_PERFORMANCE_OPTS.
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+    # A broker that runs out of memory must exit, which makes the round INVALID, instead of continuing slowly.
+    "-XX:+ExitOnOutOfMemoryError",
+    # The JVM's statistics stay in memory, so that a killed broker leaves no files.
+    "-XX:-UsePerfData",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+)
+
+
+@contextmanager
+def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
+    """Start brokers, provide them when they are ready, and remove their processes and files afterwards.
+
+    The stopwatch counts the time of downloads for `Span.FETCH`.
+
+    Raises:
+        ClusterError: Java or Kafka is missing, or a broker did not start; says what to do.
+
+    """
+    cache = distribution.cache_folder()
+    runtime = java.find()
+    with stopwatch.measure(Span.FETCH):
+        kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
+    security = Security.make(spec.security, [_HOST, "localhost"])
+    with ExitStack() as stack:
+        folder = stack.enter_context(run_folder(cache / "runs"))
+        disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
+        if spec.low_noise:
+            disks = [_MEMORY] if _MEMORY.is_mount() else []
+        for disk in disks:
+            if not disk.is_dir():  # not created here: a misspelled path would be on another disk than intended
+                raise ClusterError(f"log_dirs: no such folder {disk}; create it on the intended disk")
+            if (disk / "meta.properties").exists():
+                raise ClusterError(
+                    f"log_dirs: {disk} is the log folder of another broker, for it contains meta.properties; "
+                    "give another folder on that disk"
+                )
+        logs = [stack.enter_context(run_folder(disk)) for disk in disks]
+        if spec.low_noise:
+            _check_memory(spec)  # now that nothing is left of killed runs
+        with stopwatch.measure(Span.FETCH):
+            agent = jmx_exporter.jar(cache) if spec.jmx else None
+        layout = Layout(
+            spec=spec, runtime=runtime, kafka=kafka, security=security, agent=agent, folder=folder, logs=tuple(logs)
+        )
+        with launched(layout.plan, what=f"Kafka {kafka.version}") as cluster:
+            facts = {
+                "java": runtime.description,
+                **java.environment_options(),
+                **({} if spec.log_dirs is None or spec.low_noise else {"log.dirs": spec.log_dirs}),
+                **not_applied(spec, "image", *(["log_dirs"] if spec.low_noise else [])),
+                **facts_of(spec),
+            }
+            yield replace(cluster, provider="local", version=kafka.version, facts=MappingProxyType(facts))
+
+
+def _check_memory(spec: ClusterSpec) -> None:
+    """Raise ClusterError if the system keeps no folder in memory, or has too little memory for the logs of a round."""
+    free = min(shutil.disk_usage(_MEMORY).free, psutil.virtual_memory().available) if _MEMORY.is_mount() else 0
+    needed = spec.brokers * _LEAST_MEMORY
+    if free < needed:
+        raise ClusterError(
+            f"low_noise: {_MEMORY} has {format_quantity(free, Unit.BYTES)} of free memory, and the brokers' logs need "
+            f"{format_quantity(needed, Unit.BYTES)}; free some, or leave low_noise (--kafka-low-noise) out"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The configuration of the brokers: files and command lines."""
+
+    spec: ClusterSpec
+    runtime: Java
+    kafka: Distribution
+    security: Security
+    agent: Path | None
+    """The JMX exporter's jar; None: no exporter."""
+    folder: Path
+    logs: tuple[Path, ...] = ()
+    """Folders on other disks for the brokers' logs; empty: the logs are in `folder`."""
+
+    def plan(self) -> Fleet:
+        """Configure the brokers, on ports that are free now.
+
+        Raises:
+            ClusterError: the files of the brokers cannot be written.
+
+        """
+        nodes = _nodes(self.spec.brokers)
+        cluster_id = new_uuid()
+        try:
+            servers = {node.id: self._server(node, nodes, cluster_id) for node in nodes}
+        except OSError as error:
+            reason = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # the first of several files
+            raise ClusterError(
+                f"cannot write the files of the brokers: {reason}; free disk space, or use other folders: log_dirs, or "
+                f"{distribution.CACHE_VARIABLE} for all files"
+            ) from None
+        return Fleet(
+            servers=servers,
+            bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
+            cluster_id=cluster_id,
+            security=self.security,
+            shared_probes={"machine": [MachineProbe()]},
+        )
+
+    def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Process:
+        home = self.folder / f"broker-{node.id}"
+        shutil.rmtree(home, ignore_errors=True)
+        (home / "tmp").mkdir(parents=True)
+        folders = [logs / f"broker-{node.id}" for logs in self.logs] or [home / "data"]
+        for data in folders:
+            shutil.rmtree(data, ignore_errors=True)
+            self.kafka.copy_storage(data)
+            meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node.id), "directory.id": new_uuid()}
+            _write(data / "meta.properties", meta)
+        keystore = home / _KEYSTORE
+        if self.security.keystore is not None:
+            keystore.touch(mode=0o600)
+            keystore.write_text(self.security.keystore, encoding="ascii")
+        log_folder, config = ",".join(map(str, folders)), self.spec.config
+        properties = broker_properties(
+            node, nodes, self.security, log_folder=log_folder, keystore=str(keystore), config=config
+        )
+        _write(home / PROPERTIES, properties)
+        options, url = ([], None) if self.agent is None else _with_agent(self.agent, home)
+        return Process(
+            node.id, self._command(home, options), folder=home, exporter_url=url, redact=self.security.redact
+        )
+
+    def _command(self, home: Path, options: Sequence[str]) -> list[str | Path]:
+        return [
+            self.runtime.path,
+            *options,
+            f"-Xms{self.spec.heap}",
+            f"-Xmx{self.spec.heap}",
+            *_JVM_OPTIONS,
+            *(LOW_NOISE_JVM_OPTIONS if self.spec.low_noise else ()),
+            f"-Djava.io.tmpdir={home / 'tmp'}",  # native compression libraries are unpacked here
+            "-cp",
+            os.pathsep.join(map(str, self.kafka.classpath)),
+            "kafka.Kafka",
+            home / PROPERTIES,
+        ]
+
+
+class Process(ChildProcess):
+    """A broker as a child process."""
+
+    def __init__(
+        self,
+        broker: int,
+        command: Sequence[str | Path],
+        *,
+        folder: Path,
+        exporter_url: str | None = None,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        super().__init__(f"broker {broker}", folder / "broker.log", stop_timeout_s=STOP_TIMEOUT_S, redact=redact)
+        self._command = command
+        self._folder = folder
+        self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
+
+    def start(self) -> None:
+        """Start the process; raises ClusterError if that is impossible."""
+        try:
+            self.launch(self._command, folder=self._folder)
+        except OSError as error:  # such as too many processes
+            raise ClusterError(f"{self._name} could not be started: {error}") from None
+
+    def pause(self) -> None:
+        """Suspend the process by SIGSTOP."""
+        self.check()
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Resume the process by SIGCONT."""
+        self.check()
+        self.signal(signal.SIGCONT)
+
+    def remove(self) -> None:
+        """Kill the process; its data is removed with its folder, so an orderly shutdown is unnecessary."""
+        with without_interrupt():
+            self.retire()
+            self.stop(kill=True)
+
+    def check(self) -> None:
+        """Look at the state of the process.
+
+        Raises:
+            ClusterLostError: the process has ended; has the cause and the last lines of its log.
+
+        """
+        if (failure := self.failure()) is not None:
+            raise ClusterLostError(failure)
+
+    def probes(self) -> Sequence[Probe]:
+        """Return the probe of the process, and that of its JMX exporter if there is one."""
+        own: list[Probe] = [] if self.pid is None else [ProcessProbe(self.pid)]
+        return own if self._exporter is None else [*own, self._exporter]
+
+
+def _with_agent(jar: Path, home: Path) -> tuple[list[str], str]:
+    """Return the Java option that loads the JMX exporter, and the exporter's URL."""
+    (port,) = free_ports(1)
+    configuration = home / _AGENT
+    configuration.write_text(jmx_exporter.configuration(), encoding="ascii")
+    return [jmx_exporter.option(jar, configuration, port)], jmx_exporter.url(f"{_HOST}:{port}")
+
+
+def _nodes(brokers: int) -> list[Node]:
+    """Return that many brokers, on loopback ports that are free now."""
+    ports = iter(free_ports(brokers * len(LISTENERS)))
+    addresses = [{listener: f"{_HOST}:{next(ports)}" for listener in LISTENERS} for _ in range(brokers)]
+    return [Node(id=number, bound=each, advertised=each) for number, each in enumerate(addresses, 1)]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return loopback ports that are free now, and that no client's connection uses while a broker restarts."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        return [_bind(each) for each in sockets]
+
+
+def _bind(unbound: socket.socket) -> int:
+    for port in random.sample(_PORTS, _PORT_ATTEMPTS):
+        with contextlib.suppress(OSError):
+            unbound.bind((_HOST, port))
+            return port
+    raise ClusterError(f"none of {_PORT_ATTEMPTS} random ports from {_PORTS[0]} to {_PORTS[-1]} is free")
+
+
+def _write(path: Path, properties: Mapping[str, str]) -> None:
+    """Write a properties file that only the user can read: it may contain passwords."""
+    path.touch(mode=0o600)
+    path.write_text(javaproperties.dumps(properties, timestamp=False), encoding="latin-1")

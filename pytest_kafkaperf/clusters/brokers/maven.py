@@ -1,0 +1,224 @@
+"""Downloads Kafka's jars with jgo and verifies them; only this module and `registry` use jgo."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+from xml.etree import ElementTree
+
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.errors import ClusterError, innermost
+from pytest_kafkaperf.core.text import discreet
+
+_T = TypeVar("_T")
+
+_ATTEMPTS = 3
+"""Attempts if the network responds and then fails."""
+TIMEOUT_S = 600
+"""Time limit for one download with all its attempts: Kafka is about 45 MB in 100 requests."""
+
+_VERSIONS = f"Name a released version by --kafka-cluster=local:VERSION; the default is {DEFAULT_VERSION}"
+
+
+def fetch(version: str, *, scratch: Path, target: Path) -> list[Path]:
+    """Download the jars for a broker of this version, and one that writes its log to standard error.
+
+    Args:
+        version: the version.
+        scratch: folder of the download; it is replaced.
+        target: the place in the cache where they are missing, for error texts.
+
+    Raises:
+        ClusterError: jgo is not installed, there is no network, no such version, the time limit is exceeded, or a jar
+            does not match its pin or the checksum of the repository.
+
+    """
+    return list(resolve(version, scratch=scratch, target=target, pins=pinned(coordinate(version))).values())
+
+
+def fetch_one(what: str, coordinate: str, *, scratch: Path, target: Path) -> Path:
+    """Download one jar without its dependencies by its `GROUP:ARTIFACT:VERSION`; raises as `fetch` does."""
+    pins = pinned(coordinate)
+    return _download(
+        what,
+        coordinate,
+        lambda context: _download_pinned(context, pins) if pins else _download_all([_artifact(context, coordinate)]),
+        scratch=scratch,
+        target=target,
+        advice="Check the repositories in jgo's settings file",
+    )[0]
+
+
+def resolve(version: str, *, scratch: Path, target: Path, pins: Mapping[str, str] | None = None) -> dict[str, Path]:
+    """Download as `fetch` does, without pins by the repository's metadata; returns the jars by Maven's names."""
+
+    def download(context: Any) -> dict[str, Path]:
+        if pins:
+            return dict(zip(pins, _download_pinned(context, pins), strict=True))
+        artifacts = _runtime_artifacts(context, version)
+        names = [f"{each.groupId}:{each.artifactId}:{each.version}" for each in artifacts]
+        return dict(zip(names, _download_all(artifacts), strict=True))
+
+    name = coordinate(version)
+    return _download(f"Kafka {version}", name, download, scratch=scratch, target=target, advice=_VERSIONS)
+
+
+def _download(
+    what: str, coordinate: str, download: Callable[[Any], _T], *, scratch: Path, target: Path, advice: str
+) -> _T:
+    """Run a download with jgo; try again if the network responds and then fails.
+
+    All files go to `scratch` instead of the user's Maven folder: jgo writes directly to the final name, so an
+    interrupted download there would count as complete from then on.
+    """
+    try:
+        import requests  # noqa: PLC0415 - installed with jgo
+        from jgo.config import GlobalSettings  # noqa: PLC0415 - an extra, needed only for downloads
+        from jgo.constants import MAVEN_CENTRAL_URL  # noqa: PLC0415
+        from jgo.maven import MavenContext  # noqa: PLC0415
+
+        from pytest_kafkaperf.clusters.brokers.registry import Registry  # noqa: PLC0415 - imports jgo
+    except ImportError:
+        raise ClusterError(
+            f"downloading {what} for a local broker needs the package jgo; run: pip install 'pytest-kafkaperf[local]'"
+        ) from None
+    # jgo's settings file may set a mirror: `[repositories]`, `central = ...`.
+    repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
+    shown = ", ".join(f"{name} ({discreet(url)})" for name, url in repositories.items())
+    registry = Registry(TIMEOUT_S)
+    for attempt in range(1, _ATTEMPTS + 1):
+        shutil.rmtree(scratch, ignore_errors=True)
+        context = MavenContext(resolver=registry, repo_cache=scratch, local_repos=[], remote_repos=repositories)
+        try:
+            return download(context)
+        except requests.RequestException as error:
+            online = any(scratch.rglob("*.pom")) or any(scratch.rglob("*.jar"))
+            if attempt == _ATTEMPTS or not online:
+                raise ClusterError(
+                    f"{what} is not in the cache ({target}) and cannot be downloaded: {coordinate} from {shown}: "
+                    f"{innermost(error)}. Run once with a network, copy that path from a machine that has it, or name "
+                    "a running cluster with --kafka-cluster=HOST:PORT"
+                ) from error
+        # jgo raises these if no repository has the artifact, or if a server responds with an unrelated page.
+        except (RuntimeError, ElementTree.ParseError) as error:
+            raise ClusterError(
+                f"{what} is not available from {shown}: {str(error).partition(' in remote ')[0]}. {advice}"
+            ) from error
+    raise AssertionError  # pragma: no cover - the last attempt returns or raises
+
+
+def coordinate(version: str) -> str:
+    """Return Maven's name of the broker of this version."""
+    return f"org.apache.kafka:kafka_2.13:{version}"
+
+
+def _download_pinned(context: Any, pins: Mapping[str, str]) -> list[Path]:
+    """Download exactly these jars and compare them with their pins."""
+    jars = {name: Path(_artifact(context, name).resolve()) for name in pins}
+    repositories = ", ".join(map(discreet, context.remote_repos.values()))
+    problem = f"from {repositories} is not the expected jar"
+    advice = "Try again; if the error stays, find out what that repository serves"
+    for name, jar in jars.items():
+        verify_sha256(jar, pins[name], problem=problem, advice=advice)
+    return list(jars.values())
+
+
+def _runtime_artifacts(context: Any, version: str) -> list[Any]:
+    """Return the broker's artifact, its dependencies at run time, and a log writer.
+
+    Kafka depends on slf4j without a binding, so a broker would log nothing. The binding is not part of the
+    resolution, where another coordinate can pull in older Kafka jars.
+    """
+    inputs, transitive = context.resolver.resolve([context.create_dependency(coordinate(version))])
+    dependencies = [*inputs, *(each for each in transitive if each.scope in ("compile", "runtime"))]
+    artifacts = [each.artifact for each in dependencies]
+    versions = [each.version for each in artifacts if each.artifactId == "slf4j-api"]
+    return artifacts + [_artifact(context, f"org.slf4j:slf4j-simple:{each}") for each in versions]
+
+
+def _artifact(context: Any, coordinate: str) -> Any:
+    group, artifact, version = coordinate.split(":")
+    return context.project(group, artifact).at_version(version).artifact()
+
+
+def _download_all(artifacts: Iterable[Any]) -> list[Path]:
+    """Download jars without pins; a damaged one is an error."""
+    jars = [Path(artifact.resolve()) for artifact in artifacts]
+    for jar in jars:
+        try:
+            with zipfile.ZipFile(jar) as opened:
+                damaged = opened.testzip()
+        except zipfile.BadZipFile as error:
+            raise ClusterError(f"the download of {jar.name} is damaged ({error}); try again") from error
+        if damaged is not None:
+            raise ClusterError(f"the download of {jar.name} is damaged (in {damaged}); try again")
+    return jars
+
+
+FILE = Path(__file__).with_name("pins.json")
+
+
+def pinned(coordinate: str) -> Mapping[str, str]:
+    """Return the SHA-256 sums, by Maven's names, of the jars that this one runs with, in the order of the classpath.
+
+    Empty if it is not pinned.
+    """
+    return _pins("jars").get(coordinate, {})
+
+
+def pinned_files(version: str) -> Mapping[str, str]:
+    """Return the sums of a Kafka version's files by their paths in the cache; empty if it is not pinned.
+
+    The jars are in the order of the classpath; the others are formatted files (`distribution.storage_files`).
+    """
+    storage = _pins("storage").get(version)
+    if storage is None:
+        return {}
+    jars = {f"jars/{file_name(name)}": expected for name, expected in pinned(coordinate(version)).items()}
+    return {**jars, **storage}
+
+
+def _pins(kind: str) -> dict[str, dict[str, str]]:
+    pins: dict[str, dict[str, dict[str, str]]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return pins[kind]
+
+
+def file_name(coordinate: str) -> str:
+    """Return the file name of a jar, which is the same in a repository and in the cache."""
+    _, artifact, version = coordinate.split(":")
+    return f"{artifact}-{version}.jar"
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+PINNED = "pinned in pytest-kafkaperf"
+"""Origin of a SHA-256, for error texts."""
+
+
+def verify_sha256(path: Path, expected: str, *, problem: str, advice: str) -> None:
+    """Check the SHA-256 of a file that is pinned.
+
+    Args:
+        path: the file.
+        expected: SHA-256 in hexadecimal digits.
+        problem: continues the file's name in the error text.
+        advice: what the user can do.
+
+    Raises:
+        ClusterError: the SHA-256 differs.
+
+    """
+    found = sha256(path)
+    if found != expected:
+        raise ClusterError(
+            f"{path.name} {problem} and is not used: its SHA-256 is {found}, expected {expected} ({PINNED}). {advice}"
+        )

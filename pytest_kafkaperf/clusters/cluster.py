@@ -1,0 +1,215 @@
+"""A running Kafka cluster, and what a `kafka_cluster` fixture may return."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.access.client_properties import read_access
+from pytest_kafkaperf.clusters.target import parse_servers
+from pytest_kafkaperf.core.environment import fingerprint
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.text import repr_of
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.clusters.brokers.fleet import Fleet
+    from pytest_kafkaperf.clusters.monitoring.probes import Probe
+
+_T = TypeVar("_T")
+
+_AROUND_ADDRESS = re.compile(r"^\w+://(?:[^/]*@)?|(?:/metrics)?(?:[?#].*)?$")
+"""Parts of an exporter's URL that are not shown, such as its login; several exporters may be behind one gateway."""
+
+
+def _hide_fields_in_tracebacks(cls: type[_T]) -> type[_T]:
+    """Make `__init__` raise a `UsageError` whose traceback does not show the fields: one of them may be a password."""
+    initialise: Callable[..., None] = cls.__init__
+
+    @functools.wraps(initialise)
+    def initialised(self: _T, **fields: Any) -> None:
+        problem = None
+        try:
+            initialise(self, **fields)
+        except UsageError as error:
+            problem = str(error)
+        except TypeError as error:  # an unknown argument, or none for the servers
+            problem = f"{error}; the arguments are {', '.join(cls.__annotations__)}"
+        if problem is not None:
+            fields.clear()
+            object.__setattr__(self, "client_config", {})
+            raise UsageError(problem)
+
+    cls.__init__ = initialised  # type: ignore[assignment, method-assign]
+    return cls
+
+
+@_hide_fields_in_tracebacks
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A running cluster, as the `kafka_cluster` fixture returns it."""
+
+    bootstrap_servers: str
+    """`HOST:PORT[,HOST:PORT...]`, for clients."""
+    brokers: int = 1
+    """Number of brokers."""
+    provider: str = "external"
+    """`local`, `docker` or `external`."""
+    version: str = "unknown"
+    """Kafka version; `unknown` for an external cluster."""
+    client_config: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments for aiokafka clients, without the servers. A fixture that makes a `Cluster` may also use Java's
+    names (`security.protocol`, ...)."""
+    access: Access = field(default_factory=Access, repr=False, compare=False)
+    """The same settings as a value that can be sent to other processes; read from `client_config` by default."""
+    facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Further entries of the fingerprint: `java`, `heap`, `image`; `config.NAME` for broker properties that differ from
+    Kafka's defaults; `not applied` for fields of the spec that the provider ignores."""
+    metrics_urls: tuple[str, ...] = field(default=(), repr=False)
+    """URLs of the JMX exporters of an external cluster; they may contain a password."""
+    containers: tuple[Any, ...] = field(default=(), repr=False)
+    """The brokers' containers, as docker-py objects, if a fixture started them: for their CPU, memory and network."""
+    fleet: Fleet | None = field(default=None, repr=False, compare=False)
+    """The brokers; None if the plugin did not start them."""
+
+    def __post_init__(self) -> None:
+        """Make `access` and `client_config` consistent."""
+        if not isinstance(self.bootstrap_servers, str):
+            given = f"Cluster(bootstrap_servers={repr_of(self.bootstrap_servers)})"
+            raise UsageError(f"{given}: one text is needed, such as 'host1:9092,host2:9092'")
+        if not isinstance(self.client_config, Mapping):
+            given = f"Cluster(client_config=...) is a {type(self.client_config).__name__}"
+            raise UsageError(f"{given}; a dict is needed, such as {{'security.protocol': 'SSL'}}")
+        if self.client_config and self.access == Access():
+            access = read_access(self.client_config, origin="client_config", folder=Path.cwd())
+            object.__setattr__(self, "access", access)
+        object.__setattr__(self, "client_config", self.access.arguments())
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of the brokers that the plugin started on this machine."""
+        servers = () if self.fleet is None else self.fleet.servers.values()
+        return tuple(server.pid for server in servers if server.pid is not None)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Properties that results may depend on, as text by name."""
+        known = {"provider": self.provider, "kafka": self.version, "brokers": str(self.brokers), **self.facts}
+        return fingerprint(known)
+
+    @property
+    def actions(self) -> Sequence[tuple[int, str]]:
+        """Actions on brokers, such as a stop, each with its time on the monotonic clock, in ns."""
+        return () if self.fleet is None else tuple(self.fleet.events)
+
+    def probes(self) -> Mapping[str | int, Sequence[Probe]]:
+        """Return the probes of the brokers that run now, by broker."""
+        if self.fleet is not None:
+            return self.fleet.probes()
+        from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe  # noqa: PLC0415 - psutil
+
+        probes: dict[str | int, Sequence[Probe]] = {
+            _AROUND_ADDRESS.sub("", url): [ExporterProbe(url)] for url in self.metrics_urls
+        }
+        return probes | {number: [ContainerProbe(each)] for number, each in enumerate(self.containers, 1)}
+
+    def check(self) -> None:
+        """Raise `ClusterLostError` with the reason if a broker that the plugin started has ended; cheap."""
+        if self.fleet is not None:
+            self.fleet.check()
+
+    def renew(self) -> None:
+        """Restart all brokers if the plugin started them; they keep their address, topics, users and quotas.
+
+        A new process differs from the previous one in speed: restarting includes this noise in the measurements.
+
+        Raises:
+            ClusterError: a broker did not end, or the brokers were not ready in time.
+
+        """
+        if self.fleet is not None:
+            self.fleet.renew()
+
+    def stop_broker(self, broker: int, *, kill: bool = False) -> None:
+        """Stop a broker, or kill it, and return when it has ended. Brokers are numbered from 1.
+
+        Raises:
+            UsageError: there is no such broker, it is already stopped, or the plugin did not start it.
+            ClusterError: the broker did not end.
+
+        """
+        self._owned().stop(broker, kill=kill)
+
+    def start_broker(self, broker: int) -> None:
+        """Start a stopped broker and wait until it is ready; raises as `stop_broker` does."""
+        self._owned().start(broker)
+
+    def pause_broker(self, broker: int) -> None:
+        """Suspend a broker and keep its connections open; raises as `stop_broker` does."""
+        self._owned().pause(broker)
+
+    def resume_broker(self, broker: int) -> None:
+        """Resume a paused broker; raises as `stop_broker` does."""
+        self._owned().resume(broker)
+
+    def _owned(self) -> Fleet:
+        if self.fleet is None:
+            raise UsageError(
+                f"the plugin did not start the brokers at {self.bootstrap_servers} and cannot stop or start them; "
+                "use --kafka-cluster=local or --kafka-cluster=docker"
+            )
+        return self.fleet
+
+
+_OPTIONAL_ATTRIBUTES = ("client_config", "brokers", "version")
+
+
+def as_cluster(given: object) -> Cluster:
+    """Convert what the user's `kafka_cluster` fixture returned.
+
+    Args:
+        given: a `Cluster`, the text `HOST:PORT`, a started `KafkaContainer` of testcontainers or another object with
+            `get_bootstrap_server()`, or an object with `bootstrap_servers`; objects may have `client_config`, `brokers`
+            and `version`.
+
+    Raises:
+        UsageError: `given` is none of these.
+
+    """
+    if isinstance(given, Cluster):
+        return given
+    extra = {name: getattr(given, name) for name in _OPTIONAL_ATTRIBUTES if hasattr(given, name)}
+    servers = given if isinstance(given, str) else getattr(given, "bootstrap_servers", None)
+    if servers is None and not isinstance(given, type) and hasattr(given, "get_bootstrap_server"):
+        servers, found = _of_container(given)
+        extra |= found
+    if isinstance(servers, list | tuple):
+        servers = ",".join(map(str, servers))
+    if not isinstance(servers, str):
+        raise UsageError(
+            f"the kafka_cluster fixture returned {type(given).__name__}; return a pytest_kafkaperf.Cluster, the text "
+            "'HOST:PORT', a started KafkaContainer of testcontainers or another object with 'get_bootstrap_server()', "
+            "or an object with 'bootstrap_servers'"
+        )
+    parse_servers(servers, where=f"the kafka_cluster fixture returned {servers!r}")
+    return Cluster(bootstrap_servers=servers, **extra)
+
+
+def _of_container(given: Any) -> tuple[object, dict[str, Any]]:
+    """Return the servers of an object such as testcontainers' `KafkaContainer`, and fields of a `Cluster`."""
+    try:
+        # First, because it fails at once if the container was not started; the other method waits for two minutes.
+        containers = (given.get_wrapped_container(),) if hasattr(given, "get_wrapped_container") else ()
+        servers = given.get_bootstrap_server()
+    except Exception as error:  # noqa: BLE001 - Docker's, testcontainers' or the user's own
+        raise UsageError(
+            f"the kafka_cluster fixture returned a {type(given).__name__} that has no bootstrap server: {error}; "
+            "return a started one: 'with KafkaContainer() as container: yield container'"
+        ) from None
+    image = getattr(given, "image", None)
+    return servers, {"containers": containers, "facts": {} if image is None else {"image": str(image)}}

@@ -1,0 +1,238 @@
+"""The provider `docker`: brokers in containers on a network of their own, started with testcontainers.
+
+Images are `apache/kafka` (KIP-975) and `confluentinc/cp-kafka`: both read broker properties from variables `KAFKA_*`.
+Ports are published on loopback only, so that other machines cannot reach a test broker. If the daemon is on another
+machine (`DOCKER_HOST`), they are published on all its addresses, and brokers advertise the one that testcontainers
+uses.
+
+What a killed run leaves is removed by testcontainers' reaper if its image is available, and always by the next run
+with the same cache folder: a label has the path of the run folder, and its lock shows whether the run is alive. Runs
+with another cache folder remove it after its latest end, which is another label.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import javaproperties
+from testcontainers.core.docker_client import DockerClient
+from testcontainers.core.transferable import build_transfer_tar
+
+from pytest_kafkaperf.clusters.brokers import java, jmx_exporter
+from pytest_kafkaperf.clusters.brokers.config import (
+    CLIENT,
+    CONTROLLER,
+    INTERNAL,
+    Node,
+    Security,
+    broker_properties,
+    new_uuid,
+)
+from pytest_kafkaperf.clusters.brokers.distribution import cache_folder
+from pytest_kafkaperf.clusters.brokers.fleet import Fleet, launched
+from pytest_kafkaperf.clusters.brokers.local_brokers import free_ports
+from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.docker.container import LABEL, Container, labels_of, removing, start_reaper, sweep
+from pytest_kafkaperf.clusters.docker.daemon import (
+    FAILURES,
+    LOOPBACK,
+    connection,
+    get_image,
+    host_of,
+    image_of,
+    is_confluent,
+    look,
+    variable,
+    version_of,
+)
+from pytest_kafkaperf.clusters.monitoring.probes import MachineProbe
+from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, ClusterSpec, facts_of, not_applied
+from pytest_kafkaperf.core.errors import warn
+from pytest_kafkaperf.core.signals import without_interrupt
+from pytest_kafkaperf.core.spans import Span, Stopwatch
+
+_PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
+"""Ports inside the container."""
+_LOG_FOLDER = "/var/lib/kafka/data"
+_MEMORY, _MEMORY_SIZE = "/dev/shm/kafkaperf", "8g"  # noqa: S108 - inside of the container
+"""Logs in memory, and their bound. Every user may write there; a tmpfs of our own belongs to root after a restart."""
+_KEYSTORE = "/opt/kafkaperf/keystore.pem"
+_AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
+_AGENT_CONFIG = "/opt/kafkaperf/jmx-exporter.yml"
+_AGENT_PORT = 9404
+_JAVA_VERSION_COMMAND = 'timeout 5 "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version'
+"""Runs the Java that `kafka-run-class.sh` would choose, for at most 5 s."""
+
+
+@contextmanager
+def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
+    """Start brokers, provide them when they are ready, and remove their containers and network afterwards.
+
+    The stopwatch counts the time of downloads for `Span.FETCH`.
+
+    Raises:
+        ClusterError: there is no daemon or no image, or a broker did not start; says what to do.
+
+    """
+    image = image_of(spec)
+    runs = cache_folder() / "runs"
+    with connection() as docker, run_folder(runs) as folder, ExitStack() as stack:
+        client, host = docker.client, host_of(docker)
+        security = Security.make(spec.security, [host] if host != LOOPBACK else [LOOPBACK, "localhost"])
+        sweep(client, runs)
+        with stopwatch.measure(Span.FETCH):
+            confluent = is_confluent(get_image(client, image))
+            agent = jmx_exporter.jar(cache_folder()) if spec.jmx else None
+        start_reaper(client)
+        labels = labels_of(folder)
+        layout = _Layout(
+            spec=spec,
+            image=image,
+            confluent=confluent,
+            security=security,
+            docker=docker,
+            host=host,
+            network=stack.enter_context(_network(docker, folder.name, labels)),
+            agent=agent,
+            labels=labels,
+        )
+        cluster = stack.enter_context(launched(layout.plan, what=image))
+        facts = {**_facts(client, image, labels[LABEL]), **facts_of(spec), **not_applied(spec, "log_dirs")}
+        version = "unknown" if confluent else version_of(image)
+        if host != LOOPBACK:
+            facts["host"] = host
+            warn(
+                f"the brokers run on {host}, the machine of the Docker daemon at {look()[0]}: all results include the "
+                "network to it"
+            )
+        yield replace(cluster, provider="docker", version=version, facts=MappingProxyType(facts))
+
+
+@contextmanager
+def _network(docker: DockerClient, name: str, labels: Mapping[str, str]) -> Iterator[str]:
+    """Create a network; afterwards remove it and all containers with its label, even if their start was interrupted."""
+    with removing(docker.client, labels):
+        with without_interrupt():
+            docker.client_networks_create(name, {"labels": dict(labels)})
+        yield name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """The configuration of the containers."""
+
+    spec: ClusterSpec
+    image: str
+    confluent: bool
+    security: Security
+    docker: DockerClient
+    host: str
+    """The address at which published ports are reached."""
+    network: str
+    agent: Path | None
+    """The JMX exporter's jar; None: no exporter."""
+    labels: Mapping[str, str]
+
+    def plan(self) -> Fleet:
+        """Configure the brokers, on ports that are free now."""
+        ports = free_ports(self.spec.brokers)  # on another machine, too, they are hardly ever taken
+        nodes = [self._node(number, port) for number, port in enumerate(ports, 1)]
+        cluster_id = new_uuid()
+        return Fleet(
+            servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
+            bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
+            cluster_id=cluster_id,
+            security=self.security,
+            shared_probes={"machine": [MachineProbe()]} if self.host == LOOPBACK else {},
+        )
+
+    def _node(self, number: int, port: int) -> Node:
+        inside = {listener: f"{_alias(number)}:{inner}" for listener, inner in _PORTS.items()}
+        return Node(
+            id=number,
+            bound={listener: f"0.0.0.0:{inner}" for listener, inner in _PORTS.items()},
+            advertised={**inside, CLIENT: self._reached(port)},
+        )
+
+    def _reached(self, port: int) -> str:
+        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+
+    def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Container:
+        log_folder = _MEMORY if self.spec.low_noise else _LOG_FOLDER
+        properties = broker_properties(
+            node, nodes, self.security, log_folder=log_folder, keystore=_KEYSTORE, config=self.spec.config
+        )
+        variables = {
+            variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write the values unescaped
+            for name, value in properties.items()
+        }
+        if self.spec.low_noise:
+            variables["JDK_JAVA_OPTIONS"] = " ".join(LOW_NOISE_JVM_OPTIONS)
+        variables |= {"CLUSTER_ID": cluster_id, "KAFKA_HEAP_OPTS": f"-Xms{self.spec.heap} -Xmx{self.spec.heap}"}
+        ports = {_PORTS[CLIENT]: int(node.advertised[CLIENT].rpartition(":")[2])}
+        files: dict[str, bytes | Path] = {}
+        if self.security.keystore is not None:
+            files[_KEYSTORE] = self.security.keystore.encode("ascii")
+        url = None
+        if self.agent is not None:
+            (ports[_AGENT_PORT],) = free_ports(1)
+            files |= {_AGENT_JAR: self.agent, _AGENT_CONFIG: jmx_exporter.configuration().encode("ascii")}
+            variables["KAFKA_OPTS"] = jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0")  # noqa: S104 - inside the container
+            url = jmx_exporter.url(self._reached(ports[_AGENT_PORT]))
+        create = functools.partial(self._create, _alias(node.id), variables, ports, files)
+        return Container(f"broker {node.id}", create, exporter_url=url, redact=self.security.redact)
+
+    def _create(
+        self, alias: str, variables: Mapping[str, str], ports: Mapping[int, int], files: Mapping[str, bytes | Path]
+    ) -> Any:
+        """Create a container. Unlike testcontainers' own `DockerContainer`, it needs no reaper.
+
+        `ports` are the published ports by those inside, `files` the contents by path inside.
+        """
+        endpoint = self.docker.client.api.create_endpoint_config(aliases=[alias])
+        container = self.docker.create(
+            self.image,
+            environment=dict(variables),
+            ports={f"{at}/tcp": (LOOPBACK, port) if self.host == LOOPBACK else port for at, port in ports.items()},
+            labels=dict(self.labels),
+            hostname=alias,
+            shm_size=_MEMORY_SIZE if self.spec.low_noise else None,
+            network=self.network,
+            networking_config={self.network: endpoint},
+        )
+        for path, content in files.items():
+            container.put_archive("/", build_transfer_tar(content, path))
+        return container
+
+
+def _alias(number: int) -> str:
+    return f"broker-{number}"
+
+
+def _facts(client: Any, image: str, label: str) -> dict[str, str]:
+    found = client.images.get(image)
+    digests = found.attrs.get("RepoDigests") or [found.id]
+    runtime = _java_of(client, label)
+    return {
+        "image": image,
+        "image.digest": digests[0].rpartition("@")[2],
+        **({} if runtime is None else {"java": runtime}),
+        "docker": client.version()["Version"],
+    }
+
+
+def _java_of(client: Any, label: str) -> str | None:
+    """Return the name and version of the brokers' Java; None if there is none, as in `apache/kafka-native`."""
+    with contextlib.suppress(*FAILURES):
+        for container in client.containers.list(filters={"label": f"{LABEL}={label}"}, limit=1):
+            result = container.exec_run(["sh", "-c", _JAVA_VERSION_COMMAND])
+            return java.describe(result.output.decode("utf-8", errors="replace"))
+    return None

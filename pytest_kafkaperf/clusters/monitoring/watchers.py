@@ -1,0 +1,462 @@
+"""Events of a topic's partitions over time: changes of leaders and replicas, as text for reports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from aiokafka.client import AIOKafkaClient, CoordinationType
+from aiokafka.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError, for_code
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.structs import TopicPartition
+
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.connection import BoundedLoop, ask_for_topics, close
+from pytest_kafkaperf.clusters.admin.preflight import gone
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, ProcessProbe
+from pytest_kafkaperf.clusters.monitoring.readings import Key, Sample, named
+from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
+from pytest_kafkaperf.core.units import NS_PER_S, counted
+
+MAX_EVENTS = 6
+"""Maximum number of texts that `events` returns."""
+_MAX_NAMED = 5
+"""Maximum number of partitions or brokers that a text lists."""
+
+PartitionState = Mapping[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]]
+"""By partition: its leader or None, the in-sync replicas, all replicas."""
+
+
+def events(states: Sequence[tuple[int, PartitionState]], start_ns: int) -> list[tuple[int, str]]:
+    """Describe what happened to a topic's partitions, each event with its time on the monotonic clock, in ns, in order.
+
+    Times in the texts are relative to `start_ns`. A partition that a state does not include keeps its previous state.
+    """
+    found = _events(states)
+    texts = [(times[0], text.format(*(_relative(at_ns, start_ns) for at_ns in times))) for times, text in found]
+    if len(texts) <= MAX_EVENTS:
+        return texts
+    omitted = len(texts) - MAX_EVENTS + 1
+    last_ns = texts[-1][0]
+    return [*texts[: MAX_EVENTS - 1], (last_ns, f"and {omitted} more such events until {_relative(last_ns, start_ns)}")]
+
+
+def instants(states: Sequence[tuple[int, PartitionState]]) -> list[int]:
+    """Return when the events began, in order; unlike `events`, it omits none."""
+    return [times[0] for times, _ in _events(states)]
+
+
+_Event = tuple[tuple[int, ...], str]
+"""Times, and a text with a placeholder for each of them."""
+
+
+def _events(states: Sequence[tuple[int, PartitionState]]) -> list[_Event]:
+    return sorted([*_leader_changes(states), *_under_replicated_times(states)])
+
+
+def _leader_changes(states: Sequence[tuple[int, PartitionState]]) -> Iterator[_Event]:
+    leaders: dict[int, int | None] = {}
+    for at_ns, state in states:
+        now = {partition: leader for partition, (leader, _, _) in state.items()}
+        changed = {part for part, leader in now.items() if leaders.get(part, leader) != leader}
+        if changed:
+            sources, targets = (_named({each[part] for part in changed}) for each in (leaders, now))
+            partitions = f"{counted(len(changed), 'partition')} ({_named(changed)})"
+            yield (at_ns,), f"at {{}}: {partitions}: leader moved from broker {sources} to {targets}"
+        leaders |= now
+
+
+def _under_replicated_times(states: Sequence[tuple[int, PartitionState]]) -> Iterator[_Event]:
+    """Yield the periods in which at least one partition had fewer in-sync replicas than replicas."""
+    known: set[int] = set()
+    under_replicated: set[int] = set()
+    affected: set[int] = set()
+    begin_ns = 0
+    for at_ns, state in states:
+        if not under_replicated:
+            affected, begin_ns = set(), at_ns
+        known |= state.keys()
+        under_replicated -= state.keys()
+        under_replicated |= {part for part, (_, in_sync, replicas) in state.items() if len(in_sync) < len(replicas)}
+        if affected and not under_replicated:
+            yield (begin_ns, at_ns), f"{len(affected)} of {len(known)} partitions under-replicated from {{}} to {{}}"
+        affected |= under_replicated
+    if under_replicated:
+        yield (begin_ns,), f"{len(affected)} of {len(known)} partitions under-replicated from {{}} on"
+
+
+def _named(ids: Collection[int | None]) -> str:
+    names = [str(each) for each in sorted(each for each in ids if each is not None)] + ["none"] * (None in ids)
+    return ", ".join(names if len(names) <= _MAX_NAMED else [*names[:_MAX_NAMED], "..."])
+
+
+def _relative(at_ns: int, start_ns: int) -> str:
+    at_s = (at_ns - start_ns) / NS_PER_S
+    return f"{at_s:.1f} s" if at_s >= 0 else f"{-at_s:.1f} s before the start"
+
+
+INTERVAL_S = 1.0
+
+MAX_SAMPLES = 4096
+"""Maximum number of samples per broker and kind of probe: more than an hour. Beyond that, the older half is thinned
+out."""
+
+EXIT_TIMEOUT_S = 1.0
+"""Time that the end of a watch waits for readings in progress."""
+
+
+@dataclass(slots=True)
+class _Log:
+    """The samples and failures of one kind of probe of one broker."""
+
+    first: Sample
+    """A failed reading at the first attempt, for a probe that never answers."""
+    samples: list[Sample] = field(default_factory=list)
+    """Those of failed readings have no measurements."""
+    begun: int = 0
+    ended: int = 0
+    """Numbers of started and of completed readings."""
+    failures: int = 0
+    reason: str = ""
+    """The reason of the last failure."""
+
+    def add(self, sample: Sample) -> None:
+        self.samples.append(sample)
+        if len(self.samples) > MAX_SAMPLES:
+            half = MAX_SAMPLES // 2
+            self.samples = [*self.samples[:half:2], *self.samples[half:]]
+
+    def problem(self, *, gaps: bool) -> str:
+        """Describe missing readings for the user; empty if there are none."""
+        if self.failures and self.failures == self.ended:
+            return f": {self.reason}"
+        if self.begun > self.ended == 0:
+            return ": it did not answer"
+        return f", {self.failures} of {self.ended} times: {self.reason}" if self.failures and gaps else ""
+
+
+class BrokerWatcher:
+    """Reads each probe once a second, each time in a thread of its own, from entry to exit.
+
+    All readings follow one grid of times: a slow probe misses some of them and does not delay others. A probe that
+    fails or hangs is counted and read again.
+    """
+
+    def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]], *, interval_s: float = INTERVAL_S) -> None:
+        """Watch the probes that `probes` returns, by broker; it is called in each interval, as brokers may restart."""
+        self._probes = probes
+        self._interval_s = interval_s
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._logs: dict[tuple[Key, str], _Log] = {}
+        self._current: frozenset[tuple[Key, Probe]] = frozenset()
+        """The probes that the brokers have; replaced as a whole."""
+        self._edges: dict[int, threading.Timer] = {}
+        """Instants of further readings, each with its timer."""
+        self._thread = threading.Thread(target=self._run, name="kafkaperf-watcher", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take a last reading of each probe; do not wait longer for those that do not respond."""
+        deadline_s = time.monotonic() + EXIT_TIMEOUT_S
+        self._closing.set()
+        for timer in self._edges.values():
+            timer.cancel()
+        self._thread.join(max(0.0, deadline_s - time.monotonic()))
+        for reading in [self._start(*each) for each in self._current]:
+            reading.join(max(0.0, deadline_s - time.monotonic()))
+
+    def read_at(self, at_ns: int) -> None:
+        """Take one more reading of CPU time at an instant of the monotonic clock, or now if it has passed."""
+        if at_ns in self._edges:
+            return
+        timer = threading.Timer(max(0, at_ns - time.monotonic_ns()) / NS_PER_S, self._read_cpu)
+        timer.daemon = True
+        self._edges[at_ns] = timer
+        timer.start()
+
+    def _read_cpu(self) -> None:
+        for broker, probe in self._current:
+            if isinstance(probe, (ProcessProbe, ContainerProbe)):
+                self._start(broker, probe)
+
+    def samples(self) -> dict[Key, list[Sample]]:
+        """Return the samples by broker, in order of time; each probe makes samples of its own."""
+        with self._lock:
+            found: dict[Key, list[Sample]] = {broker: [] for broker, _ in self._logs}
+            for (broker, _), log in self._logs.items():
+                found[broker] += log.samples or [log.first]
+        return {broker: sorted(found[broker], key=lambda sample: sample.at_ns) for broker in sorted(found, key=str)}
+
+    def unread(self, *, gaps: bool = True) -> list[str]:
+        """Describe, for the user, what could not be read and why; `gaps` includes probes that failed only sometimes."""
+        with self._lock:
+            problems = [(key, kind, log.problem(gaps=gaps)) for (key, kind), log in self._logs.items()]
+        return sorted(f"{named(key)} could not be read ({kind}){problem}" for key, kind, problem in problems if problem)
+
+    def _run(self) -> None:
+        """Start a reading of each probe at each time of the grid, unless the probe has not answered the last one."""
+        readings: dict[tuple[Key, Probe], threading.Thread] = {}
+        origin_s = time.monotonic()
+        while True:
+            with contextlib.suppress(OSError, ClusterError):  # the cluster is changing; keep the current probes
+                self._current = frozenset((key, probe) for key, probes in self._probes().items() for probe in probes)
+            if self._closing.is_set():
+                return  # `probes` may have taken longer than the exit waits
+            for each in self._current:
+                if each not in readings or not readings[each].is_alive():
+                    readings[each] = self._start(*each)
+            passed = math.floor((time.monotonic() - origin_s) / self._interval_s)
+            next_s = origin_s + (passed + 1) * self._interval_s
+            if self._closing.wait(max(0.0, next_s - time.monotonic())):
+                return
+
+    def _start(self, broker: Key, probe: Probe) -> threading.Thread:
+        thread = threading.Thread(
+            target=self._read, args=(broker, probe), name=f"kafkaperf-watcher-{broker}", daemon=True
+        )
+        thread.start()
+        return thread
+
+    def _read(self, broker: Key, probe: Probe) -> None:
+        kind = type(probe).__name__
+        before_ns = time.monotonic_ns()
+        with self._lock:
+            first = Sample(at_ns=before_ns, kind=kind, readings={})
+            log = self._logs.setdefault((broker, kind), _Log(first))
+            log.begun += 1
+        readings: Mapping[str, float] = {}
+        reason = None
+        try:
+            readings = probe.read()
+        except Exception as error:  # noqa: BLE001 - counted and reported; the other probes go on
+            reason = str(error) or type(error).__name__
+        after_ns = time.monotonic_ns()
+        at_ns = after_ns if isinstance(probe, ContainerProbe) else (before_ns + after_ns) // 2
+        with self._lock:
+            log.ended += 1
+            log.add(Sample(at_ns=at_ns, kind=kind, readings=readings))
+            if reason is not None:
+                log.failures += 1
+                log.reason = reason
+
+
+_ANSWER_TIMEOUT_S = 2
+"""Timeout of one request; the next one may go to another broker."""
+
+_CONNECT_TIMEOUT_S = 10
+"""Timeout of connecting, which takes several round trips with TLS and a login."""
+
+_CLIENT_EXIT_TIMEOUT_S = 5
+
+_MIN_UNKNOWN_RESPONSES = 3
+"""Consecutive responses without the topic that prove its deletion: a broker that has just started may not know it."""
+
+
+class ClientWatcher(ABC):
+    """Asks the cluster at an interval in a thread of its own, from entry to exit; tries again if no broker responds."""
+
+    def __init__(self, bootstrap_servers: str, access: Access, *, interval_s: float) -> None:
+        self._servers = bootstrap_servers
+        self._access = access
+        self._interval_s = interval_s
+        self._reason = "no answer"
+        """The reason of the last failure."""
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"kafkaperf-{type(self).__name__}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        self._thread.join(_CLIENT_EXIT_TIMEOUT_S)
+
+    @abstractmethod
+    async def _read(self, client: Any) -> None:
+        """Ask once, and keep what is new."""
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=BoundedLoop) as runner:
+            runner.run(self._watch())
+
+    async def _watch(self) -> None:
+        client = AIOKafkaClient(
+            **{**self._access.arguments(), "bootstrap_servers": self._servers, "request_timeout_ms": 1000}
+        )
+        connected = False
+        try:
+            while not self._closing.is_set():
+                begun_s = time.monotonic()
+                try:
+                    if not connected:
+                        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                            await client.bootstrap()
+                        connected = True
+                    async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                        await self._read(client)
+                except (KafkaError, OSError, TimeoutError, ValueError) as error:
+                    self._reason = str(error) or "no answer"
+                left_s = self._interval_s - (time.monotonic() - begun_s)
+                await asyncio.to_thread(self._closing.wait, max(0.0, left_s))
+        finally:
+            await close(client)
+
+
+class TopicWatcher(ClientWatcher):
+    """Reads a topic's state once a second."""
+
+    def __init__(self, bootstrap_servers: str, access: Access, topic: str) -> None:
+        super().__init__(bootstrap_servers, access, interval_s=INTERVAL_S)
+        self.states: list[tuple[int, PartitionState]] = []
+        """The partitions whose state changed, each with the time on the monotonic clock, in ns."""
+        self._known: PartitionState = {}
+        self._unknown = 0
+        """Consecutive responses of brokers that did not know the topic."""
+        self._topic = topic
+
+    def check(self) -> None:
+        """Raise `ClusterLostError` if the topic existed and was deleted."""
+        if self.states and self._unknown >= _MIN_UNKNOWN_RESPONSES:
+            raise ClusterLostError(gone(self._topic))
+
+    def unread(self) -> list[str]:
+        """Describe, for the user, that the topic's partitions are unknown; empty if they were read; call after exit."""
+        unknown = (
+            f"the partitions of topic {self._topic} could not be read, so changes of leaders and replicas are unknown"
+        )
+        return [] if self.states else [f"{unknown}: {self._reason}"]
+
+    async def _read(self, client: Any) -> None:
+        """Request the topic's metadata from any broker."""
+        answer = await client.send(client.get_random_node(), ask_for_topics([self._topic]))
+        at_ns = time.monotonic_ns()
+        state: dict[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]] = {}
+        unknown = False
+        for topic in answer.topics:
+            unknown = topic[0] == UnknownTopicOrPartitionError.errno
+            for _, partition, leader, replicas, in_sync, *_rest in topic[-1]:
+                state[partition] = (leader if leader >= 0 else None, tuple(in_sync), tuple(replicas))
+        if not state:
+            self._reason = "the brokers did not describe it"
+        self._unknown = self._unknown + 1 if unknown else 0
+        changed = {partition: now for partition, now in state.items() if self._known.get(partition) != now}
+        if changed:
+            self._known = {**self._known, **changed}
+            self.states.append((at_ns, changed))
+
+
+OFFSETS_INTERVAL_S = 0.1
+"""Interval between two readings: the finest commit interval that they show. Each reading takes 1 ms of CPU time here,
+and up to 2 ms of the brokers'."""
+_LATEST = -1
+"""The timestamp that stands for the end offset in a ListOffsets request."""
+_NO_LEADER = -1
+"""The leader of a partition whose replicas are all down, in a metadata response."""
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffsets:
+    """Readings of the offsets of one group."""
+
+    at_ns: Int64s
+    """Instants on the monotonic clock, shape `(readings,)`."""
+    committed: Int64s
+    """Offset after the last committed record, shape `(readings, partitions)`. On a partition without one, it is the
+    first of the `ends`."""
+    ends: Int64s
+    """End offset, shape `(readings, partitions)`; read right after the committed ones."""
+
+    @classmethod
+    def of(cls, readings: Sequence[tuple[int, Sequence[int], Sequence[int]]], partitions: int) -> GroupOffsets:
+        """Convert readings: instant, committed offset by partition (-1: none), end offset by partition."""
+        rows = np.array([(at_ns, *committed, *ends) for at_ns, committed, ends in readings], dtype=np.int64)
+        at_ns, committed, ends = np.split(rows.reshape(-1, 1 + 2 * partitions), [1, 1 + partitions], axis=1)
+        return cls(at_ns=at_ns[:, 0], committed=np.where(committed < 0, ends[:1], committed), ends=ends)
+
+
+class GroupWatcher(ClientWatcher):
+    """Reads the committed offsets of groups on one topic, and its end offsets, ten times a second."""
+
+    def __init__(self, cluster: Cluster, topic: str, partitions: int, groups: Sequence[str]) -> None:
+        super().__init__(cluster.bootstrap_servers, cluster.access, interval_s=OFFSETS_INTERVAL_S)
+        self._topic = topic
+        self._partitions = partitions
+        self._coordinators: dict[str, int] = {}
+        self._knows_leaders = False
+        self._readings: dict[str, list[tuple[int, list[int], list[int]]]] = {group: [] for group in groups}
+
+    def offsets(self) -> dict[str, GroupOffsets]:
+        """Return the readings by group; call this after the exit."""
+        return {group: GroupOffsets.of(found, self._partitions) for group, found in self._readings.items()}
+
+    def waiting_for(self, offsets: Mapping[int, int], *, timeout_s: float) -> Iterator[None]:
+        """Wait until every group has committed these offsets, by partition, or the time is up; yield meanwhile."""
+        deadline_s = time.monotonic() + timeout_s
+        while time.monotonic() < deadline_s and not all(
+            readings and all(readings[-1][1][partition] >= offset for partition, offset in offsets.items())
+            for readings in self._readings.values()
+        ):
+            yield
+            self._closing.wait(OFFSETS_INTERVAL_S)
+
+    async def _read(self, client: Any) -> None:
+        try:
+            found = [(group, await self._committed(client, group), time.monotonic_ns()) for group in self._readings]
+            ends = await self._ends(client)
+        except KafkaError:  # a coordinator or a leader may have moved
+            self._coordinators.clear()
+            self._knows_leaders = False
+            raise
+        for group, committed, at_ns in found:
+            self._readings[group].append((at_ns, committed, ends))
+
+    async def _committed(self, client: Any, group: str) -> list[int]:
+        if group not in self._coordinators:
+            self._coordinators[group] = await client.coordinator_lookup(CoordinationType.GROUP, group)
+        request = OffsetFetchRequest(group, [(self._topic, list(range(self._partitions)))])
+        answer = await client.send(self._coordinators[group], request)
+        if code := getattr(answer, "error_code", 0):  # of the whole group; the topics are absent
+            raise for_code(code)
+        return _by_partition((partition, code, offset) for partition, offset, _, code in answer.topics[0][1])
+
+    async def _ends(self, client: Any) -> list[int]:
+        if not self._knows_leaders:  # aiokafka's own request would create a topic that was deleted
+            client.cluster.update_metadata(await client.send(client.get_random_node(), ask_for_topics([self._topic])))
+            self._knows_leaders = True
+        leaders: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
+        for partition in range(self._partitions):
+            leader = client.cluster.leader_for_partition(TopicPartition(self._topic, partition))
+            leaders[leader].append((partition, _LATEST))
+        if leaders.keys() & {None, _NO_LEADER}:  # aiokafka would log an error for each attempt to reach it
+            raise LeaderNotAvailableError(self._topic)
+        requests = [(leader, OffsetRequest(-1, 0, [(self._topic, parts)])) for leader, parts in leaders.items()]
+        answers = await asyncio.gather(*(client.send(leader, request) for leader, request in requests))
+        return _by_partition((part, code, end) for one in answers for part, code, _, end, *_ in one.topics[0][1])
+
+
+def _by_partition(rows: Iterable[tuple[int, int, int]]) -> list[int]:
+    """Return the offsets of rows of partition, error code and offset."""
+    ordered = sorted(rows)
+    for _, code, _ in ordered:
+        if code:
+            raise for_code(code)
+    return [offset for _, _, offset in ordered]

@@ -1,0 +1,290 @@
+"""The clocks of several machines: their offsets from a common clock, and the uncertainty of these offsets.
+
+A machine reads the common clock by repeated requests for its time. The response is created between request and arrival,
+so that the error is at most half of the shortest round trip (RFC 5905, section 10).
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from pathlib import Path
+from typing import Any
+
+from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.scheduler import Scheduler
+
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.messages import Clock
+from pytest_kafkaperf.load.shared_counters import CONTROLLER, Counter, SharedCounters, WorkerState
+
+DRIFT_NS = 5_000_000
+"""Tolerated drift between clocks during a round. A record that seems to arrive even earlier reveals a bug."""
+
+
+Exchange = tuple[int, int, int]
+"""One request for the common time: sent, answered and received, in ns; the answer is by the common clock."""
+
+
+def until(begin: Clock, end: Clock | None) -> Clock:
+    """Return the clock with the uncertainty after a round, at whose end it was read again, if it was."""
+    if end is None:
+        return begin
+    moved_ns = abs(end.offset_ns - begin.offset_ns)
+    return dataclasses.replace(begin, uncertainty_ns=max(begin.uncertainty_ns, moved_ns + end.uncertainty_ns))
+
+
+def relative_to(controller: Clock, clock: Clock) -> Clock:
+    """Return a worker's clock with its offset from the controller's."""
+    offset_ns = clock.offset_ns - controller.offset_ns
+    return dataclasses.replace(clock, offset_ns=offset_ns, is_here=clock.name == controller.name)
+
+
+def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str) -> Clock:
+    """Compare a clock with the common one by the exchange with the shortest round trip; exact if it is the same."""
+    if name == common:
+        return Clock(name=name, host=host, offset_ns=0, uncertainty_ns=0)
+    sent_ns, remote_ns, received_ns = min(exchanges, key=lambda one: one[2] - one[0])
+    offset_ns = remote_ns - (sent_ns + received_ns) // 2
+    return Clock(name=name, host=host, offset_ns=offset_ns, uncertainty_ns=-(-(received_ns - sent_ns) // 2))
+
+
+def by_clock(readings: Iterable[Clock]) -> dict[str, Clock]:
+    """Return the best reading of each clock, so that all processes of a machine use the same one."""
+    return {one.name: one for one in sorted(readings, key=lambda one: one.uncertainty_ns, reverse=True)}
+
+
+def tolerated_ns(clock: Clock, clocks: Iterable[Clock]) -> int:
+    """Return how early another machine's record may seem to arrive by this clock; 0 if all workers share one clock."""
+    others = [one.uncertainty_ns for one in clocks if one.name != clock.name]
+    return clock.uncertainty_ns + max(others) + DRIFT_NS if others else 0
+
+
+def spread(readings: Mapping[str, Clock], shares: int) -> list[str]:
+    """Return the address of each share; no machine gets a second share before every machine has one."""
+    machines: dict[str, list[str]] = {}
+    for address in sorted(readings):
+        machines.setdefault(readings[address].name, []).append(address)
+    turns = [
+        machine[turn] for turn in range(len(readings)) for _, machine in sorted(machines.items()) if turn < len(machine)
+    ]
+    return [turns[share % len(turns)] for share in range(shares)]
+
+
+def clock_name() -> str:
+    """Return an identifier that exactly those processes share that share a monotonic clock.
+
+    On Linux a time namespace changes that clock (time_namespaces(7)).
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        namespace = Path("/proc/self/ns/time")
+        return f"{boot} {namespace.readlink()}" if namespace.is_symlink() else boot
+    except OSError:
+        return f"{uuid.getnode():x}"  # the network card's address, unique to this machine
+
+
+TICK_S = 0.05
+"""Interval of synchronisation. Values from other machines are up to two intervals old, plus the network latency."""
+
+SILENT_S = 8.0
+"""A party that has not sent its row for this long is lost."""
+
+BEGIN_S = 30.0
+"""Time limit for a Dask worker to start its share."""
+
+
+class SyncState:
+    """The parties of one round, and their last rows."""
+
+    def __init__(self, addresses: list[str], *, now_s: float) -> None:
+        self.addresses = addresses
+        """Address of the Dask worker of each share."""
+        self.gone: set[str] = set()
+        """Addresses of Dask workers that the scheduler has lost since."""
+        self._opened_s = self._controller_s = now_s
+        self._rows: dict[int, tuple[int, list[int]]] = {}
+        self._attempts: dict[int, str] = {}
+        self._seen_s: dict[int, float] = {}
+
+    def control(self, cells: list[int], *, now_s: float) -> dict[str, Any]:
+        """Take the controller's row; return the workers' rows, and the lost shares with reasons."""
+        self._controller_s = now_s
+        self._rows[CONTROLLER] = (0, cells)
+        rows = [[worker, *row] for worker, row in self._rows.items() if worker != CONTROLLER]
+        lost = {worker: why for worker in range(len(self.addresses)) if (why := self._lost(worker, now_s))}
+        return {"rows": rows, "lost": list(lost.items())}
+
+    def share(self, worker: int, attempt: str, at_ns: int, cells: list[int], *, now_s: float) -> dict[str, Any]:
+        """Take a worker's row; return all others, or `over` if the worker must end.
+
+        A second attempt at a share must end: a Dask cluster may repeat tasks, but nothing would measure their load.
+        """
+        if self._attempts.setdefault(worker, attempt) != attempt or now_s - self._controller_s > SILENT_S:
+            return {"over": True}
+        self._seen_s[worker] = now_s
+        self._rows[worker] = (at_ns, cells)
+        return {"rows": [[other, row] for other, (_, row) in self._rows.items() if other != worker]}
+
+    def _lost(self, worker: int, now_s: float) -> str | None:
+        if self.addresses[worker] in self.gone:
+            return "was lost: killed, out of memory, or cut off from the scheduler"
+        if worker not in self._seen_s and now_s - self._opened_s > BEGIN_S:
+            return f"did not start within {BEGIN_S:.0f} s: it is busy with other tasks; use a dedicated Dask cluster"
+        if now_s - self._seen_s.get(worker, now_s) > SILENT_S:
+            return f"did not answer for {SILENT_S:.0f} s: its machine or the network is down"
+        return None
+
+
+class SchedulerSync(SchedulerPlugin):
+    """The scheduler's side, for all rounds of one controller. It ends with the controller and removes itself."""
+
+    def __init__(self, name: str, client: str) -> None:
+        self.name = name
+        """Name of the plugin and of its message handler."""
+        self._client = client
+        """Identifier of the controller among the scheduler's clients."""
+
+    async def start(self, scheduler: Scheduler) -> None:
+        """Register the message handler."""
+        self._scheduler = scheduler
+        self._states: dict[str, SyncState] = {}
+        scheduler.handlers[self.name] = self._answer
+
+    def remove_worker(self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_: Any) -> None:
+        """Record that a worker has left; a later worker with the same address is another one."""
+        del scheduler, stimulus_id
+        for state in self._states.values():
+            state.gone.add(worker)
+
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:
+        """Remove the plugin when the controller ends in any way."""
+        del scheduler
+        if client == self._client:
+            self._states.clear()
+            self._scheduler.handlers.pop(self.name, None)
+            self._scheduler.plugins.pop(self.name, None)
+
+    def _answer(self, do: str, sync_id: str = "", **message: Any) -> dict[str, Any]:
+        """Answer one message."""
+        now_s = time.monotonic()
+        match do:
+            case "clock":
+                return {"name": clock_name(), "at_ns": time.monotonic_ns()}
+            case "open":
+                state = self._states[sync_id] = SyncState(message["addresses"], now_s=now_s)
+                state.gone = {address for address in state.addresses if address not in self._scheduler.workers}
+            case "end":
+                self._states.pop(sync_id, None)
+            case "control" if sync_id in self._states:
+                return self._states[sync_id].control(**message, now_s=now_s)
+            case "share" if sync_id in self._states:
+                return self._states[sync_id].share(**message, now_s=now_s)
+            case _:
+                return {"over": True}
+        return {}
+
+
+ANSWER_S = 10
+"""Time limit of a request to the scheduler or, through it, to all workers."""
+
+
+Workers = Sequence[tuple[Future[Any], str]]
+"""The future of each worker, and the name of its Dask worker."""
+
+
+@contextlib.contextmanager
+def synchronised(ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers) -> Iterator[None]:
+    """Synchronise the controller's counters until the block ends, and fail the futures of lost workers.
+
+    `ask` sends a message to the scheduler; a thread calls it.
+    """
+    closing = threading.Event()
+    thread = threading.Thread(
+        target=_synchronise, args=(closing, ask, counters, workers), name="kafkaperf-counters", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        closing.set()
+        thread.join(2 * ANSWER_S)
+
+
+def _synchronise(
+    closing: threading.Event, ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers
+) -> None:
+    rows, answered_s = AlignedCounters(), time.monotonic()
+    while not closing.wait(TICK_S):
+        try:
+            answer = ask(do="control", cells=counters.read_row(CONTROLLER))
+        except LoadError as error:
+            if time.monotonic() - answered_s > SILENT_S:
+                _fail(workers, str(error))
+            continue
+        answered_s = time.monotonic()
+        if answer.get("over"):
+            _fail(workers, "the Dask scheduler has restarted")
+            return
+        for worker, at_ns, cells in answer["rows"]:
+            rows.add(worker, at_ns, cells)
+        for worker, cells in rows.together().items():
+            counters.write_row(worker, cells)
+        for worker, reason in answer["lost"]:
+            _fail([workers[worker]], f"the Dask worker {workers[worker][1]} {reason}")
+
+
+def _fail(workers: Workers, reason: str) -> None:
+    for future, _ in workers:
+        with contextlib.suppress(InvalidStateError):  # the worker has reported already
+            future.set_exception(LoadError(reason))
+
+
+_KEPT = 200
+"""Number of rows kept per worker, enough for some seconds. If a machine is silent for longer, older rows are
+dropped."""
+
+Row = tuple[int, Sequence[int]]
+"""Instant and cells."""
+
+
+class AlignedCounters:
+    """The latest rows of all workers, aligned in time."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, collections.deque[Row]] = {}
+
+    def add(self, worker: int, at_ns: int, cells: Sequence[int]) -> None:
+        """Add a row unless it is known already."""
+        known = self._known.setdefault(worker, collections.deque(maxlen=_KEPT))
+        if not known or at_ns > known[-1][0]:
+            known.append((at_ns, cells))
+
+    def together(self) -> dict[int, list[int]]:
+        """Return all rows as of the last instant known of every running worker; states are the newest ones."""
+        running = [known[-1][0] for known in self._known.values() if known[-1][1][Counter.STATE] < WorkerState.DONE]
+        at_ns = min(running, default=None)
+        return {
+            worker: [*known[-1][1]] if at_ns is None else _as_of(at_ns, known) for worker, known in self._known.items()
+        }
+
+
+def _as_of(at_ns: int, known: collections.deque[Row]) -> list[int]:
+    """Return the newest row with its record counts at that instant, interpolated between two rows."""
+    newest = [*known[-1][1]]
+    later = next((number for number, (instant_ns, _) in enumerate(known) if instant_ns > at_ns), None)
+    if later is None:
+        return newest
+    after_ns, after = known[later]
+    before_ns, before = known[later - 1] if later else known[0]
+    for cell in range(Counter.VISIBLE, len(newest)):
+        if cell != Counter.P99_NS:
+            gained, length_ns = after[cell] - before[cell], max(1, after_ns - before_ns)
+            newest[cell] = before[cell] + gained * max(0, at_ns - before_ns) // length_ns
+    return newest

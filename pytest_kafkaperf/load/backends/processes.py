@@ -1,0 +1,139 @@
+"""Worker processes on this machine."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import multiprocessing.process
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Self
+
+from pytest_kafkaperf.core import supervisor
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.core.signals import interrupt_blocked
+from pytest_kafkaperf.load.audit import TIMEOUT_S, AuditTask, audit
+from pytest_kafkaperf.load.engines.aiokafka.worker import work
+from pytest_kafkaperf.load.messages import Assignment, Audit, WorkerReport
+from pytest_kafkaperf.load.shared_counters import SharedCounters
+
+DIED = "a worker process died: killed, out of memory, or crashed"
+
+_GIVE_UP_S = 5
+"""Time that idle processes get to end by themselves; then they are killed."""
+
+_MARGIN_NS = 20_000_000
+
+
+class Processes:
+    """Worker processes for all rounds of a test; they end if the controller dies."""
+
+    margin_ns = _MARGIN_NS
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._executor: concurrent.futures.ProcessPoolExecutor
+        """Exists inside of the `with` block."""
+        self._futures: list[concurrent.futures.Future[Any]] = []
+
+    def __enter__(self) -> Self:
+        # Python's resource tracker, which removes semaphores, inherits the mask.
+        with interrupt_blocked(and_endings=True):
+            self._executor = concurrent.futures.ProcessPoolExecutor(
+                self._workers, mp_context=multiprocessing.get_context("spawn"), initializer=begin
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        idle = all(future.done() for future in self._futures)
+        _end(self._executor, patience_s=_GIVE_UP_S if idle else 0)
+
+    @contextlib.contextmanager
+    def load(
+        self, assignments: Sequence[Assignment], counters: SharedCounters
+    ) -> Iterator[Sequence[concurrent.futures.Future[WorkerReport]]]:
+        """Hand the assignments to the processes, which map the shared counters themselves.
+
+        Raises:
+            LoadError: a process has died before.
+
+        """
+        del counters
+        yield self._submit(work, assignments)
+
+    def audit(self, task: AuditTask) -> Audit:
+        """Audit the log in a process; raises as `controller.WorkerBackend.audit`."""
+        (future,) = self._submit(audit, [task])
+        found: Audit = future.result(timeout=TIMEOUT_S + _GIVE_UP_S)
+        return found
+
+    def _submit(self, function: Callable[[Any], Any], tasks: Sequence[object]) -> list[concurrent.futures.Future[Any]]:
+        try:
+            with without_main(), interrupt_blocked():
+                self._futures = [self._executor.submit(function, task) for task in tasks]
+        except BrokenProcessPool:
+            raise LoadError(DIED) from None
+        for process in _processes(self._executor):
+            if process.pid is not None:
+                supervisor.kill_later(process.pid)  # one that is stopped or hangs does not end by itself
+        return self._futures
+
+
+@contextlib.contextmanager
+def without_main() -> Iterator[None]:
+    """Hide `__main__` while processes are spawned, which happens when assignments are submitted.
+
+    `multiprocessing` imports the parent's main module in each child. Here that is pytest or the user's script, which a
+    worker does not need, and which could start everything again.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def begin(*folders: str) -> None:
+    """Initialise a worker process; if its parent dies, it removes the folders and ends."""
+    # On Ctrl-C the controller ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel, folders), daemon=True).start()
+
+
+def _follow(sentinel: int, folders: Sequence[str]) -> None:
+    """End this process when its parent ends, so that no load continues unattended."""
+    multiprocessing.connection.wait([sentinel])
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
+
+
+def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float) -> None:
+    """Let idle processes end by themselves within `patience_s`, and kill the others."""
+    processes = _processes(executor)
+    executor.shutdown(wait=False, cancel_futures=True)
+    deadline = time.monotonic() + patience_s
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+            process.join(_GIVE_UP_S)
+        if process.pid is not None and not process.is_alive():
+            supervisor.forget(process.pid)
+
+
+def _processes(executor: concurrent.futures.ProcessPoolExecutor) -> list[multiprocessing.process.BaseProcess]:
+    """Return the executor's processes, which only a private attribute has."""
+    return list((getattr(executor, "_processes", None) or {}).values())

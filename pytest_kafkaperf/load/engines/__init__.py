@@ -1,0 +1,4 @@
+"""The Kafka clients that make the load.
+
+- aiokafka: the first engine
+"""

@@ -1,0 +1,13 @@
+"""The engine on aiokafka. Read worker, producers, consumer, sender, decoder.
+
+- worker: one worker's part of a load
+- clients: aiokafka's clients, adapted
+- producers: the producers' base, with transactions
+- batch_producer: producers of prepared batches
+- keyed_producer: producers of records with keys
+- record_producer: producers that send record by record
+- sender: batches to brokers, several in flight
+- encoder: batches and produce requests as bytes
+- decoder: fetched batches, and the records found in them
+- consumer: consumers, and the reader of the log
+"""

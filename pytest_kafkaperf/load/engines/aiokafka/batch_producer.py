@@ -1,0 +1,211 @@
+"""The producer of explicit batches, for records without keys.
+
+A batch opens at a record's due time, and closes when it is full or has lingered. Without keys, the whole batch gets one
+partition, as in Kafka's own producer (KIP-480). Due times are known in advance, and so is the closing time: the
+producer sleeps until then and builds the batch at once.
+"""
+
+from __future__ import annotations
+
+import collections
+import time
+from typing import Any
+
+import numpy as np
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.clock import Timer, now_ns
+from pytest_kafkaperf.load.engines.aiokafka.clients import batches_in_flight, submit
+from pytest_kafkaperf.load.engines.aiokafka.encoder import CODECS, EncodedBatch
+from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, Window
+from pytest_kafkaperf.load.ledger import Batch
+from pytest_kafkaperf.load.payload import Int64s, Stamp, Template
+from pytest_kafkaperf.load.schedule import Schedule
+
+_DIFFERENT_STARTS = 32
+"""Number of different starts in the payload; further producers of a worker repeat them."""
+
+
+class BatchProducer(Producer):
+    """A producer that sends records without keys in explicit batches."""
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        partitions = self._scenario.partitions
+        self._start = 0
+        """Start of the next batch in the payload."""
+        self._template = self._payload.template(0)
+        for _ in range(self._number % _DIFFERENT_STARTS):
+            self._advance(self._template.count)
+        self._stamp = Stamp(self._payload, producer=self._number)
+        self._partitions = [TopicPartition(self._topic, partition) for partition in range(partitions)]
+        largest = max(self._payload.largest, self._scenario.batch_size)
+        batches = batches_in_flight(self._scenario) + 1
+        self._slots = InFlightLimit(partitions, batches=batches, first=self._number, batch_bytes=largest)
+        self._linger_ns = round(self._scenario.linger * NS_PER_S)
+
+    async def _closed_loop(self, window: Window) -> None:
+        left = window.records
+        while left is None or left > 0:
+            partition, _ = await self._slot()
+            count = await self._limit_to_transaction(self._template.count)
+            now = now_ns()
+            if window.end_ns is not None and now >= window.end_ns:
+                return
+            warm = now >= window.start_ns
+            count = min(count, left) if warm and left is not None else count
+            indexes = np.arange(self._next, self._next + count)
+            self._send(partition, indexes, None, now=now, measured=count if warm else 0)
+            self._next += count
+            if warm and left is not None:
+                left -= count
+
+    async def _open_loop(self, window: Window, timer: Timer, schedule: Schedule) -> None:
+        stop = window.stop(schedule)
+        end_ns = schedule.due_ns(stop)
+        self._next = schedule.first_after(window.warm_from_ns - 1)
+        while self._next < stop:
+            partition, allowed_ns = await self._slot()
+            first = self._next
+            last = min(first + await self._limit_to_transaction(self._template.count), stop) - 1
+            closing_ns = min(schedule.due_ns(first) + self._linger_ns, schedule.due_ns(last))
+            await timer.until(closing_ns)
+            now = now_ns()
+            count = min(last, schedule.first_after(now) - 1) - first + 1
+            batch = self._send(
+                partition,
+                np.arange(first, first + count),
+                schedule.due_between(first, count),
+                now=now,
+                measured=min(count, max(0, first + count)),
+                closing_ns=closing_ns,
+            )
+            self.ledger.count_delayed(batch, max(allowed_ns, self._begun_ns), end_ns)
+            self._next += count
+
+    def _send(
+        self,
+        partition: int,
+        indexes: Int64s,
+        dues_ns: Int64s | None,
+        *,
+        now: int,
+        measured: int,
+        closing_ns: int | None = None,
+        keys: Int64s | None = None,
+    ) -> Batch:
+        """Build a batch of the next template's first records and hand it to the client.
+
+        `dues_ns` is None if the records are due now; the last `measured` records are due in the window.
+
+        Raises:
+            LoadError: the client cannot send any more.
+
+        """
+        template, count = self._template, indexes.size
+        self._advance(count)
+        made = EncodedBatch(
+            self._stamp.body(template, indexes=indexes, dues_ns=now if dues_ns is None else dues_ns, keys=keys),
+            count,
+            timestamp_ms=time.time_ns() // 1_000_000,
+            codec=CODECS[self._scenario.compression],
+            transactional=self._transactions is not None,
+        )
+        batch = Batch(
+            partition=partition,
+            indexes=indexes,
+            measured=measured,
+            measured_bytes=_bytes_of_last(template, count, measured),
+            dues_ns=dues_ns,
+            closing_ns=closing_ns,
+            sent_ns=now if dues_ns is None else now_ns(),
+        )
+
+        def on_ended(offset: int | None, error: BaseException | None) -> None:
+            self._ended(batch, None if offset is None else (partition, offset), error)
+
+        try:
+            submit(self._client, made, self._partitions[partition], on_ended)
+        except KafkaError as error:
+            raise self._refused(error) from None
+        self._enter(batch)
+        return batch
+
+    def _advance(self, used: int) -> None:
+        """Go to the template of the next batch, after `used` records of the current one."""
+        self._start = self._payload.after(self._start, self._template, used)
+        self._template = self._payload.template(self._start)
+
+    async def _slot(self) -> tuple[int, int]:
+        """Wait until the limit allows a batch; return its partition and the time at which its slot became free."""
+        while not self._slots.free():
+            await self._change()
+        return self._slots.take()
+
+    def _give_back(self, batch: Batch, now: int) -> None:
+        if batch.partition is not None:
+            self._slots.give_back(batch.partition, now)
+
+
+def _bytes_of_last(template: Template, count: int, measured: int) -> int:
+    """Return the bytes of keys and values of the last `measured` of the template's first `count` records."""
+    before = int(template.sizes[count - measured - 1]) if measured < count else 0
+    return int(template.sizes[count - 1]) - before
+
+
+_OUTSTANDING_BYTES = 32 << 20
+"""Limit of unacknowledged data of one producer: the default of `buffer.memory` of Kafka's own producer."""
+
+
+class InFlightLimit:
+    """In-flight limits of one producer, per partition and in bytes.
+
+    A partition's limit is the number of batches that the client sends at once, plus one. Until the limit allows a
+    batch, further records can still join it.
+    """
+
+    def __init__(self, partitions: int, *, batches: int, first: int, batch_bytes: int) -> None:
+        self._batches = batches
+        # Producers begin at different partitions to spread their load.
+        self._turns = collections.deque((first + turn) % partitions for turn in range(partitions))
+        self._taken = [0] * partitions
+        self._full: set[int] = set()
+        self._not_full_since_ns = [0] * partitions
+        bound = max(1, _OUTSTANDING_BYTES // batch_bytes)
+        self._free_since_ns = collections.deque([0] * min(bound, partitions * batches))
+
+    def free(self, partition: int | None = None) -> bool:
+        """Return True if the limit allows a batch to the partition, or to any partition if None."""
+        return bool(self._free_since_ns) and (
+            len(self._full) < len(self._taken) if partition is None else partition not in self._full
+        )
+
+    def take(self, partition: int | None = None) -> tuple[int, int]:
+        """Return the partition, round-robin if None, and the time (ns) at which the slot of its batch became free."""
+        since_ns = self._free_since_ns.popleft()
+        if partition is None:
+            partition = self._next()
+        else:
+            since_ns = max(since_ns, self._not_full_since_ns[partition])
+        self._taken[partition] += 1
+        if self._taken[partition] == self._batches:
+            self._full.add(partition)
+        return partition, since_ns
+
+    def give_back(self, partition: int, now_ns: int) -> None:
+        """Release the slot of a batch that has ended."""
+        self._taken[partition] -= 1
+        if partition in self._full:
+            self._full.remove(partition)
+            self._not_full_since_ns[partition] = now_ns
+        self._free_since_ns.append(now_ns)
+
+    def _next(self) -> int:
+        """Return the next partition that is not full, round-robin."""
+        while True:
+            partition = self._turns[0]
+            self._turns.rotate(-1)
+            if partition not in self._full:
+                return partition

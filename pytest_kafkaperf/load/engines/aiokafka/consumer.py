@@ -1,0 +1,277 @@
+"""A consumer: a group member that reads live or from a backlog, and measures each record's time since it was due."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from aiokafka.errors import KafkaError
+
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.clock import Stall, known_to_ns, now_ns
+from pytest_kafkaperf.load.engines.aiokafka.decoder import ReceivedBatch
+from pytest_kafkaperf.load.messages import Consumed
+from pytest_kafkaperf.load.payload import Nonce, RecordFilter, names_of, origin
+from pytest_kafkaperf.load.recorder import Series
+from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
+from pytest_kafkaperf.scenarios.scenario import Scenario
+
+_POLL_MS = 100
+"""Time limit of one poll, after which a consumer notices the end of production."""
+_REBALANCE_S = 1
+"""Time limit of one poll during a rebalance."""
+_POSITION_TIMEOUT_S = 5
+"""Time limit for setting positions; the worker tries again until the round begins or stops."""
+_OFFSETS_TIMEOUT_S = 10
+_QUIET_S = 10
+"""Records that an application has not put out this long after its previous record count as lost."""
+
+
+class Consumer:
+    """The reading of one group member. `client` is started, and no other code uses it.
+
+    Without producers, it reads what others have written, from the begin of the drain on, and times only records that
+    are created after the window's start. At a backlog, it begins to read when the window opens.
+    If other applications write to the topic, too, the consumer reads their records and ignores them.
+    An application's output has no known end: the shared counters tell how many records the group has yet to receive.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        scenario: Scenario,
+        *,
+        group: int,
+        nonce: Nonce,
+        counters: SharedCounters,
+        on_received: Callable[[], None],
+    ) -> None:
+        self.report = Consumed(group=group)
+        self._counters = counters
+        self._existing = not scenario.producers
+        self._filter = None if self._existing or scenario.topic is None else RecordFilter(scenario, nonce)
+        self._catches_up = scenario.catches_up
+        self._reads_application = scenario.output_topic is not None
+        self._backlog = scenario.backlog
+        self._reads_later = scenario.consume == "after"
+        self._on_received = on_received
+        self._client = client
+        self._last: dict[tuple[Any, int], int] = {}
+        """Index of the last record, by partition and producer."""
+
+    async def settle_position(self) -> int:
+        """Set the position of each assigned partition; return the number of partitions."""
+        assigned = list(self._client.assignment())
+        try:
+            async with asyncio.timeout(_POSITION_TIMEOUT_S):
+                for partition in assigned:
+                    await self._client.position(partition)
+        except (KafkaError, TimeoutError):  # a rebalance revoked the partition, or the broker does not answer
+            return 0
+        return len(assigned)
+
+    async def run(self, start_ns: int, series: Series, *, drain_s: float) -> Consumed:
+        """Read until production is over and everything in the log has been read.
+
+        With `consume="after"`, it reads only the warm-up during production, and the rest from `drain_ns` of the
+        counters on. Records that it has not read `drain_s` seconds after the end of production count as unread, unless
+        reading still makes progress.
+
+        Raises:
+            LoadError: the client cannot read any more.
+
+        """
+        self._series = series
+        generation = self._client._coordinator.generation  # noqa: SLF001 - a number that each rebalance changes
+        try:
+            if self._existing or self._catches_up:
+                await self._hold(start_ns if self._catches_up else None)
+            while self._counters.drain_ns is None and not self._counters.stopped:
+                if self._reads_later and now_ns() >= start_ns:
+                    await self._hold()
+                else:
+                    await self._poll(start_ns, returns=self._reads_later)
+            if self._reads_application:
+                await self._await_application(start_ns)
+            elif not self._counters.stopped:
+                await self._drain(start_ns, drain_s)
+        except KafkaError as error:
+            raise LoadError(f"a consumer cannot read any more: {error!r}") from None
+        self.report.reassigned = self._client._coordinator.generation != generation  # noqa: SLF001 - as above
+        return self.report
+
+    async def _hold(self, until_ns: int | None = None) -> None:
+        """Stay in the group without reading until an instant; None: until the drain begins."""
+        partitions = self._client.assignment()
+        self._client.pause(*partitions)
+        while not self._counters.stopped:
+            begin_ns = until_ns or self._counters.drain_ns
+            if begin_ns is not None and (left_ns := begin_ns - now_ns()) <= _POLL_MS * 1_000_000:
+                await asyncio.sleep(max(0, left_ns) / NS_PER_S)
+                break
+            await self._client.getmany(timeout_ms=_POLL_MS)  # the group removes members that do not poll
+        for partition in partitions if self._existing else ():
+            self._client.seek(partition, await self._client.position(partition))  # drops what was fetched already
+        self._client.resume(*partitions)
+
+    async def _await_application(self, start_ns: int) -> None:
+        """Receive until all records have come out, or until no member of the group receives any more.
+
+        Records that were not acknowledged may come out, too, in place of others.
+        """
+        before, deadline = (0, 0), 0.0
+        unsure = self._counters.total(Counter.SETTLED) > self._counters.total(Counter.VISIBLE)
+        while ((missing := self._missing()) > 0 or unsure) and not self._counters.stopped:
+            others = self._counters.total(Counter.OTHERS)  # the output of a backlog matches no record
+            came = missing, min(others, self._backlog * self._counters.groups)
+            if came != before:
+                before, deadline = came, time.monotonic() + _QUIET_S
+            if time.monotonic() > deadline:
+                return
+            await self._poll(start_ns)
+        total = -1
+        while total != (total := self.report.total) and not self._counters.stopped:
+            await self._poll(start_ns)  # another member may have counted a duplicate in place of a record still to come
+
+    def _missing(self) -> int:
+        """Return the number of records, also of a backlog that it reads, which the group has not received."""
+        written = self._counters.total(Counter.VISIBLE) + (self._backlog if self._catches_up else 0)
+        return written - self._counters.received()[self.report.group]
+
+    async def _drain(self, start_ns: int, drain_s: float) -> None:
+        # End offsets leave out what followers lack, and what follows an open transaction, also of other applications.
+        wait = Stall(_QUIET_S)
+        while (missing := self._missing()) > 0 and not wait.is_over(missing) and not self._counters.stopped:
+            await self._poll(start_ns)
+        ends = {} if self._counters.stopped else await self._end_offsets()
+        fewest = left = sum(ends.values())  # an upper bound until positions are known
+        deadline = time.monotonic() + drain_s
+        with contextlib.suppress(TimeoutError):
+            while left and time.monotonic() < deadline and not self._counters.stopped:
+                async with asyncio.timeout(drain_s):
+                    left = await self._unread(ends)
+                    if left < fewest:
+                        fewest, deadline = left, time.monotonic() + drain_s
+                    if left:
+                        await self._poll(start_ns)
+        # On a topic that others write to, unread records may be theirs.
+        self.report.unread = left if self._filter is None else 0
+
+    async def _poll(self, start_ns: int, *, returns: bool = False) -> None:
+        """Receive records; with `returns`, put those of a poll that ends in the window back for the drain."""
+        try:
+            async with asyncio.timeout(_REBALANCE_S):
+                fetched = await self._client.getmany(timeout_ms=_POLL_MS)
+        except TimeoutError:
+            return
+        received_ns = now_ns()
+        if returns and received_ns >= start_ns:
+            for partition, batches in fetched.items():
+                self._client.seek(partition, batches[0].offset)
+            return
+        if self._filter is not None:
+            self.report.unmatched += _count(fetched)
+            fetched = _filtered(self._filter, fetched, received_ns + known_to_ns(), start_ns)
+            self.report.unmatched -= _count(fetched)
+            if not fetched:
+                self._on_received()
+        if fetched:
+            self._receive(fetched, received_ns, start_ns)
+
+    def _receive(self, fetched: Mapping[Any, Sequence[ReceivedBatch]], received_ns: int, start_ns: int) -> None:
+        batches = [batch for of_partition in fetched.values() for batch in of_partition]
+        if self._reads_application:
+            batches = [part for batch in batches if (part := self._first_time(batch, start_ns)) is not None]
+            if not batches:
+                return
+        elif not self._existing:
+            for partition, of_partition in fetched.items():
+                for batch in of_partition:
+                    self._check_order(partition, batch, start_ns)
+        report = self.report
+        count = sum(batch.count for batch in batches)
+        report.total += count
+        self._on_received()
+        self._series.count(np.array([received_ns]), np.array([count]))
+        existing = self._existing  # records without a due time: they count when they are received
+        dues = np.full(count, received_ns) if existing else np.concatenate([batch.tags[:, 0] for batch in batches])
+        measured = dues[dues >= start_ns]
+        if measured.size:
+            report.received += int(measured.size)
+            report.bytes += round(sum(batch.size_bytes for batch in batches) * measured.size / count)
+            report.last_ns = received_ns
+        if existing:
+            ahead_ns = time.time_ns() - now_ns()  # of the clock that producers stamp records by
+            since_ms = (start_ns + ahead_ns) / 1_000_000
+            created_ms = [ms for one in batches if one.source for ms in one.source.created_ms(one.offset, since_ms)]
+            ages_ns = received_ns + ahead_ns - np.array(created_ms, dtype=np.int64) * 1_000_000
+            report.latency.record(np.maximum(ages_ns, 0))
+            report.ahead_ns = max(report.ahead_ns, -int(ages_ns.min(initial=0)))
+        if not self._reads_later:  # the age of a backlog is no latency
+            report.latency.record(latencies_since(measured, received_ns))
+            shown = measured if self._catches_up else dues
+            self._series.record(shown, latencies_since(shown, received_ns))
+
+    def _first_time(self, batch: ReceivedBatch, start_ns: int) -> ReceivedBatch | None:
+        """Return the part of a batch that came out for the first time; the rest counts as duplicated."""
+        producers, indexes = origin(batch.tags[:, 1])
+        names = names_of(producers, indexes)
+        measured = batch.tags[:, 0] >= start_ns
+        add = self.report.came_out.add
+        new = np.array([add(name, measured=one) for name, one in zip(names.tolist(), measured.tolist(), strict=True)])
+        self.report.repeated += int((measured & ~new).sum())
+        return batch.only(new)
+
+    def _check_order(self, partition: Any, batch: ReceivedBatch, start_ns: int) -> None:
+        """Check that a batch, which is from one producer, continues the previous one of its partition and producer."""
+        if not batch.tags.size or (self._catches_up and batch.tags.item(0) < start_ns):
+            return  # the records of a backlog have the same indexes
+        producer, first = origin(batch.tags.item(1))
+        _, last = origin(batch.tags.item(-1))
+        before = self._last.get((partition, producer), first - 1)
+        if first <= before:
+            self.report.disordered += batch.count
+        self._last[partition, producer] = max(last, before)
+
+    async def _end_offsets(self) -> dict[Any, int]:
+        try:
+            async with asyncio.timeout(_OFFSETS_TIMEOUT_S):
+                return dict(await self._client.end_offsets(list(self._client.assignment())))
+        except TimeoutError:
+            raise LoadError(f"a consumer got no end offsets within {_OFFSETS_TIMEOUT_S} s") from None
+
+    async def _unread(self, ends: dict[Any, int]) -> int:
+        unread = 0
+        for partition, end in ends.items():
+            with contextlib.suppress(KafkaError):  # the partition is no longer assigned
+                unread += max(0, end - await self._client.position(partition))
+        return unread
+
+
+def latencies_since(dues_ns: npt.NDArray[np.int64], received_ns: int) -> npt.NDArray[np.int64]:
+    """Return the time since each record was due; 0 if it seems negative by no more than the uncertainty of clocks."""
+    waited: npt.NDArray[np.int64] = received_ns - dues_ns
+    tolerated_ns = known_to_ns()
+    return np.where((waited < 0) & (waited >= -tolerated_ns), 0, waited) if tolerated_ns else waited
+
+
+def _count(fetched: Mapping[Any, Sequence[ReceivedBatch]]) -> int:
+    return sum(batch.count for batches in fetched.values() for batch in batches)
+
+
+def _filtered(
+    record_filter: RecordFilter, fetched: Mapping[Any, Sequence[ReceivedBatch]], received_ns: int, start_ns: int
+) -> dict[Any, list[ReceivedBatch]]:
+    """Return the fetched records that belong to the round."""
+    kept: dict[Any, list[ReceivedBatch]] = {}
+    for partition, batches in fetched.items():
+        for batch in batches:
+            if (part := record_filter.part(batch, start_ns=start_ns, now_ns=received_ns)) is not None:
+                kept.setdefault(partition, []).append(part)
+    return kept

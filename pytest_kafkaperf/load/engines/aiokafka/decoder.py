@@ -1,0 +1,431 @@
+"""Vectorised decoding of fetched record batches.
+
+Measurements need only the tag at the beginning of each value, and the sizes of key and value. Every byte is read
+nevertheless, because the decoder always checks the CRC of a batch, which covers all records.
+
+There are two ways to decode a batch. Records of one layout have equal distances, so that numpy extracts all tags at
+once, after it has compared every byte that is not part of a timestamp, key or value with that layout. A batch that
+differs in a single byte (mixed sizes, null values, offsets removed by compaction) is decoded record by record with
+aiokafka's own parser.
+
+The format is https://kafka.apache.org/documentation/#messageformat, magic 2. The decoder uses aiokafka's codecs, its
+CRC-32C and varint functions, and `DefaultRecordBatch`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from aiokafka.consumer import fetcher
+from aiokafka.errors import CorruptRecordException, UnsupportedCodecError, UnsupportedForMessageFormatError
+from aiokafka.record import control_record, default_records
+from aiokafka.record.util import decode_varint, encode_varint
+
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.engines.aiokafka.encoder import DECODERS, crc32c
+from pytest_kafkaperf.scenarios.payloads import Correlate, name_of, tag_in_header
+from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
+
+Tags = npt.NDArray[np.int64]
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT = struct.calcsize(">q")
+_AFTER_LENGTH = struct.calcsize(">qi")
+_MAGIC_AT = struct.calcsize(">qii")
+_ATTRIBUTES_AT = struct.calcsize(">qiibI")
+
+_MAGIC = 2
+
+_CODEC_BITS, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
+
+_DELTA_STOPS = (1 << 6, 1 << 13, 1 << 20)
+"""Offset deltas below these take 1, 2 and 3 bytes."""
+_TAG = np.dtype(">i8")
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedBatch:
+    """One record batch as received by a consumer, without the records before the fetch offset."""
+
+    offset: int
+    """Offset of the first record."""
+    count: int
+    """Number of records."""
+    tags: Tags
+    """Due time and origin of each record whose value is long enough for a tag, shape `(records, 2)`."""
+    size_bytes: int
+    """Total size of keys and values."""
+    source: FetchedBatch | None = None
+    """The batch as it was fetched."""
+
+    def only(self, these: npt.NDArray[np.bool_]) -> ReceivedBatch | None:
+        """Return the batch with some of its records, of average size; None if there are none."""
+        count = int(these.sum())
+        size_bytes = round(self.size_bytes * count / self.count)
+        return replace(self, count=count, tags=self.tags[these], size_bytes=size_bytes) if count else None
+
+
+class FetchedBatch(NamedTuple):
+    """One complete batch with a valid CRC; its header is decoded, its records are not."""
+
+    base_offset: int
+    last_offset_delta: int
+    attributes: int
+    producer_id: int
+    """-1 if the producer is neither idempotent nor transactional."""
+    record_count: int
+    encoded: memoryview
+    """Header and records."""
+
+    @property
+    def next_offset(self) -> int:
+        """Next offset to read. Compaction, which may remove any record, does not change it."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def is_transactional(self) -> bool:
+        """True if the records belong to a transaction."""
+        return bool(self.attributes & _TRANSACTIONAL_BIT)
+
+    @property
+    def is_control_batch(self) -> bool:
+        """True if the batch is a transaction marker instead of records."""
+        return bool(self.attributes & _CONTROL_BIT)
+
+    def aborts(self) -> bool:
+        """Return True if the batch marks the abort of a transaction."""
+        return self.is_control_batch and any(
+            control_record.ControlRecord.parse(marker.key) == control_record.ABORT_MARKER
+            for marker in default_records.DefaultRecordBatch(self.encoded)
+        )
+
+    def created_ms(self, fetch_offset: int, since_ms: float) -> list[int]:
+        """Return the producer's timestamps (CreateTime) of the records from an offset and an instant on."""
+        is_new = _HEADER.unpack_from(self.encoded)[8] >= since_ms  # its largest timestamp
+        stamped = is_new and not self.attributes & _APPEND_TIME_BIT
+        records = default_records.DefaultRecordBatch(self.uncompressed()) if stamped else ()
+        return [one.timestamp for one in records if one.offset >= fetch_offset and one.timestamp >= since_ms]
+
+    def received(self, fetch_offset: int, tag_of: Correlate | None = None) -> ReceivedBatch | None:
+        """Decode the records from `fetch_offset` on; None if there are none.
+
+        `tag_of` finds the tag of a record that an application has written.
+
+        Raises:
+            CorruptRecordException: the records do not match the header, although the CRC is valid.
+            UnsupportedCodecError: aiokafka does not support the codec.
+
+        """
+        if self.is_control_batch:
+            return None
+        plain = self.uncompressed()
+        if tag_of is not None:
+            return _one_by_one(self, plain, fetch_offset, tag_of)
+        uniform = uniform_tags(plain, self.record_count)
+        if uniform is None:
+            return _one_by_one(self, plain, fetch_offset)
+        tags, record_bytes = uniform
+        skipped = max(0, fetch_offset - self.base_offset)
+        count = self.record_count - skipped
+        if count <= 0:
+            return None
+        return ReceivedBatch(self.base_offset + skipped, count, tags[skipped:], count * record_bytes, self)
+
+    def uncompressed(self) -> memoryview:
+        """Return the records without compression."""
+        used = self.attributes & _CODEC_BITS
+        if not used:
+            return self.encoded
+        if used not in DECODERS:
+            raise UnsupportedCodecError(f"unknown codec {used} at offset {self.base_offset}")
+        header = bytearray(self.encoded[: _HEADER.size])
+        header[_ATTRIBUTES_AT + 1] ^= used
+        return memoryview(bytes(header) + DECODERS[used](self.encoded[_HEADER.size :].tobytes()))
+
+
+class FetchedBatches:
+    """The batches in a broker's fetch response for one partition.
+
+    A fetch response is cut off at its size limit. As Kafka's protocol requires, an incomplete batch at its end is
+    ignored. The class takes the place of aiokafka's `MemoryRecords` and keeps the names that aiokafka's fetcher uses.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+        self._at = 0
+
+    def size_in_bytes(self) -> int:
+        """Return the size of the response, including an incomplete batch."""
+        return len(self._data)
+
+    def has_next(self) -> bool:
+        """Return True if a complete batch follows."""
+        return self._end() is not None
+
+    def checked(self, partition: object) -> Iterator[FetchedBatch]:
+        """Yield each following complete batch after a check of its CRC. Errors name the partition.
+
+        Raises:
+            CorruptRecordException: a batch is damaged.
+            UnsupportedForMessageFormatError: a batch is in a format older than Kafka 0.11.
+
+        """
+        while (end := self._end()) is not None:
+            encoded = self._data[self._at : end]
+            self._at = end
+            yield _checked(encoded, partition)
+
+    def _end(self) -> int | None:
+        size = len(self._data)
+        if self._at + _AFTER_LENGTH > size:
+            return None
+        length: int = _LENGTH.unpack_from(self._data, self._at + _LENGTH_AT)[0]
+        # A batch with a negative length counts as empty, not as incomplete, so that `_checked` rejects it.
+        end = self._at + _AFTER_LENGTH + max(0, length)
+        return end if end <= size else None
+
+
+def _checked(encoded: memoryview, partition: object) -> FetchedBatch:
+    size = len(encoded)
+    if size > _MAGIC_AT and encoded[_MAGIC_AT] != _MAGIC:
+        raise UnsupportedForMessageFormatError(
+            f"message format {encoded[_MAGIC_AT]} in {_location(encoded, partition)}: must be format {_MAGIC}, of "
+            "Kafka 0.11 and later; use newer brokers"
+        )
+    if size < _HEADER.size:
+        raise CorruptRecordException(
+            f"a batch of {size} bytes in {_location(encoded, partition)}: shorter than its header"
+        )
+    base, _, _, _, crc, attributes, last_delta, _, _, producer_id, _, _, count = _HEADER.unpack_from(encoded)
+    if crc32c(bytes(encoded[_ATTRIBUTES_AT:])) != crc:
+        raise CorruptRecordException(f"wrong CRC in {_location(encoded, partition)}")
+    return FetchedBatch(base, last_delta, attributes, producer_id, count, encoded)
+
+
+def _location(encoded: memoryview, partition: object) -> str:
+    return f"{partition} at offset {int.from_bytes(encoded[:_LENGTH_AT], 'big')}"
+
+
+def _one_by_one(
+    source: FetchedBatch, plain: memoryview, fetch_offset: int, tag_of: Correlate = lambda record: record.value
+) -> ReceivedBatch | None:
+    """Decode any batch record by record, which is slow."""
+    first_offset, heads, size_bytes = None, [], 0
+    for record in default_records.DefaultRecordBatch(plain):
+        if record.offset >= fetch_offset:
+            heads.append((tag_of(record) or b"")[:TAG_BYTES])
+            size_bytes += len(record.key or b"") + len(record.value or b"")
+            if first_offset is None:
+                first_offset = record.offset
+    if first_offset is None:
+        return None
+    tags = b"".join(head for head in heads if len(head) == TAG_BYTES)
+    found = np.frombuffer(tags, _TAG).astype(np.int64).reshape(-1, 2)
+    return ReceivedBatch(first_offset, len(heads), found, size_bytes, source)
+
+
+def uniform_tags(plain: memoryview, count: int) -> tuple[Tags, int] | None:
+    """Decode all tags at once, and the size of key and value of a record; None if records differ in layout.
+
+    The comparison includes offsets, so that a uniform batch has no gaps.
+    """
+    first = next(iter(default_records.DefaultRecordBatch(plain)), None)
+    if first is None or first.value is None or not TAG_BYTES <= len(first.value) <= len(plain) // count:
+        return None
+    key_bytes, value_bytes = None if first.key is None else len(first.key), len(first.value)
+    first_bytes, after_length = decode_varint(plain, _HEADER.size)
+    # Later records are longer by at most three bytes; any other sum means that layouts differ.
+    if not 0 <= len(plain) - _HEADER.size - count * (after_length - _HEADER.size + first_bytes) <= 3 * count:
+        return None
+    spans, tail_bytes = record_layout(key_bytes, value_bytes, first_bytes, (count - 1).bit_length())
+    tail = bytes(plain[after_length + first_bytes - tail_bytes : after_length + first_bytes])
+    tags = np.empty((count, 2), dtype=np.int64)
+    at, done = _HEADER.size, 0
+    for span in spans:
+        rows = min(count, span.stop) - done
+        if at + rows * span.stride > len(plain) or not span.fits(plain, at, rows, tail):
+            return None
+        tags[done : done + rows] = np.ndarray((rows, 2), _TAG, plain, at + span.head.itemsize, (span.stride, 8))
+        at, done = at + rows * span.stride, done + rows
+    return (tags, (key_bytes or 0) + value_bytes) if (at, done) == (len(plain), count) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
+    """Consecutive records of a uniform batch with offset deltas of one length, and so at equal distances."""
+
+    stop: int
+    """Index of the first record after the span."""
+    stride: int
+    """Bytes from one record to the next."""
+    head: np.dtype[Any]
+    """The bytes before a value, as one field."""
+    mask: npt.NDArray[np.uint8]
+    """The bits of all heads that the layout prescribes."""
+    prescribed: bytes
+
+    def fits(self, plain: memoryview, at: int, rows: int, tail: bytes) -> bool:
+        """Return True if the records from `at` on have this layout; `tail` follows each value."""
+        heads = np.ndarray(rows, self.head, plain, at, self.stride).tobytes()
+        if (np.frombuffer(heads, np.uint8) & self.mask[: len(heads)]).tobytes() != self.prescribed[: len(heads)]:
+            return False
+        tails = np.ndarray(rows, f"V{len(tail)}", plain, at + self.stride - len(tail), self.stride)
+        return tails.tobytes() == tail * rows
+
+
+@lru_cache(maxsize=64)
+def record_layout(
+    key_bytes: int | None, value_bytes: int, first_bytes: int, count_bits: int
+) -> tuple[tuple[_Span, ...], int]:
+    """Return the spans of up to `2**count_bits` records, the first of which takes `first_bytes` after its length field.
+
+    Also returns the number of bytes after each value.
+    """
+    key_length, value_length = _varint(-1 if key_bytes is None else key_bytes), _varint(value_bytes)
+    spans: list[_Span] = []
+    for delta_bytes, delta_stop in enumerate(_DELTA_STOPS, start=1):
+        start, stop = spans[-1].stop if spans else 0, min(delta_stop, 1 << count_bits)
+        if start == stop:
+            break
+        body_bytes = first_bytes + delta_bytes - 1
+        length = _varint(body_bytes)
+        fields = (  # contents, and the mask of the prescribed bits
+            (length, 0xFF),
+            (b"\0", 0xFF),  # attributes
+            (b"\0", 0x80),  # any timestamp delta of one byte
+            (bytes(delta_bytes), 0xFF),
+            (key_length, 0xFF),
+            (bytes(key_bytes or 0), 0),
+            (value_length, 0xFF),
+        )
+        row = b"".join(content for content, _ in fields)
+        mask = b"".join(bytes([bits]) * len(content) for content, bits in fields)
+        heads = np.tile(np.frombuffer(row, np.uint8), (stop - start, 1))
+        heads[:, len(length) + 2 : len(length) + 2 + delta_bytes] = _deltas(start, stop, delta_bytes)
+        spans.append(
+            _Span(
+                stop=stop,
+                stride=len(length) + body_bytes,
+                head=np.dtype(f"V{len(row)}"),
+                mask=np.tile(np.frombuffer(mask, np.uint8), stop - start),
+                prescribed=heads.tobytes(),
+            )
+        )
+    return tuple(spans), first_bytes - 3 - len(key_length) - (key_bytes or 0) - len(value_length) - value_bytes
+
+
+def _deltas(start: int, stop: int, width: int) -> npt.NDArray[np.int64]:
+    """Return the varints of `start` to `stop`, one per row, each `width` bytes long."""
+    shifts = 7 * np.arange(width)
+    continued = np.where(np.arange(width) < width - 1, 0x80, 0)
+    return ((2 * np.arange(start, stop)[:, np.newaxis] >> shifts) & 0x7F) | continued
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    encode_varint(value, encoded.append)
+    return bytes(encoded)
+
+
+class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
+    """Fetched data of a partition, decoded to one `ReceivedBatch` per batch, in the place of aiokafka's own class."""
+
+    tag_of: Correlate | None = None
+
+    def _unpack_records(self) -> Iterator[ReceivedBatch]:
+        for batch in self._records.checked(self._tp):
+            if self._isolation_level == fetcher.READ_COMMITTED:
+                self._consume_aborted_up_to(batch.base_offset)
+                if batch.aborts():
+                    self._aborted_producers.discard(batch.producer_id)
+            aborted = batch.is_transactional and batch.producer_id in self._aborted_producers
+            received = None if aborted else batch.received(self.next_fetch_offset, self.tag_of)
+            self.next_fetch_offset: int = batch.next_offset
+            if received is not None:
+                yield received
+
+
+def reader_of(scenario: Scenario) -> type[BatchedRecords]:
+    """Return the class that decodes fetched data for the consumers of a scenario."""
+    if scenario.correlate is None and not scenario.tags_in_header:
+        return BatchedRecords
+    found = tag_in_header if scenario.correlate is None else _with_named_errors(scenario.correlate)
+
+    class _ApplicationRecords(BatchedRecords):
+        tag_of = staticmethod(found)
+
+    return _ApplicationRecords
+
+
+def _with_named_errors(correlate: Correlate) -> Correlate:
+    """Wrap the test's function so that errors name it."""
+
+    def tag_of(record: Any) -> bytes | None:
+        try:
+            tag = correlate(record)
+        except Exception as error:
+            raise LoadError(
+                f"correlate: {name_of(correlate)} failed at offset {record.offset}: {type(error).__name__}: {error}"
+            ) from error
+        if tag is not None and not isinstance(tag, bytes):
+            raise LoadError(
+                f"correlate: {name_of(correlate)} returned {type(tag).__name__}; return the first {TAG_BYTES} bytes "
+                "of the input record's value, or None"
+            )
+        return tag
+
+    return tag_of
+
+
+_CHUNK_BITS = 14
+"""Records whose names differ only in these bits share a chunk of 4 KiB: names of one producer follow one another."""
+_PLACES = (1 << _CHUNK_BITS) - 1
+_IN_SET, _MEASURED = 0b01, 0b10
+_ALL_MEASURED = 0b10101010
+
+
+class RecordSet:
+    """A set of records by their names (see `load.payload.names_of`), some of which are measured."""
+
+    def __init__(self) -> None:
+        self._chunks: dict[int, bytearray] = {}
+        """Two bits for each record, by the upper bits of its name."""
+
+    @classmethod
+    def union(cls, sets: Iterable[RecordSet]) -> Self:
+        """Return a set with the records of all `sets`."""
+        union = cls()
+        for one in sets:
+            for number, chunk in one._chunks.items():  # noqa: SLF001 - another set of the same class
+                known = np.frombuffer(union._chunks.setdefault(number, bytearray(len(chunk))), np.uint8)
+                known |= np.frombuffer(chunk, np.uint8)
+        return union
+
+    def add(self, name: int, *, measured: bool) -> bool:
+        """Add a record; return False if the set had it."""
+        number = name >> _CHUNK_BITS
+        chunk = self._chunks.get(number)
+        if chunk is None:
+            chunk = self._chunks[number] = bytearray((_PLACES + 1) // 4)
+        byte, shift = (name & _PLACES) >> 2, (name & 3) << 1
+        if chunk[byte] >> shift & _IN_SET:
+            return False
+        chunk[byte] |= (_IN_SET | _MEASURED if measured else _IN_SET) << shift
+        return True
+
+    def measured(self) -> int:
+        """Return the number of measured records."""
+        chunks = (np.frombuffer(chunk, np.uint8) for chunk in self._chunks.values())
+        return sum(int(np.bitwise_count(chunk & _ALL_MEASURED).sum()) for chunk in chunks)
+
+    def has_measured(self, name: int) -> bool:
+        """Return True if the set has the record, and it is measured."""
+        chunk = self._chunks.get(name >> _CHUNK_BITS)
+        return chunk is not None and bool(chunk[(name & _PLACES) >> 2] >> ((name & 3) << 1) & _MEASURED)

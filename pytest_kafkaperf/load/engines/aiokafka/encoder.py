@@ -1,0 +1,169 @@
+"""Encoding of record batches: format magic 2, with its codecs and its CRC."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import google_crc32c
+from aiokafka import codec
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.record import default_records
+from aiokafka.record.util import calc_crc32c
+
+
+class EncodedBatch:
+    """A batch of encoded records that takes the place of aiokafka's `BatchBuilder`.
+
+    The format is magic 2 (KIP-98; https://kafka.apache.org/documentation/#recordbatch).
+    """
+
+    _HEADER = struct.Struct(">qiibI")
+    """Base offset, length, partition leader epoch, magic, CRC."""
+    _REST = struct.Struct(">hiqqqhii")
+    """Attributes, last offset delta, first and maximum timestamp, producer id, epoch, base sequence, count."""
+    _BEFORE_LENGTH_ENDS = 12
+    _TRANSACTIONAL = 0x10
+
+    __slots__ = ("_attributes", "_body", "_built", "_count", "_origin", "_timestamp_ms")
+
+    def __init__(
+        self, body: bytes | bytearray, count: int, *, timestamp_ms: int, codec: int = 0, transactional: bool = False
+    ) -> None:
+        self._body = body
+        self._count = count
+        self._timestamp_ms = timestamp_ms
+        self._attributes = codec | (self._TRANSACTIONAL if transactional else 0)
+        self._origin = (-1, -1, -1)
+        self._built: bytes | None = None
+
+    def record_count(self) -> int:
+        """Return the number of records."""
+        return self._count
+
+    def close(self) -> None:
+        """Do nothing: the batch is closed already."""
+
+    def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        self._origin = (producer_id, producer_epoch, base_sequence)
+
+    def _build(self) -> bytes:
+        if self._built is None:
+            attributes, body = self._attributes, self._body
+            if codec := attributes & _CODEC_MASK:  # as in Kafka's own producer, even if it makes them larger
+                body = _ENCODERS[codec](bytes(body))
+            rest = self._REST.pack(
+                attributes, self._count - 1, self._timestamp_ms, self._timestamp_ms, *self._origin, self._count
+            )
+            checked = rest + body
+            length = self._HEADER.size - self._BEFORE_LENGTH_ENDS + len(checked)
+            self._built = self._HEADER.pack(0, length, -1, 2, crc32c(checked)) + checked
+            self._body = b""
+        return self._built
+
+
+_CODEC_MASK = 0x07
+
+CODECS = {None: 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+DECODERS = {1: codec.gzip_decode, 2: codec.snappy_decode, 3: codec.lz4_decode, 4: codec.zstd_decode}
+
+_ENCODERS = {1: codec.gzip_encode, 2: codec.snappy_encode, 3: codec.lz4_encode, 4: codec.zstd_encode}
+
+
+crc32c: Callable[[bytes], int] = google_crc32c.value if google_crc32c.implementation == "c" else calc_crc32c
+"""Returns the CRC-32C of a batch, by the processor's instruction if available."""
+
+
+def encode(
+    records: Iterable[tuple[bytes | None, bytes]], headers: Sequence[tuple[str, bytes | None]], batch_size: int
+) -> tuple[bytes, list[int]]:
+    """Encode keys and values as the body of one uncompressed batch: as many as fit, but at least one.
+
+    Returns the body and the end of each record in it. All records have the batch's timestamp.
+    """
+    builder = default_records.DefaultRecordBatchBuilder(
+        2, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=batch_size
+    )
+    ends: list[int] = []
+    end = 0
+    for key, value in records:
+        appended = builder.append(len(ends), 0, key, value, headers)
+        if appended is None:
+            break
+        end += appended.size
+        ends.append(end)
+    return bytes(builder.build())[-end:], ends
+
+
+API_KEY = ProduceRequest.API_KEY
+_OLDEST, _NEWEST = 5, 7
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_HEADER = struct.Struct(">ihhi")
+"""Size of the rest, API key and version, correlation id; the client id follows."""
+_FIELDS = struct.Struct(">hhii")
+"""Transactional id (none), acks, timeout, number of topics."""
+_PARTITION = struct.Struct(">ii")
+"""Partition and size of its batch; the batch follows."""
+_OUTCOME = struct.Struct(">ihqqq")
+"""Partition, error code, offset, timestamp, first offset of the log."""
+
+
+class Response(NamedTuple):
+    """The fields of a response that aiokafka's sender reads."""
+
+    topics: list[tuple[str, list[tuple[int, int, int, int, int]]]]
+    API_VERSION: int = _NEWEST
+
+    @classmethod
+    def decode(cls, data: bytes) -> Response:
+        """Decode a response with its header, the correlation id."""
+        topics: list[tuple[str, list[tuple[int, int, int, int, int]]]] = []
+        (count,), at = _INT32.unpack_from(data, _INT32.size), 2 * _INT32.size
+        for _ in range(count):
+            name = at + _INT16.size
+            at = name + _INT16.unpack_from(data, at)[0]
+            rows = at + _INT32.size
+            topic, at = data[name:at].decode(), rows + _INT32.unpack_from(data, at)[0] * _OUTCOME.size
+            topics.append((topic, list(_OUTCOME.iter_unpack(data[rows:at]))))
+        return cls(topics)
+
+
+def correlation_id_of(response: bytes) -> int:
+    """Return the correlation id of a response, which is that of its request."""
+    return int.from_bytes(response[: _INT32.size], "big")
+
+
+def version_for(supported: tuple[int, int]) -> int | None:
+    """Return the version for a broker that supports those from the first to the second; None if none fits."""
+    oldest, newest = max(supported[0], _OLDEST), min(supported[1], _NEWEST)
+    return newest if oldest <= newest else None
+
+
+def encode_request(
+    batches: Mapping[str, list[tuple[int, bytes]]],
+    *,
+    version: int,
+    correlation_id: int,
+    client_id: str,
+    acks: int,
+    timeout_ms: int,
+) -> bytes:
+    """Encode a request with its size and its header; `batches` has partitions and encoded batches of each topic."""
+    parts = [b"", _FIELDS.pack(-1, acks, timeout_ms, len(batches))]
+    for topic, partitions in batches.items():
+        parts.append(_text(topic) + _INT32.pack(len(partitions)))
+        for partition, batch in partitions:
+            parts += (_PARTITION.pack(partition, len(batch)), batch)
+    client = _text(client_id)
+    size = _HEADER.size - _INT32.size + len(client) + sum(map(len, parts))
+    parts[0] = _HEADER.pack(size, API_KEY, version, correlation_id) + client
+    return b"".join(parts)
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _INT16.pack(len(encoded)) + encoded

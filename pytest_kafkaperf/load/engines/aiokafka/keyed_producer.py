@@ -1,0 +1,276 @@
+"""The producer of records with keys: the key determines a record's partition, as in Kafka's own producer.
+
+Each partition gathers records until its batch is full or has lingered. A partition that has reached its in-flight limit
+holds up the others only when too many records have gathered, like a full `buffer.memory`.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_kafkaperf.load.clock import Timer, now_ns
+from pytest_kafkaperf.load.engines.aiokafka.batch_producer import BatchProducer
+from pytest_kafkaperf.load.engines.aiokafka.producers import Window, first_of
+from pytest_kafkaperf.load.payload import Int64s
+from pytest_kafkaperf.load.schedule import Schedule
+from pytest_kafkaperf.scenarios.payloads import Keys
+from pytest_kafkaperf.scenarios.scenario import KEY_BYTES
+
+_AT_ONCE = 4096
+"""Number of records that a closed loop takes at once."""
+
+_GATHERED_BYTES = 32 << 20
+"""Limit of gathered records, as Kafka's default `buffer.memory`; beyond it the backlog waits in the schedule."""
+
+_GATHERED_BATCHES = 2
+"""Batches per partition that may gather in any case, so that one of them fills before the limit is reached."""
+
+
+class KeyedProducer(BatchProducer):
+    """A producer that sends records with keys in explicit batches."""
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        scenario = self._scenario
+        assert scenario.key is not None  # noqa: S101 - for the type checker
+        self._keys = KeySource(scenario.key, producer=self._number, producers=scenario.producers, seed=self._seed)
+        self._gathering = Gathering(scenario.partitions)
+        record_bytes = len(self._template.body) / self._template.count
+        fewest = _GATHERED_BATCHES * scenario.partitions * self._template.count
+        self._bound = max(fewest, int(_GATHERED_BYTES / record_bytes))
+        self._since_ns = 0
+        """Time at which gathered records last fell below their limit."""
+        self._foreseen_ns = 0
+        """Earliest closing time of a batch, as known before the last sleep; with mixed sizes a smaller batch may
+        follow."""
+
+    async def _closed_loop(self, window: Window) -> None:
+        taken, measured_from, left = 0, None, window.records
+        while left is None or left > 0:
+            now = now_ns()
+            if window.end_ns is not None and now >= window.end_ns:
+                break
+            count = min(self._template.count * self._scenario.partitions, _AT_ONCE)
+            if now >= window.start_ns:
+                measured_from = taken if measured_from is None else measured_from
+                if left is not None:
+                    count = min(count, left)
+                    left -= count
+            self._gather(np.arange(taken, taken + count), np.full(count, now))
+            taken += count
+            await self._send_ready(now, taken if measured_from is None else measured_from)
+        await self._send_ready(None, taken if measured_from is None else measured_from)
+
+    async def _open_loop(self, window: Window, timer: Timer, schedule: Schedule) -> None:
+        stop = window.stop(schedule)
+        end_ns = schedule.due_ns(stop)
+        taken = self._next = schedule.first_after(window.warm_from_ns - 1)
+        while taken < stop or self._gathering.total:
+            now = now_ns()
+            due = min(schedule.first_after(now), stop, taken + self._bound - self._gathering.total)
+            if due > taken:
+                self._gather(np.arange(taken, due), schedule.due_between(taken, due - taken))
+                taken = self._next = due
+            blocked = await self._send_due(now, end_ns)
+            if any(self._slots.free(partition) for partition in blocked):
+                continue  # batches ended while a transaction did; `_change` would not notice them later
+            is_full = self._gathering.total >= self._bound
+            closing_ns = self._next_closing_ns(schedule, taken if is_full else stop, blocked)
+            await self._until(timer, closing_ns, blocked=bool(blocked))
+            self._foreseen_ns = now_ns() if closing_ns is None else min(closing_ns, now_ns())
+            if is_full:
+                self._since_ns = now_ns()
+
+    def _count_missing(self, schedule: Schedule, stop: int) -> None:
+        super()._count_missing(schedule, stop)
+        indexes, dues_ns = self._gathering.rest()
+        self.ledger.count_unsent(dues_ns[indexes >= 0], now_ns())
+
+    def _next_closing_ns(self, schedule: Schedule, stop: int, blocked: set[int]) -> int | None:
+        """Return the next time at which a batch of records before `stop` can close; None if none will by itself."""
+        closings = [self._gathering.lingers_until(self._linger_ns, excluding=blocked)]
+        if self._next < stop:
+            fills = self._next + max(0, self._template.count - 1 - self._gathering.most(excluding=blocked))
+            closings += [schedule.due_ns(self._next) + self._linger_ns, schedule.due_ns(min(fills, stop - 1))]
+        return min((closing for closing in closings if closing is not None), default=None)
+
+    def _gather(self, indexes: Int64s, dues_ns: Int64s) -> None:
+        keys = self._keys.next(indexes)
+        self._gathering.add(partitions_of(keys, self._scenario.partitions), indexes, dues_ns, keys)
+
+    async def _send_ready(self, now: int | None, measured_from: int) -> None:
+        """Closed loop: send batches that are full or have lingered, or all if `now` is None, as the limit allows."""
+        for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
+            while not self._slots.free(partition):
+                await self._change()
+            count = await self._limit_to_transaction(min(self._template.count, self._gathering.count(partition)))
+            indexes, dues_ns, keys = self._gathering.take(partition, count)
+            self._slots.take(partition)
+            measured = int((indexes >= measured_from).sum())
+            self._send(partition, indexes, dues_ns, now=now_ns(), measured=measured, keys=keys)
+
+    async def _send_due(self, now: int, end_ns: int) -> set[int]:
+        """Open loop: send batches that are full or have lingered; return the partitions at their in-flight limit."""
+        blocked: set[int] = set()
+        for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
+            if partition in blocked or not self._slots.free(partition):
+                blocked.add(partition)
+                continue
+            count = await self._limit_to_transaction(min(self._template.count, self._gathering.count(partition)))
+            full = count == self._template.count
+            indexes, dues_ns, keys = self._gathering.take(partition, count)
+            _, allowed_ns = self._slots.take(partition)
+            batch = self._send(
+                partition,
+                indexes,
+                dues_ns,
+                now=now,
+                measured=int((indexes >= 0).sum()),
+                closing_ns=min(
+                    max(int(dues_ns[-1]), self._foreseen_ns) if full else now, int(dues_ns[0]) + self._linger_ns
+                ),
+                keys=keys,
+            )
+            self.ledger.count_delayed(batch, max(allowed_ns, self._since_ns, self._begun_ns), end_ns)
+        return blocked
+
+    async def _until(self, timer: Timer, wake_ns: int | None, *, blocked: bool) -> None:
+        """Sleep until an instant; return earlier when a batch ends if a partition is blocked."""
+        if wake_ns is None:
+            await self._change()
+        elif not blocked:
+            await timer.until(wake_ns)
+        else:
+            await first_of(timer.until(wake_ns), self._change())
+
+
+class Gathering:
+    """Records that wait for the batches of their partitions, in order of arrival."""
+
+    def __init__(self, partitions: int) -> None:
+        self._queues: list[collections.deque[tuple[Int64s, Int64s, Int64s]]] = [
+            collections.deque() for _ in range(partitions)
+        ]
+        self._counts = [0] * partitions
+        self.total = 0
+        """Number of records in all partitions."""
+
+    def most(self, *, excluding: set[int]) -> int:
+        """Return the number of records in the fullest partition, except for some."""
+        return max((count for partition, count in enumerate(self._counts) if partition not in excluding), default=0)
+
+    def rest(self) -> tuple[Int64s, Int64s]:
+        """Return indexes and due times of all records."""
+        none = np.empty(0, dtype=np.int64)
+        parts = [(none, none), *((indexes, dues_ns) for queue in self._queues for indexes, dues_ns, _ in queue)]
+        indexes, dues_ns = zip(*parts, strict=True)
+        return np.concatenate(indexes), np.concatenate(dues_ns)
+
+    def count(self, partition: int) -> int:
+        """Return the number of records of a partition."""
+        return self._counts[partition]
+
+    def add(self, partitions: Int64s, indexes: Int64s, dues_ns: Int64s, keys: Int64s) -> None:
+        """Add records in their order; all arrays have shape `(records,)`."""
+        order = np.argsort(partitions, kind="stable")
+        there, starts = np.unique(partitions[order], return_index=True)
+        for partition, rows in zip(there.tolist(), np.split(order, starts[1:]), strict=True):
+            self._queues[partition].append((indexes[rows], dues_ns[rows], keys[rows]))
+            self._counts[partition] += rows.size
+        self.total += indexes.size
+
+    def ready(self, capacity: int, now: int | None, linger_ns: int) -> Iterator[int]:
+        """Yield partitions with a batch that is full or has lingered by `now`, or any batch if `now` is None.
+
+        Yields a partition again while it has further batches, unless the caller takes nothing from it.
+        """
+        for partition, queue in enumerate(self._queues):
+            before = -1
+            while queue and self._counts[partition] != before:
+                before = self._counts[partition]
+                if now is None or before >= capacity or queue[0][1][0] + linger_ns <= now:
+                    yield partition
+
+    def lingers_until(self, linger_ns: int, *, excluding: set[int]) -> int | None:
+        """Return when the first batch has lingered, of all partitions except some; None if there is none."""
+        closings = (
+            int(queue[0][1][0]) + linger_ns
+            for partition, queue in enumerate(self._queues)
+            if queue and partition not in excluding
+        )
+        return min(closings, default=None)
+
+    def take(self, partition: int, count: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Remove a partition's first records; return indexes, due times and keys, each of shape `(count,)`."""
+        queue, rows, missing = self._queues[partition], [], count
+        while missing:
+            head = queue.popleft()
+            if head[0].size > missing:
+                queue.appendleft((head[0][missing:], head[1][missing:], head[2][missing:]))
+                head = (head[0][:missing], head[1][:missing], head[2][:missing])
+            rows.append(head)
+            missing -= head[0].size
+        self._counts[partition] -= count
+        self.total -= count
+        indexes, dues_ns, keys = (np.concatenate(column) for column in zip(*rows, strict=True))
+        return indexes, dues_ns, keys
+
+
+_SEED = 0x9747B28C
+
+_M = np.uint32(0x5BD1E995)
+
+_R = np.uint32(24)
+
+
+class KeySource:
+    """The random keys of one producer's records; seeded, in the order of the records."""
+
+    def __init__(self, keys: Keys, *, producer: int, producers: int, seed: int) -> None:
+        self._kind = keys.kind
+        self._count = keys.count or 0
+        self._producer = producer
+        self._producers = producers
+        self._random = np.random.default_rng((seed, producer))
+        self._shares: npt.NDArray[np.float64] | None = None
+        if keys.kind == "zipf":
+            self._shares = shares_of(self._count, keys.exponent or 1.0)
+
+    def next(self, indexes: Int64s) -> Int64s:
+        """Return the next keys, shape of `indexes`; sequential keys count over all producers."""
+        if self._kind == "sequential":
+            return indexes * self._producers + self._producer
+        if self._shares is None:
+            return self._random.integers(0, self._count, size=indexes.size)
+        drawn = np.searchsorted(self._shares, self._random.random(indexes.size), side="right")
+        return np.minimum(drawn, self._count - 1)  # rounding may leave the last share below 1
+
+
+@functools.lru_cache(maxsize=1)  # up to 8 MB, for all producers of a process
+def shares_of(count: int, exponent: float) -> npt.NDArray[np.float64]:
+    """Return the cumulated shares of Zipf-distributed keys, shape `(count,)`."""
+    weights = np.arange(1, count + 1, dtype=np.float64) ** -exponent
+    return np.cumsum(weights / weights.sum())
+
+
+def partitions_of(keys: Int64s, partitions: int) -> Int64s:
+    """Return the partition of each key, shape `(keys,)`: murmur2 of its 8 bytes, as in Kafka's default partitioner.
+
+    Source: `org.apache.kafka.common.utils.Utils.murmur2` and `toPositive` (the algorithm is A. Appleby's MurmurHash2).
+    """
+    words = keys.astype(">i8").view("<u4").reshape(-1, 2)
+    hashes = np.full(keys.size, _SEED ^ KEY_BYTES, dtype=np.uint32)
+    for word in (words[:, 0].astype(np.uint32), words[:, 1].astype(np.uint32)):
+        mixed = word * _M
+        mixed ^= mixed >> _R
+        hashes = (hashes * _M) ^ (mixed * _M)
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= _M
+    hashes ^= hashes >> np.uint32(15)
+    return (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions

@@ -1,0 +1,317 @@
+"""The outcome of one producer's batches, as counts and histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from aiokafka import errors as kafka_errors
+
+from pytest_kafkaperf.load.messages import Produced
+from pytest_kafkaperf.load.payload import Int64s
+from pytest_kafkaperf.load.recorder import Series
+from pytest_kafkaperf.load.schedule import Schedule
+from pytest_kafkaperf.scenarios.scenario import Scenario
+
+LATE_NS = 100_000_000
+"""A record sent this much later than possible is a failure of the generator, not latency of Kafka."""
+TAIL_NS = 1_000_000_000
+"""Time after the window in which the cluster may still take records: a short pause at the end is not an overload."""
+_AWAKE_NS = 10_000_000
+"""Delay of a timer that is no lack of speed: the last batch of a window may close just before its end."""
+
+_FOLD_BATCHES = 64
+"""Number of acknowledged batches whose latencies are recorded together, which takes about a millisecond."""
+_FOLD_CLOSED_LOOP_BATCHES = 512
+"""The same in closed loop, where a batch has one latency."""
+
+_REFUSALS = (
+    kafka_errors.MessageSizeTooLargeError,
+    kafka_errors.RecordListTooLargeError,
+    kafka_errors.TopicAuthorizationFailedError,
+    kafka_errors.InvalidTopicError,
+    kafka_errors.PolicyViolationError,
+)
+"""Errors after which the batch is certainly not in the log; any other failure leaves that unknown.
+
+The list has only errors after which a client does not retry, because the error of a last attempt says nothing about
+earlier attempts.
+"""
+
+MAX_NAMED = 1 << 20
+"""Limit of unknown records whose indexes are kept for an audit."""
+
+_MISSING_SAMPLES = 1 << 20
+"""Limit of latency samples for records that were never sent; beyond it every n-th record stands for n."""
+
+
+class Batch(NamedTuple):
+    """A batch in flight, or one record of a client that batches by itself.
+
+    A tuple for speed, because such a client needs one per record.
+    """
+
+    partition: int | None
+    """None if the client chooses it."""
+    indexes: Int64s
+    """Indexes of the records, shape `(records,)`."""
+    measured: int
+    """Number of records due in the window; they are the last of the batch."""
+    measured_bytes: int
+    """Keys and values of the measured records."""
+    dues_ns: Int64s | None
+    """Due times, shape `(records,)`; None if all are due when they are sent."""
+    closing_ns: int | None
+    """Time at which the batch was to be sent; None in closed loop."""
+    sent_ns: int
+    """Time at which the batch was sent."""
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+        return self.indexes.size
+
+    @property
+    def measured_dues_ns(self) -> Int64s:
+        """Due times of the measured records, shape `(measured,)`."""
+        if self.dues_ns is None:
+            return np.full(self.measured, self.sent_ns, dtype=np.int64)
+        return self.dues_ns[self.records - self.measured :]
+
+
+class Ledger:
+    """The counts of sent, acknowledged and failed records of one producer."""
+
+    def __init__(self, scenario: Scenario, *, on_visible: Callable[[int], None], producer: int = 0) -> None:
+        self.report = Produced(producer=producer)
+        self.series = Series()
+        """Takes acknowledgements, and latencies by due time; with the warm-up, but not its failures."""
+        self.sent = 0
+        self.settled = 0
+        """Records with a known outcome: acknowledged or failed."""
+        self._on_visible = on_visible
+        """Takes the number of further records that consumers are expected to receive."""
+        self._transactional = scenario.transaction_size is not None
+        self._committed_only = scenario.isolation_level == "read_committed"
+        self._keeps_places = bool(scenario.watch_group)
+        self.ending = False
+        """True while the open transaction is being ended."""
+        self._open: list[tuple[Batch, tuple[int, int] | None]] = []
+        """Batches of the open transaction that are acknowledged but not committed, with partition and offset."""
+        self._marked: set[int] = set()
+        """Partitions of the open transaction; its end adds a marker to the log of each."""
+        self.must_abort = False
+        """True if a batch of the open transaction has failed."""
+        self._in_flight: dict[int, Batch] = {}
+        """Batches in flight by identity."""
+        self._last: dict[int, tuple[int, int]] = {}
+        """Offset and first index of the batch that was acknowledged last, by partition."""
+        self._unfolded: list[tuple[Batch, int]] = []
+        self.end_ns: int | None = None
+        """End of the window; None if a number of records ends it."""
+        self._failed: list[tuple[Batch, int]] = []
+        """Failed batches with records of the window, each with the time of its failure."""
+        self._closed = False
+
+    @property
+    def answered(self) -> int:
+        """Settled records, without those of a transaction that is being ended."""
+        waiting = sum(batch.records for batch, _ in self._open) if self.ending else 0
+        return self.settled - waiting
+
+    @property
+    def outstanding(self) -> int:
+        """Sent records whose outcome is not known."""
+        return self.sent - self.settled
+
+    def enter(self, batch: Batch) -> None:
+        """Count a batch as sent."""
+        self.sent += batch.records
+        self._in_flight[id(batch)] = batch
+        if batch.measured:
+            dues_ns, report = batch.dues_ns, self.report
+            first_due_ns = batch.sent_ns if dues_ns is None else int(dues_ns[batch.records - batch.measured])
+            report.sent += batch.measured
+            if report.first_due_ns is None or first_due_ns < report.first_due_ns:
+                report.first_due_ns = first_due_ns
+
+    def acknowledge(self, batch: Batch, ack_ns: int, location: tuple[int, int] | None) -> None:
+        """Count a batch as acknowledged; `location` gives partition and offset if known."""
+        if self._closed:
+            return
+        self._settle(batch)
+        if location is not None:
+            self._locate(batch, *location)
+        if not self._transactional:
+            self._count(batch, ack_ns, location)
+            return
+        self._open.append((batch, location))
+        if not self._committed_only:
+            self._on_visible(batch.records)
+
+    def end_transaction(self, ended_ns: int, *, committed: bool) -> None:
+        """Count the batches of the transaction that has ended as committed or aborted.
+
+        They are errors, too, if it was aborted because another batch has failed: they were meant to be committed.
+        """
+        if self._closed:
+            return
+        batches, failed, self._open, self.must_abort = self._open, self.must_abort, [], False
+        self.report.markers_by_partition.update(self._marked)
+        self._marked.clear()
+        for batch, location in batches:
+            if committed:
+                self._count(batch, ended_ns, location)
+                continue
+            self.report.aborted += batch.measured
+            if failed:
+                self._wait_in_vain(batch, ended_ns)
+                self.report.aborted_by_failure += batch.measured
+                self.report.failures["aborted with a batch that failed"] += batch.measured
+
+    def fail(self, batch: Batch, error: BaseException, failed_ns: int) -> None:
+        """Count a batch as permanently failed."""
+        if self._closed:
+            return
+        self._settle(batch)
+        self.must_abort = self._transactional
+        self._lose(batch, type(error).__name__, failed_ns, known=isinstance(error, _REFUSALS))
+
+    def close(self, now_ns: int) -> None:
+        """End the round: batches still in flight have failed with an unknown outcome."""
+        self.fold()
+        self._closed = True
+        for batch in list(self._in_flight.values()):
+            self._settle(batch)
+            self._lose(batch, "no answer", now_ns, known=False)
+        for batch, _ in self._open:
+            self._lose(batch, "transaction not ended", now_ns, known=True)
+        self._fold_failed(now_ns if self.end_ns is None else self.end_ns)
+
+    def _locate(self, batch: Batch, partition: int, offset: int) -> None:
+        self.report.acknowledged_by_partition[partition] += batch.records
+        index = batch.indexes.item(0)
+        last_offset, last_index = self._last.get(partition, (-1, index))
+        if offset <= last_offset or index < last_index:
+            self.report.disordered += batch.records
+        self._last[partition] = offset, index
+        if self._transactional:
+            self._marked.add(partition)
+
+    def _count(self, batch: Batch, ack_ns: int, location: tuple[int, int] | None) -> None:
+        if self._keeps_places and location is not None and location[1] >= 0 and batch.measured:
+            dues_ns = batch.measured_dues_ns
+            first = location[1] + batch.records - batch.measured
+            self.report.places.extend((location[0], first, batch.measured, int(dues_ns[0]), int(dues_ns[-1])))
+        if not self._transactional or self._committed_only:
+            self._on_visible(batch.records)
+        self._unfolded.append((batch, ack_ns))
+        if len(self._unfolded) >= (_FOLD_CLOSED_LOOP_BATCHES if batch.dues_ns is None else _FOLD_BATCHES):
+            self.fold()
+
+    def _settle(self, batch: Batch) -> None:
+        del self._in_flight[id(batch)]
+        self.settled += batch.records
+
+    def _lose(self, batch: Batch, reason: str, failed_ns: int, *, known: bool) -> None:
+        report, count = self.report, batch.records
+        self._wait_in_vain(batch, failed_ns)
+        report.failed += count
+        report.failed_in_window += batch.measured
+        report.failures[reason] += count
+        if not known:
+            report.unknown += count
+            if report.unknown <= MAX_NAMED:
+                report.unknown_indexes.append(batch.indexes)
+
+    def _wait_in_vain(self, batch: Batch, failed_ns: int) -> None:
+        """Have the failed records of the window count in the latency (see `_fold_failed`)."""
+        if batch.measured:
+            kept = batch if batch.dues_ns is not None else batch._replace(indexes=batch.indexes[:0])  # takes memory
+            self._failed.append((kept, failed_ns))
+        if self.end_ns is not None and len(self._failed) >= _FOLD_BATCHES:
+            self._fold_failed(self.end_ns)
+
+    def _fold_failed(self, end_ns: int) -> None:
+        """Record failed records as if they had waited until the end of the window, or longer if they failed later.
+
+        With the time until the failure, a fast refusal would look better than a slow acknowledgement.
+        """
+        rows, self._failed = self._failed, []
+        if not rows:
+            return
+        ends = np.array([max(failed_ns, end_ns) for _, failed_ns in rows], dtype=np.int64)
+        dues = np.concatenate([batch.measured_dues_ns for batch, _ in rows])
+        waited = np.repeat(ends, [batch.measured for batch, _ in rows]) - dues
+        self.report.latency.record(waited)
+        self.series.record(dues, waited)
+
+    def count_delayed(self, batch: Batch, allowed_ns: int, end_ns: int) -> None:
+        """Count records that only the generator delayed.
+
+        `allowed_ns` is the time at which the in-flight limit became free for the batch, `end_ns` the end of the window.
+        """
+        late_ns = batch.sent_ns - max(batch.closing_ns or 0, allowed_ns)
+        if batch.measured:
+            self.report.latest_ns = max(self.report.latest_ns, late_ns)
+        if late_ns > LATE_NS:
+            dues = batch.measured_dues_ns
+            self.report.late += int(np.searchsorted(dues, batch.sent_ns - LATE_NS))  # those due later are not late
+        if max(batch.closing_ns or 0, allowed_ns) > end_ns + TAIL_NS:
+            self.report.overdue += batch.measured
+        if batch.sent_ns > end_ns:
+            self.report.sent_late += batch.measured
+            if late_ns > _AWAKE_NS and batch.sent_ns - late_ns <= end_ns:
+                self.report.behind += batch.measured
+
+    def count_missing(self, schedule: Schedule, first: int, stop: int, now_ns: int) -> None:
+        """Count records `first` to `stop` as missing; those already due add their waiting time to the latencies."""
+        self.report.missing += stop - first
+        due = min(stop, schedule.first_after(now_ns)) - first
+        if due <= 0:
+            return
+        stride = -(-due // _MISSING_SAMPLES)
+        counts = np.full(-(-due // stride), stride, dtype=np.int64)
+        counts[-1] = due - stride * (counts.size - 1)
+        self._add_waits(schedule.due_between(first, counts.size, stride=stride), now_ns, counts)
+
+    def count_unsent(self, dues_ns: Int64s, now_ns: int) -> None:
+        """Count records of the window that were gathered but never sent as missing, like `count_missing`."""
+        self.report.missing += dues_ns.size
+        self._add_waits(dues_ns[dues_ns <= now_ns], now_ns)
+
+    def _add_waits(self, dues_ns: Int64s, now_ns: int, counts: Int64s | None = None) -> None:
+        waited_ns = now_ns - dues_ns
+        self.report.latency.record(waited_ns, counts)
+        self.report.delay.record(waited_ns, counts)
+        self.series.record(dues_ns, waited_ns, counts)
+
+    def fold(self) -> None:
+        """Record the latencies of batches acknowledged since the last call."""
+        rows, self._unfolded = self._unfolded, []
+        if not rows:
+            return
+        report = self.report
+        acks = np.array([ack_ns for _, ack_ns in rows], dtype=np.int64)
+        records = np.array([batch.records for batch, _ in rows], dtype=np.int64)
+        self.series.count(acks, records)
+        measured = np.array([batch.measured for batch, _ in rows], dtype=np.int64)
+        if rows[0][0].dues_ns is None:
+            sent = np.array([batch.sent_ns for batch, _ in rows], dtype=np.int64)
+            report.latency.record((acks - sent)[measured > 0], measured[measured > 0])
+            self.series.record(sent, acks - sent, records)
+        else:
+            dues = np.concatenate([batch.dues_ns for batch, _ in rows if batch.dues_ns is not None])
+            latencies = np.repeat(acks, records) - dues
+            places = np.arange(dues.size) - np.repeat(np.cumsum(records) - records, records)
+            report.latency.record(latencies[places >= np.repeat(records - measured, records)])
+            self.series.record(dues, latencies)
+        delays = [(one.sent_ns - one.closing_ns, one.measured) for one, _ in rows if one.closing_ns is not None]
+        if delays:
+            late, counts = np.array(delays, dtype=np.int64).T
+            report.delay.record(np.maximum(late, 0)[counts > 0], counts[counts > 0])
+        report.acknowledged += int(measured.sum())
+        report.bytes += sum(batch.measured_bytes for batch, _ in rows)
+        if measured.any():
+            report.last_ack_ns = max(report.last_ack_ns or 0, int(acks[measured > 0].max()))

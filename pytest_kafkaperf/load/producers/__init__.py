@@ -1,1 +1,0 @@
-"""Producers of three kinds: batches without keys, batches by key, and single records."""

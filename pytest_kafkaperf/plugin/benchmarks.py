@@ -1,0 +1,98 @@
+"""Perf tests in the files of pytest-benchmark, for tools that read these, and in its table if an option asks for it.
+
+The plugin passes rounds to pytest-benchmark after measuring them, through its public interface. pytest-benchmark uses
+a `LoadClock` as its timer, which the plugin advances by the seconds per record. So its OPS are records per second, and
+its minimum, median and deviation are those of the rounds. pytest-benchmark never times any load itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_kafkaperf.runner.result import Result
+
+
+_TABLE_OPTIONS = frozenset(
+    f"--benchmark-{name}"
+    for name in ("columns", "sort", "group-by", "name", "time-unit", "histogram", "compare", "compare-fail")
+)
+"""Options of pytest-benchmark that ask for its table. It judges `compare-fail` only if there is one."""
+
+Groups = Iterable[tuple[str | None, list[dict[str, Any]]]]
+"""The rows of pytest-benchmark's table, by group."""
+
+
+class Fixture(Protocol):
+    """The part of pytest-benchmark's fixture `benchmark` that the plugin uses."""
+
+    extra_info: dict[str, Any]
+
+    def pedantic(self, target: Callable[[], object], *, rounds: int) -> object:
+        """Time some rounds of one call each."""
+
+
+def is_disabled(config: pytest.Config) -> bool:
+    """Return True if the user disabled benchmarks.
+
+    `Fixture.disabled` cannot be used, because pytest-benchmark also disables itself if any option of pytest-xdist is
+    given. Perf tests would then check nothing, even if they run one after the other.
+    """
+    disabled = config.getoption("benchmark_disable", default=False)  # without pytest-benchmark there is no such option
+    return bool(disabled) and not config.getoption("benchmark_enable")
+
+
+def asks_for_table(arguments: Iterable[str]) -> bool:
+    """Return True if an option shapes pytest-benchmark's table or compares what is in it."""
+    return not _TABLE_OPTIONS.isdisjoint(argument.partition("=")[0] for argument in arguments)
+
+
+def without_tests(groups: Groups, nodeids: Collection[str]) -> Groups:
+    """Return the rows of other tests; a group without any is left out."""
+    kept = [(group, [row for row in rows if row["fullname"] not in nodeids]) for group, rows in groups]
+    return [(group, rows) for group, rows in kept if rows]
+
+
+class LoadClock:
+    """A timer that only `advance` moves forward."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+        self.__name__ = "records"
+
+    def __call__(self) -> float:
+        """Return the time in seconds."""
+        return self._now_s
+
+    def advance(self, seconds: float) -> None:
+        """Add seconds to the time."""
+        self._now_s += seconds
+
+
+def record_rounds(result: Result, benchmark: Fixture, clock: LoadClock) -> None:
+    """Pass the rounds of a result to a benchmark that uses `clock` as its timer.
+
+    A result that is INVALID or has no throughput is recorded as an error, so that it appears in no file.
+    """
+    rates = result.values().get("produce.throughput") or result.values().get("consume.throughput") or []
+    seconds = [] if result.problems else [1 / rate for rate in rates if rate > 0]
+    benchmark.extra_info.update(_extra_info(result))
+    following = itertools.cycle(seconds)  # with its profiler, pytest-benchmark makes one call more
+    with contextlib.suppress(StopIteration):  # without a rate, pytest-benchmark sees and records this error
+        benchmark.pedantic(lambda: clock.advance(next(following)), rounds=len(seconds) or 1)
+
+
+def _extra_info(result: Result) -> dict[str, Any]:
+    return {
+        "verdict": str(result.verdict),
+        **result.metrics,
+        "checks": [
+            {"expression": check.expression, "outcome": str(check.outcome), "reason": check.reason}
+            for check in result.checks
+        ],
+    }

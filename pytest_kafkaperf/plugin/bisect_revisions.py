@@ -1,0 +1,183 @@
+"""The command `kafkaperf bisect`: finds the commit that made a test slower, by comparisons of revisions."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from pytest_kafkaperf.core import supervisor
+from pytest_kafkaperf.core.environment import git
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.text import file_of
+from pytest_kafkaperf.core.units import Unit, counted, format_quantity, format_ratio
+from pytest_kafkaperf.runner.checkout import (
+    Checkout,
+    checked_out,
+    commit_of,
+    installed_from,
+    top_folder,
+    without_origin,
+    worktrees,
+)
+from pytest_kafkaperf.runner.settings import Revision
+from pytest_kafkaperf.verdict.outcome import Verdict
+
+_ANSWERS = {Verdict.REGRESSED: "bad", Verdict.VIOLATED: "bad", Verdict.PASSED: "good", Verdict.IMPROVED: "good"}
+"""Git's word for a verdict; other verdicts say nothing about the commit, and it is skipped."""
+_COMPARISON_TIMEOUT_S = 4 * 3600
+"""Time limit for pytest on one commit; --kafka-time-budget can set a shorter one."""
+_END_TIMEOUT_S = 60
+"""Time for the end of a pytest that took too long."""
+_FOUND = " is the first bad commit"
+_HASH = re.compile(r"\b[0-9a-f]{40,64}\b")
+
+
+def find_commit(
+    revisions: str, nodeid: str, *, setup: str | None, options: Sequence[str], say: Callable[[str], None]
+) -> str:
+    """Return the first commit that is slower than the good one: its hash, subject and author.
+
+    Args:
+        revisions: `GOOD..BAD`, as git names them.
+        nodeid: the test, relative to the current folder, which is pytest's root folder.
+        setup: as `--kafka-compare-setup`, for the environment of each commit.
+        options: further options of pytest.
+        say: called with a line about each commit.
+
+    Raises:
+        UsageError: a commit is not there, the code cannot be exchanged, or the commits could not be told apart.
+
+    """
+    root, file = Path.cwd(), file_of(nodeid)
+    if "::" not in nodeid or not (root / file).is_file():
+        raise UsageError(
+            f"kafkaperf bisect: there is no test {nodeid} in {root}; name it as pytest does, in its root folder"
+        )
+    first, last = _ends(revisions, root)
+    top, shared = top_folder(root), [name for each in worktrees(root) for name in installed_from(each)]
+    if setup is None and shared:
+        raise UsageError(
+            f"this environment has {', '.join(shared)} from {top} or a worktree of it, so each commit would be "
+            "measured with the same code; give each an environment of its own: --setup='pip install -e .'"
+        )
+
+    def checkout(commit: str) -> AbstractContextManager[Checkout]:
+        return checked_out(Revision(f"git:{commit}", ref=commit, tests="head"), root, files=[file], setup=setup)
+
+    with checkout(first) as good, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:
+        supervisor.remove_later(Path(folder))
+        clone, report = Path(folder, "clone"), Path(folder, "report.json")
+        git(root, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(clone))
+
+        def measured(commit: str) -> tuple[str, str]:
+            try:
+                with checkout(commit) as head:
+                    environment = without_origin(os.environ, top, top_folder(head.root))
+                    arguments = [nodeid, *options, f"--kafka-report=json:{report}"]  # the last one counts
+                    answer, why = _compared(head, good, arguments, report, environment)
+            except UsageError as error:  # of its checkout or its setup
+                answer, why = "skip", f"skipped: {error}"
+            say(f"{_described(clone, commit)}: {why}")
+            return answer, why
+
+        count = int(git(root, "rev-list", "--count", f"{first}..{last}"))
+        say(f"{counted(count, 'commit')}, at most {counted(1 + (count - 1).bit_length(), 'comparison')}")
+        answer, why = measured(last)
+        if answer != "bad":
+            raise UsageError(
+                f"kafkaperf bisect {revisions}: the last commit was not found slower than the good one here: {why}"
+            )
+        found = git(clone, "bisect", "start", "--no-checkout", last, first)
+        while _FOUND not in found:
+            found = _answered(clone, measured(git(clone, "rev-parse", "BISECT_HEAD"))[0])
+        return _described(clone, _HASH.findall(found)[0], "%h %s (%an, %ad)")
+
+
+def _ends(revisions: str, root: Path) -> tuple[str, str]:
+    """Return the hashes of the good and the bad commit."""
+    asked = f"kafkaperf bisect {revisions}"
+    good, dots, bad = revisions.partition("..")
+    if not dots or not good:
+        raise UsageError(f"{asked}: two commits are needed, GOOD..BAD")
+    first, last = (commit_of(each or "HEAD", root, asked) for each in (good, bad))
+    base = git(root, "merge-base", first, last, problem=f"{asked}: the two have no common history")
+    if base == last:
+        raise UsageError(f"{asked}: no commit follows the good one; name the older commit first")
+    if base != first:
+        raise UsageError(
+            f"{asked}: {good} is not part of the history of the bad commit; name the commit {base} instead"
+        )
+    return first, last
+
+
+def _described(clone: Path, commit: str, fields: str = "%h %s") -> str:
+    return git(clone, "log", "-1", f"--format={fields}", "--date=short", commit)
+
+
+def _answered(clone: Path, answer: str) -> str:
+    """Give git the answer about a commit, and return what it says."""
+    try:
+        return git(clone, "bisect", answer)
+    except UsageError as error:  # it lists the commits that were skipped, and the slower one
+        left = [_described(clone, each) for each in _HASH.findall(str(error))]
+        raise UsageError(
+            "no commit can be named, because commits were skipped for the reasons above; it is one of "
+            + (", ".join(left) or str(error))
+        ) from None
+
+
+def _printed(ran: subprocess.Popen[str]) -> str | None:
+    """Return what pytest printed; None if it did not end in time, and was ended."""
+    try:
+        return ran.communicate(timeout=_COMPARISON_TIMEOUT_S)[0]
+    except subprocess.TimeoutExpired:
+        ran.terminate()
+    try:
+        ran.communicate(timeout=_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        ran.kill()  # its supervisor ends what it has started
+    return None
+
+
+def _compared(
+    head: Checkout, good: Checkout, arguments: Sequence[str], report: Path, environment: Mapping[str, str]
+) -> tuple[str, str]:
+    """Return git's word for a commit, and the reason."""
+    report.unlink(missing_ok=True)
+    other = f"--kafka-compare=path:{good.root},python={good.python}"
+    with subprocess.Popen(  # noqa: S603 - pytest, as the user would call it
+        [head.python, "-m", "pytest", f"--rootdir={head.root}", f"-ocache_dir={report.parent}", other, *arguments],
+        cwd=head.root,
+        env={**environment, "COLUMNS": "1000"},  # pytest cuts reasons to the width
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+    ) as ran:
+        supervisor.kill_later(ran.pid)
+        printed = _printed(ran)
+        supervisor.forget(ran.pid)
+    if printed is None:
+        within = format_quantity(_COMPARISON_TIMEOUT_S, Unit.SECONDS)
+        return "skip", f"skipped: the comparison did not end within {within}"
+    tests = json.loads(report.read_text(encoding="utf-8"))["tests"] if report.exists() else []
+    if not tests:
+        errors = [line for line in printed.splitlines() if line.startswith(("E ", "ERROR"))]
+        reason = re.sub(r"^(ERROR \S+ - |E +)", "", errors[-1]) if errors else "the test did not run"
+        return "skip", f"skipped: {reason}"
+    if len(tests) > 1:
+        return "skip", f"skipped: {len(tests)} tests ran; name one, with its parameters: {tests[0]['nodeid']}"
+    verdict = Verdict(tests[0]["verdict"])
+    reasons = (*tests[0]["problems"], *tests[0]["notes"], "")
+    if verdict not in _ANSWERS:
+        return "skip", f"{verdict}: {reasons[0]}"
+    failed = [check for check in tests[0]["checks"] if Verdict(check["outcome"]).fails]
+    changes = [f"{check['metric']} {format_ratio(check['change'])}" for check in failed if check["change"] is not None]
+    return _ANSWERS[verdict], ": ".join(filter(None, [verdict, ", ".join(changes)]))

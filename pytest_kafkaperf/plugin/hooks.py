@@ -1,0 +1,242 @@
+"""The entry point: hooks and fixtures that pytest loads in every run.
+
+Before a perf test is collected, it imports only `items`, `options` and pytest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kafkaperf.plugin.items import ARGUMENTS, PEER, Collection, has_thresholds, is_declared, takes_perf
+from pytest_kafkaperf.plugin.options import (
+    ACCEPT_OPTION,
+    MARKERS,
+    OPTIONS,
+    UPDATE_OPTION,
+    declare,
+    from_command_line,
+    from_ini,
+    ini_value,
+    key_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from pytest_kafkaperf.clusters.application import Application
+    from pytest_kafkaperf.clusters.cluster import Cluster
+    from pytest_kafkaperf.plugin.kafka_perf import KafkaPerf
+    from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
+    from pytest_kafkaperf.runner.settings import Settings
+
+
+_COLLECTION = "kafkaperf-collection"
+_PERF = "kafkaperf-run"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options and the ini keys."""
+    declare(parser)
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
+    """Allow a path after the update option, which argparse would otherwise read as the option's value."""
+    early_config.stash[ARGUMENTS] = args
+    for position, argument in enumerate(args):
+        if argument == UPDATE_OPTION:
+            args[position] = f"{UPDATE_OPTION}=replace"
+            # pytest has parsed these before, and loads the conftest.py of such a path next.
+            early_config.known_args_namespace.file_or_dir = parser.parse_known_args(args).file_or_dir
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register markers, and parse options from the command line so that errors come first."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    _refuse_misspelt_keys(config)
+    _refuse_lasting_acceptance(config)
+    config.pluginmanager.register(Collection(), _COLLECTION)
+    if from_command_line(config):
+        _settings(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Remove the reports of an earlier run, so that nobody takes them for those of this run, whatever becomes of it."""
+    config = session.config
+    if not config.option.collectonly and (config.getoption("kafka_report") or ini_value(config, "report")):
+        _remove_reports(config)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Read the markers of all perf tests; drop files with invalid markers and report all their errors at once."""
+    collection = _collection(config)
+    collection.nodeids.update(item.nodeid for item in items)
+    if not any(takes_perf(item) or is_declared(item) for item in items):
+        yield
+        return
+    from pytest_kafkaperf.plugin.collection import marks_of, read_perftests, warn_of_latency  # noqa: PLC0415 - imports pydantic
+
+    items[:], collection.tests = read_perftests(items, _settings(config))
+    read = {item: marks_of(item) for item in items if item.nodeid in collection.tests}
+    yield
+    # The same hook of a conftest.py may have added markers meanwhile.
+    changed = [item for item in items if item in read and marks_of(item) != read[item]]
+    kept, tests = read_perftests(changed, _settings(config))
+    items[:] = [item for item in items if item not in changed or item in kept]
+    collection.tests |= tests
+    items[:] = warn_of_latency(items, collection.tests)
+    collection.marks = {item.nodeid: marks_of(item) for item in items if item.nodeid in collection.tests}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Register the plugin that runs perf tests, if there are any or if baselines are to be deleted."""
+    config = session.config
+    if config.option.collectonly:
+        return
+    prunes = config.getoption("kafka_prune_baselines")
+    runs = any(takes_perf(item) or has_thresholds(item) for item in session.items)
+    if runs or prunes:
+        _perf_plugin(config)
+    if runs and config.getoption("benchmark_skip", default=False) and _settings(config).strict:
+        raise pytest.UsageError(
+            "--kafka-strict with --benchmark-skip: no perf test would run, and no threshold would be judged; leave one "
+            "of the two options out (addopts may have them)"
+        )
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin) -> Cluster:
+    """The cluster of the `kafka_cluster` marker; override this fixture to use your own cluster."""
+    return _kafkaperf.cluster(request.node)
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_factory(_kafkaperf: PerfPlugin) -> Callable[..., Cluster]:
+    """Return a cluster with these fields of the `kafka_cluster` marker, for fixtures of any scope."""
+    return _kafkaperf.lasting_cluster
+
+
+@pytest.fixture
+def kafka_app(
+    request: pytest.FixtureRequest, _kafkaperf: PerfPlugin, kafka_cluster: object
+) -> Iterator[Callable[..., Application]]:
+    """Start an application under test on the test's cluster, and end it after the test."""
+    with _kafkaperf.launching(kafka_cluster, request.node) as launch:
+        yield launch
+
+
+@pytest.fixture(scope="session")
+def kafka_app_factory(_kafkaperf: PerfPlugin) -> Iterator[Callable[..., Application]]:
+    """Start an application under test on the cluster `cluster=`, for fixtures of any scope."""
+    with _kafkaperf.launching(None, None) as launch:
+        yield launch
+
+
+@pytest.fixture
+def kafka_perf(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin, kafka_cluster: object) -> Iterator[KafkaPerf]:
+    """Run the scenario of the markers; arguments override its fields. Fails the test if a threshold is violated."""
+    yield from _kafkaperf.measuring(request, kafka_cluster)
+
+
+@pytest.fixture(scope="session")
+def _kafkaperf(request: pytest.FixtureRequest) -> PerfPlugin:
+    if hasattr(request.config, "workerinput"):
+        pytest.fail(
+            "perf tests cannot run in parallel with other tests, as with pytest-xdist. Run them with -n0, for "
+            "example: pytest -n0 -m kafka_perf",
+            pytrace=False,
+        )
+    plugin = _perf_plugin(request.config)
+    plugin.perf_run_or_fail()
+    return plugin
+
+
+def _collection(config: pytest.Config) -> Collection:
+    plugin: Collection = config.pluginmanager.get_plugin(_COLLECTION)  # type: ignore[assignment]
+    return plugin
+
+
+def _settings(config: pytest.Config) -> Settings:
+    """Return the parsed options of this run.
+
+    Raises:
+        pytest.UsageError: an option or an ini value is invalid.
+
+    """
+    collection = _collection(config)
+    if collection.settings is None:
+        from pytest_kafkaperf.core.errors import UsageError  # noqa: PLC0415 - only for perf tests
+        from pytest_kafkaperf.plugin.option_values import read_settings  # noqa: PLC0415 - imports pydantic
+
+        given, written = from_command_line(config), from_ini(config)
+        if (peer := config.pluginmanager.get_plugin(PEER)) is not None:
+            given, written = peer.relevant(given), peer.relevant(written)
+        try:
+            collection.settings = read_settings(
+                given, written, invocation_folder=config.invocation_params.dir, root=config.rootpath
+            )
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
+    return collection.settings
+
+
+def _refuse_misspelt_keys(config: pytest.Config) -> None:
+    """Refuse unknown `kafka_` keys of the ini file: pytest only warns, and no threshold in such a key would count.
+
+    Raises:
+        pytest.UsageError: there is one; names the nearest key.
+
+    """
+    names = {key_of(name): name for name in OPTIONS}
+    for key in config._get_unknown_ini_keys():  # noqa: SLF001 - no public way
+        if key in names:
+            raise pytest.UsageError(
+                f"{key} in the ini file: use --kafka-{names[key]} on the command line of a single run"
+            )
+        if key.startswith("kafka_"):
+            from pytest_kafkaperf.core.errors import nearest  # noqa: PLC0415 - only for errors
+
+            known = [key_of(name) for name, option in OPTIONS.items() if option.place != "command line"]
+            raise pytest.UsageError(f"{key} in the ini file: {nearest(key, known)}")
+
+
+def _refuse_lasting_acceptance(config: pytest.Config) -> None:
+    """Refuse options that accept values unjudged where they would last: outside of the command line itself.
+
+    Raises:
+        pytest.UsageError: `addopts` or `PYTEST_ADDOPTS` has such an option.
+
+    """
+    given = [str(argument).partition("=")[0] for argument in config.invocation_params.args]
+    for option in (ACCEPT_OPTION, UPDATE_OPTION, "--kafka-calibrate"):
+        if config.getoption(key_of(option.removeprefix("--kafka-"))) is not None and option not in given:
+            raise pytest.UsageError(
+                f"{option} in addopts or PYTEST_ADDOPTS would accept every later slowdown as well; give it on the "
+                "command line of the run that may be slower"
+            )
+
+
+def _remove_reports(config: pytest.Config) -> None:
+    from pytest_kafkaperf.core.errors import UsageError  # noqa: PLC0415 - only for perf tests
+    from pytest_kafkaperf.reports.writing import remove_reports  # noqa: PLC0415 - imports the load engine
+
+    try:
+        remove_reports(_settings(config))
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _perf_plugin(config: pytest.Config) -> PerfPlugin:
+    """Return the plugin that runs perf tests; register it first if necessary."""
+    plugin: PerfPlugin | None = config.pluginmanager.get_plugin(_PERF)
+    if plugin is None:
+        from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin  # noqa: PLC0415 - imports the load engine
+
+        plugin = PerfPlugin(config, _collection(config), _settings(config))
+        config.pluginmanager.register(plugin, _PERF)
+    return plugin

@@ -1,0 +1,63 @@
+"""Which items are perf tests, and the state of a run until they are collected."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kafkaperf.runner.perftest import PerfTest
+    from pytest_kafkaperf.runner.settings import Settings
+
+ARGUMENTS: pytest.StashKey[Iterable[str]] = pytest.StashKey()
+"""The command line, with `addopts` and `PYTEST_ADDOPTS`."""
+PEER = "kafkaperf-peer"
+"""Name of the plugin that serves another pytest; only there, the module `plugin.peer_side` registers it."""
+
+
+def takes_perf(item: pytest.Item) -> bool:
+    """Return True for a perf test: one that uses the fixture `kafka_perf`."""
+    return "kafka_perf" in getattr(item, "fixturenames", ())
+
+
+def is_declared(item: pytest.Item) -> bool:
+    """Return True if a marker of the test itself declares a perf test, even if the test does not use `kafka_perf`."""
+    return any(mark.name in ("kafka_scenario", "kafka_perf") for mark in item.own_markers)
+
+
+def has_thresholds(item: pytest.Item) -> bool:
+    """Return True if the test itself, not its class or module, has a `kafka_threshold` marker."""
+    return any(mark.name == "kafka_threshold" for mark in item.own_markers)
+
+
+class Collection:
+    """The state of a run until its tests are collected; `PerfPlugin` takes it over if perf tests will run."""
+
+    def __init__(self) -> None:
+        self.began_s = time.monotonic()
+        self.settings: Settings | None = None
+        """None: not parsed yet."""
+        self.nodeids: set[str] = set()
+        """All collected tests, including those that are deselected later."""
+        self.incomplete: set[str] = set()
+        """Nodeids of deselected tests, and of files and classes that could not be collected."""
+        self.broken: set[str] = set()
+        """Nodeids of files and classes that could not be collected."""
+        self.tests: dict[str, PerfTest] = {}
+        """The perf tests, by nodeid."""
+        self.marks: dict[str, list[pytest.Mark]] = {}
+        """The markers of each of them."""
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Record deselected tests."""
+        self.incomplete.update(item.nodeid for item in items)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Record files and classes that could not be collected."""
+        if report.failed:
+            self.incomplete.add(report.nodeid)
+            self.broken.add(report.nodeid)

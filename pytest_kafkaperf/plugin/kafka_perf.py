@@ -1,0 +1,308 @@
+"""The fixture `kafka_perf`: runs a test's scenario and fails the test according to its verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import functools
+import inspect
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from pytest_kafkaperf.clusters.cluster import as_cluster
+from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
+from pytest_kafkaperf.core.metrics import Better, declare
+from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.plugin.benchmarks import LoadClock, is_disabled, record_rounds
+from pytest_kafkaperf.plugin.console import progress
+from pytest_kafkaperf.plugin.items import PEER
+from pytest_kafkaperf.reports.calibration import describe_trial, remaining_s
+from pytest_kafkaperf.reports.remedy import remedy_of, undecided
+from pytest_kafkaperf.reports.wording import failure_of
+from pytest_kafkaperf.reports.writing import add_to_history
+from pytest_kafkaperf.runner.perf_run import PerfRun
+from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.result import Ending, Result, Trial
+from pytest_kafkaperf.runner.rounds.actions import Action, planned
+from pytest_kafkaperf.runner.time_budget import as_run
+from pytest_kafkaperf.verdict.outcome import Verdict
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.load.controller import Progress
+
+
+class InconclusiveWarning(pytest.PytestWarning):
+    """Warns that a test could not be decided; the text ends in the command that resolves it."""
+
+
+class FailedByVerdict(pytest.fail.Exception):  # type: ignore[name-defined, misc]
+    """Fails a test because of its verdict."""
+
+    __module__, __qualname__ = "builtins", "Failed"  # as pytest's summary calls its own
+
+
+_ONE_FUNCTION = (
+    "give each metric once, before the load: a number, or a function that is called at the end of each round and "
+    "returns the value"
+)
+_STOP_TIMEOUT_S = 120
+"""Maximum wait, after the test, for a load that it did not await to the end: brokers may be restarting."""
+_UNJUDGED = (
+    "--kafka-strict: the thresholds of this test were not judged, because of --benchmark-disable; leave one of the two "
+    "options out (addopts may have them)"
+)
+_TOO_LATE = (
+    "kafka_perf() was called after the test had ended, when its verdict can no longer fail the test; call it in the "
+    "test, or in a fixture before its yield"
+)
+_CAUGHT = "The test's own code caught this failure. To expect it, mark the test with pytest.mark.xfail."
+
+
+class KafkaPerf:
+    """The value of the `kafka_perf` fixture; call it to run the scenario."""
+
+    def __init__(
+        self,
+        request: pytest.FixtureRequest,
+        perf: PerfRun,
+        cluster: object,
+        *,
+        test: PerfTest,
+        later: Sequence[PerfTest],
+    ) -> None:
+        """`later` are the the tests after this one."""
+        self._node: pytest.Item = request.node
+        self._test = test
+        self._later = later
+        self._perf = perf
+        self._cluster = cluster
+        marker = self._node.get_closest_marker("benchmark")
+        clock = None if marker is None else marker.kwargs.get("timer")
+        self._benchmark = (request.getfixturevalue("benchmark"), clock) if isinstance(clock, LoadClock) else None
+        """pytest-benchmark's fixture and its timer; None if it does not record the test."""
+        self._planned: list[tuple[object, Callable[[], object]]] = []
+        self._recorded: dict[str, Action] = {}
+        self._called = False
+        self._finished = False
+        self._failure: BaseException | None = None
+        """The failure of the load or by its verdict, which the test's own code can swallow."""
+        self._lock = threading.Lock()
+        """Held to change the three flags below, because the test may call this object from any thread."""
+        self._is_over = False
+        """True after the test function has returned: no load starts any more."""
+        self._idle = threading.Event()
+        """Set while no load runs."""
+        self._idle.set()
+        self._stopping = threading.Event()
+        """Set to stop the load."""
+
+    @property
+    def is_benchmark(self) -> bool:
+        """True if pytest-benchmark records this test."""
+        return self._benchmark is not None
+
+    def stop(self) -> bool:
+        """Stop a load that is still running after the test function has returned; return False if it does not stop."""
+        with self._lock:
+            self._is_over = True
+        self._stopping.set()
+        return self._idle.wait(_STOP_TIMEOUT_S)
+
+    def raise_swallowed(self, *, skipped: bool) -> None:
+        """Fail a test that returned or was skipped although its verdict fails, or that returned without measuring."""
+        if isinstance(self._failure, pytest.fail.Exception):
+            raise type(self._failure)(f"{self._failure.msg}\n{_CAUGHT}", pytrace=False)
+        if self._failure is not None:
+            raise self._failure
+        if not (self._finished or skipped):
+            what = "await kafka_perf.run() to its end" if self._called else "call kafka_perf()"
+            text = f"this test measured nothing: {what}, or pytest.skip() if there is nothing to measure"
+            pytest.fail(text, pytrace=False)
+
+    def keep(self, ending: Ending | None) -> None:
+        """Keep the measured values for the baseline, unless the test's own code or a fixture failed."""
+        if self._finished and ending is not None and (ending.by_verdict or not ending.fails):
+            with failing():
+                self._perf.keep()
+
+    def at(
+        self, time: str | timedelta | Literal[0], action: Callable[..., object], *arguments: object, **named: object
+    ) -> None:
+        """Call `action` in every round, `time` after the start: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
+
+        The action runs in its own thread. If it raises an exception, the round is INVALID.
+        """
+        with failing():
+            if self._called or not callable(action) or inspect.iscoroutinefunction(action):
+                given = f"kafka_perf.at({time!r}, {printable(repr(action))})"
+                raise UsageError(f"{given}: call it before the load, with a function that is not async")
+        self._planned.append((time, functools.partial(action, *arguments, **named)))
+
+    def add_metric(
+        self, name: str, value: Callable[..., float] | float, *arguments: object, unit: str = "count", better: Better
+    ) -> None:
+        """Record a custom metric: `kafka_perf.add_metric("app.rows", sink.rows, unit="rows", better="higher")`.
+
+        Call it before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A function
+        is called with `arguments` at the end of each round, when the application is done with the load. A number is the
+        value of each round, of the test's own side alone if there is a live baseline.
+        """
+        with failing():
+            if self._called or name in self._recorded:
+                raise UsageError(f"kafka_perf.add_metric({name!r}, ...): {_ONE_FUNCTION}")
+            declare(name, unit=unit, better=better)
+        function = functools.partial(value, *arguments) if callable(value) else lambda: value
+        self._recorded[name] = Action(math.inf, function, metric=name)
+
+    def __call__(self, **overrides: object) -> Result:
+        """Run the scenario, with these fields instead of the markers', and fail the test if a threshold is violated."""
+        _refuse_running_loop("kafka_perf()", "kafka_perf.run()")
+        return self._run(_overriding(overrides))
+
+    async def run(self, **overrides: object) -> Result:
+        """Do the same in an `async def` test: the event loop, and services in it, run on meanwhile."""
+        return await self._run_in_thread(_overriding(overrides))
+
+    def capacity(
+        self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
+    ) -> Result:
+        """Find the highest rate, from `low` to `high`, that meets these absolute limits; hold each rate for `hold`.
+
+        `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result has the metric `capacity`, in
+        records per second, which `kafka_threshold("capacity >= baseline - 10%")` can compare. Each round of the
+        scenario is one search. The default is one round if no threshold refers to a baseline.
+        """
+        _refuse_running_loop("kafka_perf.capacity()", "kafka_perf.run_capacity()")
+        return self._run(self._searching(limits, low, high, hold))
+
+    async def run_capacity(
+        self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
+    ) -> Result:
+        """Do the same as `capacity` in an `async def` test: the event loop, and services in it, run on meanwhile."""
+        return await self._run_in_thread(self._searching(limits, low, high, hold))
+
+    def _searching(
+        self, limits: Sequence[str], low: object, high: object, hold: object
+    ) -> Callable[[PerfTest], PerfTest]:
+        if self._planned:
+            pytest.fail("kafka_perf.at(...) cannot be combined with kafka_perf.capacity(): use only one", pytrace=False)
+        return lambda test: test.with_search(limits, low=low, high=high, hold=hold)
+
+    async def _run_in_thread(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
+        thread = concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-run")
+        ended = asyncio.wrap_future(thread.submit(self._run, configure))
+        thread.shutdown(wait=False)  # it ends after the load
+        try:
+            return await asyncio.shield(ended)
+        except asyncio.CancelledError:  # also by Ctrl-C
+            self._stopping.set()
+            await asyncio.wait([ended], timeout=_STOP_TIMEOUT_S)
+            if ended.done() and not ended.cancelled():
+                ended.exception()  # asyncio would report it as never retrieved
+            raise
+
+    def _actions(self, *, duration_s: float | None) -> list[Action]:
+        return [*(planned(time, do, duration_s=duration_s) for time, do in self._planned), *self._recorded.values()]
+
+    def _run(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
+        with self._lock:
+            if self._is_over:
+                pytest.fail(_TOO_LATE, pytrace=False)
+            if not self._idle.is_set():
+                pytest.fail("kafka_perf() is already running in this test; wait for its end first", pytrace=False)
+            self._idle.clear()
+            self._stopping.clear()
+        try:
+            result = self._measure(configure)
+        except (Exception, pytest.fail.Exception) as failure:
+            self._failure = self._failure or failure
+            raise
+        finally:
+            self._idle.set()
+        self._failure = None  # that of an earlier call with invalid arguments
+        return result
+
+    def _measure(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
+        node, perf = self._node, self._perf
+        self._called = True
+        if self._finished:
+            pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
+        peer = node.config.pluginmanager.get_plugin(PEER)
+        with failing():
+            cluster = as_cluster(self._cluster)
+            if peer is not None:
+                peer.serve(cluster, self._actions(duration_s=None), perf.clusters.applications_on(cluster))
+            declared = test = configure(self._test).with_recorded(self._recorded)
+            if self._benchmark is not None and is_disabled(node.config):
+                test = declared.as_smoke_test()
+            actions = self._actions(duration_s=test.scenario.duration)
+            with progress(node, test if actions else as_run(test)) as (line, say):
+
+                def on_progress(label: str, number: int, progress: Progress) -> None:
+                    if self._stopping.is_set():
+                        raise KeyboardInterrupt  # ends the load as Ctrl-C does
+                    if line:
+                        line.update(label, number, progress)
+
+                on_trial = functools.partial(self._say_trial, test, say, time.monotonic())
+                result = perf.run(test, cluster, on_progress, actions, later=self._later, on_trial=on_trial)
+            if not test.is_smoke_test:
+                add_to_history(perf, result)
+        self._finished = True
+        if self._benchmark is not None:
+            record_rounds(result, *self._benchmark)
+        if test.is_smoke_test and perf.settings.strict and declared.thresholds:
+            pytest.fail(_UNJUDGED, pytrace=False)
+        conclude(result, perf, node)
+        return result
+
+    def _say_trial(self, test: PerfTest, say: Callable[[str], None], began_s: float, trials: Sequence[Trial]) -> None:
+        """Print a line about the last trial of a calibration."""
+        settings = self._perf.settings
+        if settings.calibrate is None or test.is_smoke_test:
+            return
+        took_s = time.monotonic() - began_s
+        left_s = remaining_s(test, self._later, len(trials), settings.calibrate, took_s=took_s)
+        say(describe_trial(test, trials, settings.calibrate, left_s=left_s))
+
+
+def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:
+    """Fail or skip a test according to its verdict; warn if it could not be decided."""
+    text = failure_of(result, strict=perf.settings.strict)
+    is_undecided = result.verdict is Verdict.INCONCLUSIVE
+    if text is not None:
+        raise FailedByVerdict(f"{text}\n{remedy_of(result)}" if is_undecided else text, pytrace=False)
+    if is_undecided:
+        with contextlib.suppress(InconclusiveWarning):  # only --kafka-strict makes it an error
+            item.warn(InconclusiveWarning(printable(undecided(result))))
+    if not result.rounds:  # the time budget was used up; the rest of the test needs a result
+        pytest.skip("; ".join(result.notes))
+
+
+@contextlib.contextmanager
+def failing() -> Iterator[None]:
+    """Fail the test with the text of an error of the plugin."""
+    try:
+        yield
+    except KafkaPerfError as error:
+        raise pytest.fail.Exception(printable(str(error), keep="\t\n"), pytrace=False) from None
+
+
+def _overriding(overrides: dict[str, object]) -> Callable[[PerfTest], PerfTest]:
+    return lambda test: (test.with_overrides(overrides) if overrides else test).without_search()
+
+
+def _refuse_running_loop(called: str, instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    text = f"{called} would block the event loop of this test, and every service in it; use `await {instead}`"
+    pytest.fail(text, pytrace=False)

@@ -1,0 +1,192 @@
+"""The JSON report: all measurements in base units, for other programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.notices import Problem
+from pytest_kafkaperf.reports.calibration import calibration_remarks
+from pytest_kafkaperf.runner.evidence import baseline_doubts
+from pytest_kafkaperf.runner.result import Ending, Result, RunFacts, Trial, unmeasured
+from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.verdict.detectable import Calibrated
+from pytest_kafkaperf.verdict.outcome import Check
+from pytest_kafkaperf.verdict.scale import change_of
+
+SCHEMA = 1
+"""Version of the report's format."""
+
+
+def json_text(
+    results: Sequence[Result],
+    endings: Mapping[str, Ending],
+    facts: RunFacts,
+    *,
+    exit_status: int,
+    errors: Sequence[str],
+) -> str:
+    """Return the report.
+
+    `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are those of the run, including other
+    reports that could not be written.
+    """
+    document = {
+        "schema": SCHEMA,
+        "created": facts.created,
+        "plugin": facts.plugin,
+        "environment": facts.environment,
+        "exit_status": exit_status,
+        "errors": list(errors),
+        "tests": [_test(result, endings.get(result.nodeid)) for result in results],
+        "unmeasured": [
+            {"nodeid": each.nodeid, "outcome": each.outcome, "reason": each.reason}
+            for each in unmeasured(results, endings)
+        ],
+    }
+    return f"{json.dumps(document, indent=2, allow_nan=False)}\n"
+
+
+def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
+    return {
+        "nodeid": result.nodeid,
+        "verdict": str(result.verdict),
+        "accepted": result.accepted,
+        "outcome": None if ending is None else ending.outcome,
+        "failed_by_verdict": ending is not None and ending.fails and ending.by_verdict,
+        "scenario": result.scenario.model_dump(mode="json"),
+        "search": None if result.plan is None else _search(result.plan),
+        "cluster": _cluster(result.cluster),
+        "workers": {"scheduler": result.allocation.scheduler, "reason": result.allocation.reason},
+        "warm_ups": _warm_ups(result.trials[0]),
+        "rounds": [_round(one) for one in result.rounds],
+        "further_trials": [_trial(trial) for trial in result.trials[1:]],
+        "live_baseline": None
+        if result.live_baseline is None
+        else _live_baseline(result.live_baseline, result.trials[0]),
+        "revision": result.revision,
+        "baseline_trials": result.baseline_trials,
+        "baseline_doubts": baseline_doubts(result),
+        "changed": list(result.changed),
+        "metrics": {
+            name: {
+                "unit": str(CATALOGUE[name].unit),
+                "better": CATALOGUE[name].better,
+                "values": values,
+                "value": CATALOGUE[name].aggregate(values),
+            }
+            for name, values in result.values().items()
+        },
+        "lower_bounds": list(result.lower_bounds),
+        "checks": [_check(check) for check in result.checks],
+        "other_changes": [dataclasses.asdict(one) for one in result.other_changes],
+        "calibration": {name: _calibrated(name, one, result) for name, one in result.calibration.items()},
+        "spans_s": {str(span): seconds for span, seconds in result.spans.items()},
+        "notes": list(result.notes),
+        "warnings": list(result.warnings),
+        **_problems(result.problems),
+    }
+
+
+def _search(plan: SearchPlan) -> dict[str, Any]:
+    """Return the search with its rates in records per second."""
+    return {"limits": [limit.expression for limit in plan.limits], "low": plan.low, "high": plan.high}
+
+
+def _cluster(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "provider": cluster.provider,
+        "brokers": cluster.brokers,
+        "version": cluster.version,
+        **{name: str(fact) for name, fact in cluster.facts.items()},
+    }
+
+
+def _live_baseline(cluster: Cluster, first: Trial) -> dict[str, Any]:
+    return {"cluster": _cluster(cluster), "rounds": [_round(one) for one in first.other_side or ()]}
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "created": trial.created,
+        "warm_ups": _warm_ups(trial),
+        "rounds": [_round(one) for one in trial.rounds],
+        "other_side_rounds": [_round(one) for one in trial.other_side or ()],
+        **_problems(trial.problems),
+    }
+
+
+def _warm_ups(trial: Trial) -> list[dict[str, Any]]:
+    """Return the warm-up of each side, the own one first."""
+    return [
+        {"end": str(one.end), "took_s": one.took_s, "compiler": [dict(shares) for shares in one.shares]}
+        for one in trial.warm_ups
+    ]
+
+
+def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
+    """Return the noise and changes of a metric as ratios; a negative change is a fall."""
+    subject = CATALOGUE[name]
+    return {
+        "trials": found.trials,
+        "noise_within": found.noise.within,
+        "noise_between": found.noise.between,
+        "noise_between_assumed": found.noise.assumed,
+        "tolerance": change_of(subject, found.tolerance),
+        "suspected": found.suspected,
+        "detectable_change": change_of(subject, found.detectable_change)
+        if math.isfinite(found.detectable_change)
+        else None,
+        "remarks": calibration_remarks(name, found, result),
+    }
+
+
+def _round(one: Round) -> dict[str, Any]:
+    return {
+        "metrics": dict(one.metrics),
+        **_problems(one.problems),
+        "warnings": list(one.warnings),
+        "series": {**one.series, **({} if one.brokers is None else {"brokers": one.brokers})},
+        "brokers": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
+        "workers": [dataclasses.asdict(share) for share in one.shares],
+        "compiler": dict(one.compiler),
+        "cold": list(one.cold),
+        "e2e_uncertainty_s": one.e2e_uncertainty_s,
+        "commit_interval_s": one.commit_interval_s,
+        "events": [{"at_s": at_s, "text": text} for at_s, text in one.events],
+        "steps": [{**dataclasses.asdict(step), "outcome": str(step.outcome)} for step in one.steps],
+        "at_least": list(one.at_least),
+        "window_s": one.window_s,
+    }
+
+
+def _problems(problems: Sequence[Problem]) -> dict[str, list[str]]:
+    return {"problems": [one.text for one in problems], "problem_kinds": [str(one.kind) for one in problems]}
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return {
+        "expression": check.expression,
+        "metric": check.metric,
+        "observed": _number(check.observed),
+        "spread": None if check.spread is None else [_number(value) for value in check.spread],
+        "limit": _number(check.limit_value),
+        "baseline": _number(check.baseline),
+        "change": _number(check.change),
+        "interval": None if check.interval is None else [_number(value) for value in check.interval],
+        "detectable_change": _number(check.detectable_change),
+        "outcome": str(check.outcome),
+        "reason": check.reason,
+        "implied": check.implied,
+    }
+
+
+def _number(value: float | None) -> float | None:
+    """Replace infinity and NaN, which JSON lacks, by None."""
+    return value if value is not None and math.isfinite(value) else None

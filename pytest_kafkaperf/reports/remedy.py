@@ -1,0 +1,99 @@
+"""The commands that run a test again: as it ran, or so that it is decided."""
+
+from __future__ import annotations
+
+import shlex
+
+from pytest_kafkaperf.core.text import shown_value
+from pytest_kafkaperf.runner.result import Result
+from pytest_kafkaperf.verdict.baseline_file import HOW_TO_MAKE
+from pytest_kafkaperf.verdict.outcome import Verdict
+
+
+def undecided(result: Result) -> str:
+    """Return why a test is INCONCLUSIVE, and at the end the command that resolves it."""
+    checks = result.checks if result.rounds else ()
+    reasons = [check.reason for check in checks if check.outcome is Verdict.INCONCLUSIVE]
+    reasons = reasons if reasons and not _is_new(result) else [*result.notes]
+    reason = without_remedy(next(iter(reasons), "nothing was measured"))
+    return f"INCONCLUSIVE: {reason}; {remedy_of(result)}"
+
+
+def without_remedy(reason: str) -> str:
+    """Return a reason without the general advice to make a baseline, where the command for one follows."""
+    return reason.partition(f"; {HOW_TO_MAKE}")[0]
+
+
+def is_compared(result: Result) -> bool:
+    """Return True if the baseline counts: it is of this environment and this workload."""
+    return result.live_baseline is not None or result.baseline.obstacle is None
+
+
+def lacks_baseline(result: Result) -> bool:
+    """Return True if a threshold is undecided because no baseline counts."""
+    return not is_compared(result) and _has_undecided_change(result)
+
+
+def _has_undecided_change(result: Result) -> bool:
+    return any(check.is_relative and check.outcome is Verdict.INCONCLUSIVE for check in result.checks)
+
+
+def _is_new(result: Result) -> bool:
+    """Return True if the other revision lacks the test."""
+    return result.revision is not None and result.live_baseline is None
+
+
+def remedy_of(result: Result) -> str:
+    """Return what resolves an INCONCLUSIVE test, and the command that does it."""
+    label, *options = _remedy(result)
+    return f"{label}: {command_for(result, *options)}"
+
+
+def _remedy(result: Result) -> tuple[str, ...]:
+    """Return what to do, and the options of the command that does it."""
+    before = result.baseline.fingerprint
+    if _is_new(result):
+        ref, _, tests = str(result.revision).partition(",")
+        label = "repair that, then" if tests == "tests=head" else "run it there, too"
+        takes_tests = not ref.startswith("path:")
+        return (label, f"--kafka-compare={ref},tests=head") if takes_tests else ("add it there, then",)
+    if lacks_baseline(result) and result.rounds:
+        return "make one", "--kafka-update-baselines"
+    if result.partial or not result.rounds:
+        return "give it more time", "--kafka-time-budget=1h"
+    started, noisy = result.cluster.provider != "external", "low noise" not in result.cluster.fingerprint
+    if result.live_baseline is not None:
+        calmer = ("reduce the noise", "--kafka-low-noise")
+        return calmer if started and noisy else ("space the trials out", "-o", "kafka_trial_gap=1m")
+    side_by_side = any(check.trials for check in result.checks)
+    if result.cluster.provider == "local" and "kafka" in before and (noisy or not side_by_side):
+        quiet = ["--kafka-low-noise"] if side_by_side else []
+        return "compare side by side", f"--kafka-compare=local:{before['kafka']}", *quiet
+    return "measure the baseline on another day", "--kafka-update-baselines=add"
+
+
+_OPTIONS = """
+    allow-unlimited workers insecure-workers client-config brokers low-noise rounds duration warmup
+    baselines environment strict calibrate compare compare-config compare-setup
+"""
+"""Options that change measurements; others are left out of the command that runs a test again."""
+
+
+def command_for(result: Result, *more: str) -> str:
+    """Return a shell command that runs a test again, with the options that it had and `more`.
+
+    The provider that was chosen replaces `auto`. `LOGIN` and `***` replace possible secrets and shell commands.
+    """
+    replaced = {option.partition("=")[0] for option in more}
+    given = [
+        f"--kafka-{name}" if value == "true" else f"--kafka-{name}={shown_value(name, value, login='LOGIN@')}"
+        for name in _OPTIONS.split()
+        if f"--kafka-{name}" not in replaced
+        for value in result.options.get(name, "").splitlines()
+    ]
+    target = result.options.get("cluster", "auto")
+    if result.cluster.provider != "external":
+        _, colon, version = target.partition(":")
+        target = f"{result.cluster.provider}{colon}{version}"
+    cluster = [f"--kafka-cluster={target}"] if target != "auto" else []
+    return shlex.join(["pytest", result.nodeid, *cluster, *given, *more])

@@ -1,0 +1,427 @@
+"""The content of the tables of results, as text: the thresholds of each test, their reasons, and remarks."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kafkaperf.core.metrics import HEADLINES, metric
+from pytest_kafkaperf.core.text import file_of, listed, printable, without_folders
+from pytest_kafkaperf.core.units import counted, format_quantity, short_change
+from pytest_kafkaperf.load.allocation import describe_workers
+from pytest_kafkaperf.reports.columns import PLAIN, Columns, Row, text_of
+from pytest_kafkaperf.reports.latency_curve import describe_search
+from pytest_kafkaperf.reports.remedy import command_for, is_compared, lacks_baseline, remedy_of, without_remedy
+from pytest_kafkaperf.reports.span_table import describe_spans
+from pytest_kafkaperf.runner.evidence import baseline_doubts
+from pytest_kafkaperf.runner.result import Ending, Result, judged
+from pytest_kafkaperf.runner.warmth import describe_warm_ups
+from pytest_kafkaperf.scenarios.fields import format_field
+from pytest_kafkaperf.scenarios.threshold import Threshold
+from pytest_kafkaperf.verdict.judge import worst
+from pytest_kafkaperf.verdict.other_changes import LEAST_CHANGE, OtherChange
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.runner.perf_run import PerfRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One test of the table."""
+
+    verdict: Verdict
+    name: str
+    remark: str = ""
+    """Text next to the name: the way to the verdict."""
+    problems: tuple[str, ...] = ()
+    """Reasons why the test is INVALID, shown above the rows."""
+    rows: tuple[Row, ...]
+    lines: tuple[str, ...] = ()
+    """Texts below the rows."""
+
+
+def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool) -> Block:
+    """Return what the table shows of a test; with `verbose` also what its values depend on."""
+    rows = rows_of(result, verbose=verbose)
+    if not verbose:
+        rows = [dataclasses.replace(row, can_detect="") for row in rows]
+    return Block(
+        verdict=result.verdict,
+        name=name,
+        remark=", ".join(filter(None, (remark_of(result, ending), how_of(result)))),
+        problems=tuple(problem.text for problem in result.problems),
+        rows=tuple(rows),
+        lines=tuple(_lines(result, verbose=verbose)),
+    )
+
+
+def count_verdicts(verdicts: Sequence[Verdict]) -> str:
+    """Return the number of tests by verdict, those that fail first: `1 regressed, 1 passed, 1 inconclusive`."""
+    counts = Counter(verdicts)
+    ranked = sorted(counts, key=lambda verdict: (not verdict.fails, verdict is Verdict.INCONCLUSIVE, str(verdict)))
+    return ", ".join(f"{counts[verdict]} {verdict.lower()}" for verdict in ranked)
+
+
+_DIGITS = 3
+_CLOSE_DIGITS = 6
+_NUMERALS = "0123456789."
+
+
+def rows_of(result: Result, *, verbose: bool = True) -> list[Row]:
+    """Return one row for each threshold, after the headline metrics if all thresholds are on counts.
+
+    Counts with equal values share a row. Without a round there is no row.
+    """
+    if not result.rounds:
+        return []
+    rows = [row_of(check, result) for check in result.checks]
+    whys = _whys(result, verbose=verbose)
+    rows = [dataclasses.replace(row, why=why) for row, why in zip(rows, whys, strict=True)]
+    names = {*shown_metrics(result.checks)} - {check.metric for check in result.checks}
+    headlines = [_headline_row(name, values, result) for name, values in result.values().items() if name in names]
+    return _merged([*headlines, *rows])
+
+
+def shown_metrics(declared: Sequence[Check] | Sequence[Threshold]) -> list[str]:
+    """Return the metrics that the table shows: those with a threshold, after the headlines if all are on counts."""
+    found = [metric(each.metric) if isinstance(each, Check) else each.metric for each in declared]
+    headlines = HEADLINES if all(each.over_rounds == "sum" for each in found) else ()
+    return list(dict.fromkeys([*headlines, *(each.name for each in found)]))
+
+
+def row_of(check: Check, result: Result | None = None) -> Row:
+    """Return the row of a threshold; a baseline that does not count for the result is left out."""
+    unit, digits = metric(check.metric).unit, _digits_of(check)
+    measured = "-" if check.observed is None else short(check.observed, unit, digits)
+    if result is not None and not is_compared(result):
+        check = dataclasses.replace(check, baseline=None, change=None, interval=None)
+    return Row(
+        threshold=check.expression,
+        measured=measured if result is None else bounded(measured, check.metric, result),
+        rounds="" if metric(check.metric).over_rounds == "sum" else _spread(measured, check.spread, unit),
+        baseline="" if check.baseline is None else short(check.baseline, unit),
+        change="" if check.change is None else short_change(check.change),
+        interval="" if check.interval is None else _interval(check.interval),
+        can_detect=_can_detect(check, unit),
+        outcome=check.outcome,
+        why="; ".join(filter(None, (_allowed(check), check.reason))),
+    )
+
+
+def remark_of(result: Result, ending: Ending | None) -> str | None:
+    """Return how the test ended for pytest, or None if its verdict implies that."""
+    if result.accepted and (ending is None or not ending.fails):
+        return "accepted"
+    expected = "failed" if result.verdict.fails else "passed"
+    return None if ending is None or ending.outcome == expected else ending.outcome
+
+
+def how_of(result: Result) -> str:
+    """Return how the verdict was reached, or for a test that is INCONCLUSIVE why; empty after a single trial."""
+    further = len(judged(result.trials)) - 1
+    if not result.checks and result.rounds and not result.problems:
+        return "no threshold"
+    if result.verdict is Verdict.INCONCLUSIVE and lacks_baseline(result):
+        return str(result.baseline.obstacle).partition("; ")[0]
+    if result.live_baseline is not None and result.rounds:
+        return f"side by side, {counted(further + 1, 'trial')}"
+    suspected = [check for check in result.checks if check.rerun]
+    if not suspected or not further or result.verdict is Verdict.INVALID:
+        return ""
+    side_by_side = bool(suspected[0].trials)
+    where = f"side by side, {counted(further, 'trial')}" if side_by_side else f"in {counted(further, 'fresh trial')}"
+    outcome = worst([check.outcome for check in suspected])
+    open_or_cleared = "re-tested, undecided" if outcome is Verdict.INCONCLUSIVE else "re-tested, cleared"
+    confirmed = outcome in {Verdict.REGRESSED, Verdict.VIOLATED}
+    return f"{'confirmed' if confirmed else open_or_cleared} {where}"
+
+
+def tolerated(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[str]:
+    """Return a line for each test that does not fail the run although its verdict fails, with the reason."""
+    names = names_of(results)
+    return [
+        f"tolerated: {names[result.nodeid]} {result.verdict} ({remark_of(result, endings.get(result.nodeid))})"
+        for result in results
+        if result.verdict.fails and (result.accepted or _is_expected(endings.get(result.nodeid)))
+    ]
+
+
+def _is_expected(ending: Ending | None) -> bool:
+    return ending is not None and ending.outcome == "xfailed"
+
+
+def failure_next_to(result: Result, ending: Ending | None) -> list[str]:
+    """Return the reason if the test's own code or a fixture failed, not its verdict or `--kafka-strict`."""
+    if ending is None or not ending.fails or ending.reason is None or result.verdict.fails:
+        return []
+    return [] if ending.by_verdict else [ending.reason]
+
+
+def short(value: float, unit: str, digits: int = _DIGITS) -> str:
+    """Format a quantity without `records`, which the metric's name implies: `52.3k/s`."""
+    text = format_quantity(value, unit, digits=digits)
+    return text.removesuffix(" records").removesuffix(" record").replace(" records/s", "/s").replace("/M records", "/M")
+
+
+def took(seconds: float) -> str:
+    """Format a duration in whole seconds: `41s`, `2m41s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+
+
+def bounded(text: str, name: str, result: Result) -> str:
+    """Return the value of a metric with a sign if it is a lower bound: `≥ 1.56M/s`."""
+    return f"≥ {text}" if name in result.lower_bounds else text
+
+
+def without_repeats(texts: Iterable[str]) -> list[str]:
+    """Return the first line of each text; of those that differ only in their numbers, the first and their count."""
+    alike: dict[str, list[str]] = {}
+    for text in dict.fromkeys(texts):
+        first = text.partition("\n")[0]
+        alike.setdefault(re.sub(r"\d[\d.,]*( \d+,?)*", "#", first), []).append(first)
+    return [
+        one[0] if len(one) == 1 else f"{one[0]} (and {len(one) - 1} more with other values)" for one in alike.values()
+    ]
+
+
+def warning_lines(result: Result) -> list[str]:
+    """Return a line for each warning. What happened at an instant may be planned, so it stands without that word."""
+    happened = {text for trial in result.trials for one in trial.all_rounds for _, text in one.events}
+    return [
+        text if text.removeprefix("the baseline: ").partition(" (and ")[0] in happened else f"warning: {text}"
+        for text in without_repeats(result.warnings)
+    ]
+
+
+def describe_other_change(other: OtherChange) -> str:
+    """Return a text such as `e2e.latency.p50 +32 % (2.1 ms → 2.8 ms)`."""
+    unit = metric(other.metric).unit
+    before, after = format_quantity(other.baseline, unit), format_quantity(other.observed, unit)
+    return f"{other.metric} {short_change(other.change)} ({before} → {after})"
+
+
+def describe_changes(result: Result) -> str:
+    """Return what differs from the baseline, stored or live: `changed: kafka 4.0.0 → 4.1.1`; empty if nothing."""
+    return f"changed: {', '.join(changes_of(result))}" if result.changed else ""
+
+
+def changes_of(result: Result) -> list[str]:
+    """Return what differs from the baseline, stored or live, as shown: `kafka 4.0.0 → 4.1.1`."""
+    return [
+        each if each.startswith("commit ") else each.replace(": ", " ", 1).replace(" -> ", " → ")
+        for each in result.changed
+    ]
+
+
+def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
+    """Yield for each threshold why it did not pass, and what to do; what all of them share only once."""
+    changed, remedy = describe_changes(result), remedy_of(result)
+    for check in result.checks:
+        if check.outcome.fails and check.is_relative:
+            yield "; ".join(filter(None, (_allowed(check), check.reason if verbose else "", changed)))
+            changed = ""
+        elif check.outcome is Verdict.INCONCLUSIVE and check.reason == result.baseline.obstacle:
+            known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # then it stands next to the name
+            yield remedy if known else f"{check.reason.partition('; ')[0]}; {remedy}"
+            remedy = ""
+        elif check.outcome is Verdict.MEASURED:
+            yield f"not judged: {check.reason}"
+        elif check.outcome.needs_reason or check.rerun:
+            yield check.reason
+        else:
+            yield ""
+
+
+def _allowed(check: Check) -> str:
+    """Return the value of a threshold relative to the baseline that fails: `14.5 ms allowed`."""
+    if not check.outcome.fails or not check.is_relative or check.limit_value is None:
+        return ""
+    return f"{short(check.limit_value, metric(check.metric).unit, _digits_of(check))} allowed"
+
+
+def _merged(rows: Sequence[Row]) -> list[Row]:
+    """Merge neighbours that met thresholds on counts with equal values: `errors == 0, lost == 0`."""
+    merged: list[Row] = []
+    for row in rows:
+        if merged and row.outcome is Verdict.PASSED and row == dataclasses.replace(merged[-1], threshold=row.threshold):
+            row = dataclasses.replace(row, threshold=f"{merged.pop().threshold}, {row.threshold}")  # noqa: PLW2901
+        merged.append(row)
+    return merged
+
+
+def _digits_of(check: Check) -> int:
+    """Return the number of digits that tell a measured value from its threshold, such as 25.04 ms from 25 ms."""
+    if check.observed is None or check.limit_value is None or check.observed == check.limit_value:
+        return _DIGITS
+    shown = {format_quantity(value, metric(check.metric).unit) for value in (check.observed, check.limit_value)}
+    return _DIGITS if len(shown) > 1 else _CLOSE_DIGITS
+
+
+def _can_detect(check: Check, unit: str) -> str:
+    """Return the change, or for an absolute threshold the value, that is detected with a probability of 80 %."""
+    if check.detectable_change is None:
+        return ""
+    if check.is_relative or check.limit_value is None:
+        return short_change(check.detectable_change)
+    return short(check.limit_value * (1 + check.detectable_change), unit)
+
+
+def _headline_row(name: str, values: Sequence[float], result: Result) -> Row:
+    unit = metric(name).unit
+    median = short(statistics.median(values), unit)
+    spread = _spread(median, (min(values), max(values)), unit)
+    return Row(threshold=name, measured=bounded(median, name, result), rounds=spread)
+
+
+def _spread(median: str, ends: tuple[float, float] | None, unit: str) -> str:
+    """Return the least and the greatest value, without the unit if it is that of the median."""
+    if ends is None:
+        return ""
+    least, most = (short(end, unit) for end in ends)
+    own = median.lstrip(_NUMERALS)
+    if least.lstrip(_NUMERALS) == most.lstrip(_NUMERALS) == own:
+        least, most = least.removesuffix(own), most.removesuffix(own)
+    return f"{least}–{most}" if least != most else ""  # noqa: RUF001 - a dash between two values
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    """Format a confidence interval in whole per cent, because it is not more exact; from ten times on, as factors."""
+    if max(ends) >= 9:  # noqa: PLR2004 - ten times
+        factors = (short_change(end) if end >= 9 else f"×{1 + end:.2g}" for end in ends)  # noqa: PLR2004, RUF001
+        return f"({'…'.join(factors)})"
+    texts = (f"{change * 100:+.0f}" for change in ends)
+    return f"({'…'.join('0' if text in ('+0', '-0') else text for text in texts)})"
+
+
+def render_notes(perf: PerfRun) -> list[str]:
+    """Return the notes on the baselines of all tests, neither wrapped nor indented."""
+    names = names_of(perf.results)
+    doubts: dict[str, list[str]] = {}
+    for result in perf.results:
+        for text in baseline_doubts(result):
+            doubts.setdefault(text, []).append(names[result.nodeid])
+    notes = [f"{text}: {', '.join(tests)}" for text, tests in doubts.items()]
+    if perf.orphans:
+        notes.append(_orphan_note(perf))
+    written = sum(result.days_written is not None for result in perf.results)
+    if written:
+        folder = perf.settings.shown(perf.settings.baselines)
+        notes.append(f"baselines written: {written} in {folder} (commit them)")
+    return notes
+
+
+def _orphan_note(perf: PerfRun) -> str:
+    text = f"baselines of tests that no longer exist: {listed([*perf.orphans.values()])}"
+    if perf.pruned:
+        return f"deleted {text} (commit the deletion)"
+    if perf.settings.prune:
+        return f"{text}; not deleted, because not all tests ran: run without -k, -m, -x, --lf and names of tests"
+    return f"{text}; delete them with --kafka-prune-baselines"
+
+
+def names_of(results: Sequence[Result]) -> dict[str, str]:
+    """Return short names by nodeid for tables: without folders, and without the file if all tests share it.
+
+    Files of the same name in two folders may have tests of the same name; then the folders stay.
+    """
+    files = {file_of(result.nodeid) for result in results}
+    names = {
+        result.nodeid: result.nodeid.partition("::")[2] if len(files) == 1 else without_folders(result.nodeid)
+        for result in results
+    }
+    clash = len(set(names.values())) < len(names)
+    return {nodeid: printable(nodeid if clash else name) for nodeid, name in names.items()}
+
+
+def moved_much(result: Result) -> bool:
+    """Return True if a value changed so much that what else changed is worth reading, even if the test passed."""
+    changes = [check.change for check in result.checks if check.change is not None] if is_compared(result) else []
+    return bool(result.other_changes) or any(abs(change) > LEAST_CHANGE for change in changes)
+
+
+def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
+    told = any(check.outcome.fails and check.is_relative for check in result.checks)
+    shown = verbose or result.live_baseline is not None or len(result.trials) > 1 or moved_much(result)
+    if result.changed and shown and not told:
+        yield describe_changes(result)
+    if result.verdict is Verdict.REGRESSED and result.live_baseline is None:
+        calibrate = f"--kafka-calibrate={max(2, result.baseline_trials or 2)}"  # to make no weaker baseline
+        yield f"accept it, if it is intended: {command_for(result, calibrate, '--kafka-update-baselines')}"
+    yield from warning_lines(result)
+    yield from result.notes
+    yield from (f"other change (no threshold): {describe_other_change(one)}" for one in result.other_changes)
+    if verbose:
+        yield f"scenario: {_scenario(result)}"
+    if verbose:
+        yield from describe_warm_ups(result.trials[0])
+    if verbose and result.rounds and result.rounds[0].shares:
+        yield describe_workers(result.allocation, result.rounds[0].shares)
+    if verbose and (time := describe_spans(result.spans)):
+        yield time
+
+
+def _scenario(result: Result) -> str:
+    """Return the scenario's fields that are not defaults, each with its source."""
+    fields = (
+        f"{name}={format_field(name, getattr(result.scenario, name))} ({source})"
+        for name, source in result.sources.items()
+    )
+    search = [] if result.plan is None else [f"rate: {describe_search(result.plan)}"]
+    return ", ".join([*fields, *search]) or "defaults"
+
+
+def failure_of(result: Result, *, strict: bool) -> str | None:
+    """Return the message with which a test fails, or None if it passes. With `strict`, INCONCLUSIVE fails, too.
+
+    It has the problems of the run, what changed, and each threshold that is not met, with the reason below it.
+    """
+    undecided = strict and is_undecided(result)
+    if not undecided and (result.accepted or not result.verdict.fails):
+        return None
+    lines, notes = [], [*filter(None, [result.deduced])]
+    if undecided:
+        notes = list(result.notes)
+    elif result.verdict is Verdict.REGRESSED:
+        rounds = [one for trial in result.trials for one in trial.all_rounds]
+        busy = without_repeats(one.busy_warning for one in rounds if one.busy_warning is not None)
+        notes += [f"warning: {text}" for text in busy]
+    if result.problems:
+        lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
+        texts = [text for problem in result.problems for text in problem.text.split("\n")]  # the lines of a log stay
+        lines += [line for text in texts for line in PLAIN.wrap(text, indent="  ")]
+    failing = {Verdict.INCONCLUSIVE} if undecided else {Verdict.REGRESSED, Verdict.VIOLATED}
+    if not result.problems:  # otherwise they explain what is INVALID
+        failing.add(Verdict.INVALID)
+    broken = [check for check in result.checks if check.outcome in failing]
+    if broken:
+        lines += _not_met(broken, result)
+    lines = lines or [f"{result.verdict} (--kafka-strict)"]
+    return "\n".join([*lines, *(line for note in notes for line in PLAIN.wrap(note, indent="  ", hanging="  "))])
+
+
+def is_undecided(result: Result) -> bool:
+    """Return True if the test is INCONCLUSIVE, or would be but for a regression that is accepted."""
+    open_checks = [check for check in result.checks if check.outcome is Verdict.INCONCLUSIVE]
+    return result.verdict is Verdict.INCONCLUSIVE or (result.accepted and bool(open_checks))
+
+
+def _not_met(checks: Sequence[Check], result: Result) -> Iterator[str]:
+    """Yield the first of the worst thresholds, what changed, and the table of all of them."""
+    rows = [row_of(check, result) for check in checks]
+    rows = [dataclasses.replace(row, can_detect="", why=without_remedy(row.why)) for row in rows]
+    verdict = worst([check.outcome for check in checks])
+    first, row = next(each for each in zip(checks, rows, strict=True) if each[0].outcome is verdict)
+    more = f" (and {len(checks) - 1} more)" if len(checks) > 1 else ""
+    value = (row.change if first.is_relative else "") or row.measured
+    yield f"{'not met in this run' if result.problems else verdict}: {first.metric} {value}{more}"
+    if result.verdict is Verdict.REGRESSED:
+        yield from PLAIN.wrap(describe_changes(result), indent="  ", hanging="  ")
+    columns = Columns(rows, PLAIN)
+    yield from (text_of(line) for line in [columns.header, *(line for row in rows for line in columns.lines(row))])

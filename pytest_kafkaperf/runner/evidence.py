@@ -1,0 +1,349 @@
+"""The judgement of one test: verdicts on its thresholds, changes of other metrics, and its noise by calibration."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+from collections.abc import Sequence
+
+from pytest_kafkaperf.clusters.target import External
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.spans import Span, Stopwatch
+from pytest_kafkaperf.core.text import listed
+from pytest_kafkaperf.core.units import format_percent
+from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.result import Result, Trial, at_least, judged, problems_of
+from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.validity import resolution_problems, skew_problems
+from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.warmth import cold_judgement
+from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold, count_gated, holds
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.days import FEWEST_DAYS
+from pytest_kafkaperf.verdict.detectable import Calibrated, Confirmation, calibrated
+from pytest_kafkaperf.verdict.judge import judge
+from pytest_kafkaperf.verdict.other_changes import OtherChange, other_changes
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
+from pytest_kafkaperf.verdict.regression import ALPHA, is_clear
+from pytest_kafkaperf.verdict.scale import logs, no_ratio
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+
+_STALE = (
+    "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
+    "pass; accept the improvement with --kafka-update-baselines"
+)
+_NOISY = 0.05
+"""Noise between trials, on the log scale, from which on a comparison takes more than the fewest trials."""
+_IMPLIED = {
+    "lost": "Kafka acknowledged these records, and they are not in the log",
+    "errors": "these records could not be sent, after all retries",
+    "unsent": "the cluster did not take the declared rate",
+}
+"""Meaning of an implied threshold that is not met, by its metric."""
+_NO_OUTPUT = "these acknowledged records did not come out of the application's output topic in time"
+_UNTRUSTED = "the run cannot be trusted for this: see the warnings"
+_AT_LEAST = "without all that the slow generator may explain (see the warnings)"
+_VIOLATED, _REGRESSED = Verdict.VIOLATED, Verdict.REGRESSED
+_CLEAR = (
+    "there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and the noise, and "
+    "no other program was seen to use much of this machine"
+)
+
+
+class Judging:
+    """Judges the trials of a test by its thresholds, its baseline and the options."""
+
+    def __init__(
+        self,
+        test: PerfTest,
+        baseline: BaselineRounds,
+        settings: Settings,
+        *,
+        alone: str | None = "no load has run",
+        actions: Sequence[Action] = (),
+        stopwatch: Stopwatch | None = None,
+    ) -> None:
+        """`alone` is the reason why the baseline's brokers cannot confirm a suspected regression; None if they can.
+
+        `actions` run in every round, and may explain why an implied threshold is not met.
+        """
+        self.baseline = baseline
+        self.alone = alone
+        self.rebuilt: Rebuilt | None = None
+        """The baseline's brokers, once they run side by side with the test's own to confirm a suspected regression."""
+        self.way: str | None = None
+        """Way in which suspected regressions were confirmed, with the reason; None if there were none."""
+        self.test = test
+        self._settings = settings
+        self._stopwatch = stopwatch or Stopwatch()
+        self._actions = [str(one) for one in actions if one.metric is None]
+
+    @property
+    def is_compared(self) -> bool:
+        """True if the test is compared with its baseline."""
+        return self.baseline.obstacle is None and self._settings.calibrate is None
+
+    def judge(self, trials: Sequence[Trial], *, final: bool = False) -> Judgement:
+        """Judge the thresholds by the first trial, or by the further trials that confirm a suspected regression.
+
+        The verdict is INVALID if a threshold is below the uncertainty of the clocks, or below the commit interval of a
+        group. `final`: there is no time for another trial.
+        """
+        with self._stopwatch.measure(Span.JUDGE):
+            judgement = self._judge_thresholds(trials, final=final)
+        kept = self._settings.update is not None or self._settings.calibrate is not None
+        judgement = cold_judgement(judgement, judged(trials), kept=kept)
+        rounds = [one for trial in trials for one in trial.all_rounds]
+        declared = [threshold for threshold in self.test.thresholds if not threshold.implied]
+        values = [check.limit_value for check in judgement.checks if not check.implied]
+        if uncertain := resolution_problems(declared, values, rounds):
+            problems = (*judgement.problems, *uncertain)
+            judgement = dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
+        return dataclasses.replace(judgement, checks=tuple(map(self._explained, judgement.checks)))
+
+    def _explained(self, check: Check) -> Check:
+        """Return a check with the meaning of an implied threshold that is not met, and with what replaces it."""
+        if not check.implied or check.outcome is not Verdict.VIOLATED:
+            return check
+        actions = f", in rounds with {listed(self._actions)}" if self._actions else ""
+        others = " or ".join(f"`{name}`" for name in self.test.replacing(check.metric))
+        replaced = f"this threshold is implied, and a threshold of your own on {others} replaces it"
+        is_output = check.metric == "lost" and self.test.scenario.output_topic is not None
+        meaning = _NO_OUTPUT if is_output else _IMPLIED[check.metric]
+        return dataclasses.replace(check, reason=f"{meaning}{actions}; {replaced}")
+
+    def suffices(self, rounds: Sequence[Round]) -> bool:
+        """Return True if the first trial can end after these rounds, because the others could not fail the test.
+
+        The rounds pass, and most of the declared rounds meet each threshold alone. So the median of all rounds meets
+        it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929). Sums, such as `errors`, grow
+        with each round. Tests that declare their rounds and values that are kept in a baseline need all rounds.
+        """
+        test, settings = self.test, self._settings
+        most = test.scenario.rounds // 2 + 1
+        if (
+            len(rounds) < most
+            or test.live_baseline is not None
+            or test.plan is not None
+            or not test.thresholds
+            or "rounds" in test.sources
+            or settings.update is not None
+            or settings.calibrate is not None
+            or any(threshold.metric.over_rounds != "median" for threshold in test.thresholds)
+            or any(one.problems for one in rounds)
+        ):
+            return False
+        judgement = self.judge([Trial(created="", rounds=tuple(rounds))])
+        return judgement.verdict is Verdict.PASSED and all(
+            sum(_meets(threshold, check.limit_value, one) for one in rounds) >= most
+            for threshold, check in zip(test.thresholds, judgement.checks, strict=True)
+        )
+
+    def judge_clear(self, trials: Sequence[Trial]) -> Judgement:
+        """Judge suspected regressions that there is no time to confirm: a clear one fails (see `is_clear`).
+
+        Other programs on this machine, and a machine known to be slower today, are explanations that only further
+        trials can exclude. They explain nothing in trials side by side, where the last look is final (see
+        `verdict.sequential`).
+        """
+        judgement, counted = self.judge(trials, final=True), judged(trials)
+        busy = any(one.busy_warning for trial in trials for one in trial.all_rounds)
+        side_by_side = any(trial.other_side is not None for trial in trials)
+        slower = self.rebuilt is not None and self.rebuilt.slower_machine is not None
+        doubtful = busy or side_by_side or slower or self.baseline.imported or self.baseline.obstacle
+        if doubtful or judgement.problems or not judgement.unsettled:
+            return judgement
+        thresholds, measured = self.test.thresholds, [trial.measured for trial in counted]
+        alpha = ALPHA / max(1, count_gated(thresholds))
+        checks = tuple(
+            dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}", rerun=False)
+            if check.outcome is Verdict.INCONCLUSIVE and is_clear(threshold, measured, self.baseline, alpha=alpha)
+            else check
+            for threshold, check in zip(thresholds, judgement.checks, strict=True)
+        )
+        if checks == judgement.checks:
+            return judgement
+        return dataclasses.replace(judgement, verdict=Verdict.REGRESSED, checks=checks, unsettled=False)
+
+    def other_changes(self, trials: Sequence[Trial]) -> tuple[OtherChange, ...]:
+        """Return the significant changes of metrics without a threshold, by the trials that decided on the others."""
+        gated = {one.metric.name for one in self.test.thresholds if one.relative is not None}
+        measured = [one.measured for one in judged(trials)]
+        fresh = measured[1:] if measured[0].other_side is None else []
+        return other_changes(fresh or measured, self.baseline, gated=gated)
+
+    def calibrate(self, trials: Sequence[Trial]) -> tuple[dict[str, Calibrated], list[str]]:
+        """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""
+        test = self.test
+        if self._settings.calibrate is None or test.is_smoke_test or problems_of(trials):
+            return {}, []
+        tolerances: dict[str, float] = {}
+        notes = []
+        for threshold in test.thresholds:
+            if threshold.relative is not None:
+                name, tolerance = threshold.metric.name, threshold.relative.log_tolerance
+                tolerances[name] = min(tolerance, tolerances.get(name, tolerance))
+            if isinstance(threshold.limit, Extreme):
+                notes.append(f"{threshold.expression}: the calibration is of its part relative to the baseline alone")
+        measured = [trial.measured.rounds for trial in judged(trials)]
+        alpha = ALPHA / max(1, count_gated(test.thresholds))
+        way: Confirmation = "side by side" if self.alone is None else "fresh"
+        found: dict[str, Calibrated] = {}
+        for name, tolerance in tolerances.items():
+            if flaw := no_ratio(CATALOGUE[name], measured, of=""):
+                notes.append(f"not calibrated: {flaw}")
+                continue
+            values, least = [logs(CATALOGUE[name], rounds) for rounds in measured], CATALOGUE[name].trial_noise
+            one = calibrated(values, tolerance=tolerance, alpha=alpha, confirmation=way, least=least)
+            if one is None:
+                notes.append(f"not calibrated: {name} has one round per trial, so its noise is unknown")
+            else:
+                found[name] = one
+        return found, notes
+
+    def _judge_thresholds(self, trials: Sequence[Trial], *, final: bool) -> Judgement:
+        update = self._settings.update
+        evaluate = functools.partial(self._judged, trials, final=final)
+        if self._settings.calibrate is not None:
+            return evaluate(Ungated.CALIBRATION)
+        if update == "replace" or (update == "new" and not self.baseline.stored):
+            judgement = evaluate(Ungated.ACCEPTED)
+            if not judgement.verdict.fails:
+                return judgement
+            # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
+        judgement = evaluate(None)
+        if update == "add" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
+            doubts = tuple(one.reason for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE)
+            accepted = evaluate(Ungated.ACCEPTED)  # what it adds to the baseline decides later
+            return dataclasses.replace(accepted, warnings=(*judgement.warnings, *doubts))
+        return judgement
+
+    def _judged(self, trials: Sequence[Trial], ungated: Ungated | None, *, final: bool) -> Judgement:
+        counted = judged(trials)
+        problems = (*problems_of(trials), *self._skew_problems(trials))
+        thresholds = (*self.test.thresholds, *self.test.implied)
+        evaluate = functools.partial(
+            judge,
+            baseline=self.baseline,
+            confirm=self._settings.confirm,
+            at_least=at_least(trials),
+            ungated=ungated,
+            side_by_side=self.alone is None,
+            rebuilt=self.rebuilt,
+            final=final,
+        )
+        measured = [trial.measured for trial in counted]
+        judgement = evaluate(thresholds=thresholds, trials=measured, problems=problems)
+        if not judgement.problems:
+            return judgement
+        late_only = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in judgement.problems)
+        sure = [trial.certain(latencies=late_only) for trial in counted]
+        rounds = [one for trial in sure for one in trial.rounds]
+        known = [one for one in thresholds if all(one.metric.name in each for each in rounds)]
+        certain = evaluate(thresholds=known, trials=sure)
+        if _fails(certain):
+            return _led(judgement, certain)
+        # Further trials may confirm a regression if the first one was slower by far more than the generator explains.
+        goes_on = late_only and certain.unsettled and not any(trial.problems for trial in counted[1:])
+        return dataclasses.replace(judgement, unsettled=goes_on)
+
+    def _skew_problems(self, trials: Sequence[Trial]) -> list[Problem]:
+        rounds = [one for trial in judged(trials) for one in trial.all_rounds]
+        return skew_problems(self.test.thresholds, rounds)
+
+
+def _fails(judgement: Judgement) -> bool:
+    return judgement.verdict in (Verdict.VIOLATED, Verdict.REGRESSED)
+
+
+def _led(judgement: Judgement, certain: Judgement) -> Judgement:
+    """Return an INVALID judgement led by what is certain nevertheless; its problems become doubts.
+
+    What fails only by the values that cannot be trusted is INVALID.
+    """
+    failing = {check.expression: check for check in certain.checks if check.outcome in (_VIOLATED, _REGRESSED)}
+    checks = [_led_check(check, failing.get(check.expression)) for check in judgement.checks]
+    return Judgement(
+        verdict=certain.verdict,
+        checks=tuple(checks),
+        problems=(),
+        warnings=certain.warnings,
+        doubts=tuple(problem.text for problem in judgement.problems),
+    )
+
+
+def _led_check(check: Check, sure: Check | None) -> Check:
+    """Return a check with the outcome that is certain; `sure` is the check of what is certain if it fails."""
+    if sure is None:
+        return dataclasses.replace(check, outcome=Verdict.INVALID, reason=_UNTRUSTED) if check.outcome.fails else check
+    reason = sure.reason if sure.observed == check.observed else f"{sure.reason}, {_AT_LEAST}"
+    return dataclasses.replace(check, outcome=sure.outcome, reason=reason, rerun=sure.rerun)
+
+
+def is_acceptable(verdict: Verdict, judgement: Judgement) -> bool:
+    """Return True if a test only failed because it is slower, and that is certain.
+
+    `--kafka-accept=regressed` accepts no threshold that is VIOLATED or INVALID, and no run that is in doubt.
+    """
+    failing = {check.outcome for check in judgement.checks if check.outcome.fails}
+    return verdict is Verdict.REGRESSED and failing == {Verdict.REGRESSED} and not judgement.doubts
+
+
+def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:
+    """Return True if one round alone meets the threshold."""
+    value = one.metrics.get(threshold.metric.name)
+    return limit is not None and value is not None and holds(value, threshold.operator, limit)
+
+
+def stale_notes(result: Result) -> list[str]:
+    """Return a note if the test improved so much that its baseline no longer finds regressions."""
+    relative = [check for check in result.checks if check.is_relative]
+    return [_STALE] if relative and all(check.outcome is Verdict.IMPROVED for check in relative) else []
+
+
+def baseline_doubts(result: Result) -> list[str]:
+    """Return the reasons to trust a test's baseline less, be it the one that judged or the one that this run wrote."""
+    days = result.baseline.days if result.baseline_trials is not None else ()
+    doubts, written = [], result.days_written
+    known = result.baseline.trials if written is None else [one.rounds for one in result.trials]
+    if (days or written) and min(map(len, known)) == 1:
+        doubts.append(_ONE_ROUND)
+    if 0 < (written or len({*days})) < FEWEST_DAYS:
+        doubts.append(_FEW_DAYS)
+    if days and written is None:
+        today = datetime.date.fromisoformat(result.trials[0].created[:10])
+        age = (today - datetime.date.fromisoformat(max(days))).days
+        if age > _MOST_DAYS:
+            doubts.append(_OLD.format(day=max(days)))
+        if age < 0:
+            doubts.append(_LATER.format(day=max(days)))
+        moved = [each for each in result.changed if each.partition(":")[0] in _MACHINE]
+        if moved:
+            doubts.append(_MOVED.format(changes="; ".join(moved)))
+    return doubts
+
+
+_FEW_DAYS = f"weak baselines (fewer than {FEWEST_DAYS} days; measure on another day with --kafka-update-baselines=add)"
+_MOST_DAYS = 14
+_OLD = (
+    f"baselines older than {_MOST_DAYS} days, of {{day}}; machines drift, so measure again with "
+    "--kafka-update-baselines=add"
+)
+_LATER = "baselines of a later day than today, {day}: a clock was wrong; make new ones with --kafka-update-baselines"
+_ONE_ROUND = "baselines with one round per trial, whose noise is assumed, not measured; use at least three rounds"
+_MACHINE = ("java", "kernel", "cpu", "cpu family")
+_MOVED = "baselines of another machine or JDK ({changes}); make new ones with --kafka-update-baselines"
+
+
+def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[str]:
+    """Return a note if a comparison with started brokers needed many trials that low noise would save."""
+    deviations = [each.trials[-1].deviation or 0.0 for each in checks if each.trials]
+    started = test.live_baseline is not None and not isinstance(test.settings.compare, External)
+    if not started or test.spec.low_noise or max(deviations, default=0.0) < _NOISY:
+        return []
+    noise = format_percent(max(deviations))
+    blind = "if neither the disk nor the JVM's second compiler is what you compare"
+    return [f"the noise between trials was up to {noise}; --kafka-low-noise reduces it and saves trials, {blind}"]

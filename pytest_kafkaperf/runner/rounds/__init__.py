@@ -1,0 +1,17 @@
+"""One load on one side, up to its `Round`. Read side, round, load_run, fold.
+
+- side: one cluster that a test runs on, and the rounds on it
+- round: a round's values
+- loads: the loads of a warm-up, a probe and a backlog
+- load_run: topic, preflight and clean-up of one load
+- observers: what watches a load
+- actions: what a test does during a round
+- integrity: acknowledged records against the log
+- fold: reports of workers folded to metrics and events
+- validity: reasons not to trust a round
+- app_groups: metrics of watched groups
+- recovery: recovery after an outage
+- samples: curves over time
+- capacity: the search for the highest rate
+- permission: which loads may run on a cluster
+"""

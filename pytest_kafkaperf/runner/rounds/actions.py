@@ -1,0 +1,169 @@
+"""Actions of a test in every round: each at its time after the window opened, or at the end for a metric's value."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING
+
+from pytest_kafkaperf.core.errors import ScenarioError, UnitError, UsageError
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.text import repr_of
+from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time
+from pytest_kafkaperf.load.messages import LoadReport
+from pytest_kafkaperf.runner.rounds.observers import Observer
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.load.controller import Progress
+
+
+_JOIN_TIMEOUT_S = 120
+"""Maximum wait for an action that still runs when the round is over: it may be starting a broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One action and its time."""
+
+    at_s: float
+    """Seconds after the window opened."""
+    do: Callable[[], object]
+    metric: str | None = None
+    """Metric whose value it returns at the end of the round, whatever its time; None if it runs at its time."""
+    text: str | None = None
+    """Description of an action that is the plugin's own; None if it is the test's."""
+
+    def __str__(self) -> str:
+        """Return the call as the test wrote it, or what is done, for errors."""
+        if self.metric is not None:
+            return f"kafka_perf.add_metric({self.metric!r})"
+        return self.text or f"kafka_perf.at({format_quantity(self.at_s, Unit.SECONDS)!r})"
+
+
+def planned(at: object, do: Callable[[], object], *, duration_s: float | None) -> Action:
+    """Return an action at the given time; `duration_s` is that of the window, None if it has no fixed end.
+
+    Raises:
+        ScenarioError: the time is not readable, or not within the window.
+
+    """
+    try:
+        at_s = parse_time(at)
+    except UnitError as error:
+        raise ScenarioError(f"kafka_perf.at({at!r}): {error}") from None
+    if duration_s is not None and at_s >= duration_s:
+        raise ScenarioError(
+            f"kafka_perf.at({at!r}): the window is over by then; give a time below its duration of "
+            f"{format_quantity(duration_s, Unit.SECONDS)}"
+        )
+    return Action(at_s, do)
+
+
+def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> list[Action]:
+    """Return the same actions, done to the second of a pair instead of its first: clusters, or applications.
+
+    A number that the test records is a value of its own side, so the other side has none.
+
+    Raises:
+        UsageError: an action is not a method of the first of a pair, and does not take it as an argument.
+
+    """
+
+    def twin(given: object) -> object:
+        return next((now for before, now in pairs if before is given), given)
+
+    found = []
+    for action in actions:
+        do = action.do
+        if action.metric is not None and not isinstance(do, functools.partial):
+            continue
+        own = getattr(getattr(do, "func", None), "__self__", None)
+        if not isinstance(do, functools.partial) or all(twin(each) is each for each in (own, *do.args)):
+            raise UsageError(
+                f"{action} with --kafka-compare: the function is not a method of the test's cluster or application and "
+                "takes neither as an argument, so it cannot be called for the live baseline as well; use a method such "
+                "as kafka_cluster.stop_broker, or give the cluster or the application as an argument"
+            )
+        method = do.func if twin(own) is own else getattr(twin(own), do.func.__name__)
+        moved_call = functools.partial(method, *map(twin, do.args), **do.keywords)
+        found.append(dataclasses.replace(action, do=moved_call))
+    return found
+
+
+class ActionTimer(Observer):
+    """Runs the actions of one round, each in its own thread; it must be the last observer to settle."""
+
+    def __init__(self, actions: Sequence[Action]) -> None:
+        self._pending = [action for action in actions if action.metric is None]
+        self._recording = [action for action in actions if action.metric is not None]
+        self._values: dict[str, float] = {}
+        self._timers: list[threading.Timer] = []
+        self._acted_ns: list[int] = []
+        """Instants at which actions of the test began."""
+        self.problems: list[Problem] = []
+        """Actions that failed or did not run."""
+
+    def __exit__(self, *_: object) -> None:
+        """Cancel what is not due yet, and wait for actions that are under way."""
+        for timer in self._timers:
+            timer.cancel()
+        deadline = time.monotonic() + _JOIN_TIMEOUT_S
+        for timer in self._timers:
+            timer.join(max(0.0, deadline - time.monotonic()))
+        for action in self._pending:
+            self._report(action, "it did not finish before the end of the round")
+
+    def follow(self, progress: Progress) -> None:
+        """Start the timers as soon as the start of the window is known."""
+        if self._timers or progress.phase not in ("warm-up", "measuring"):
+            return
+        for action in [*self._pending]:
+            timer = threading.Timer(max(0.0, action.at_s - progress.elapsed_s), self._do, [action])
+            timer.daemon = True
+            self._timers.append(timer)
+            timer.start()
+
+    def settle(self, report: LoadReport) -> None:
+        """Ask for the values of metrics, one after the other, unless the load failed."""
+        for action in self._recording if report.start_ns is not None and not report.problems else ():
+            self._pending.append(action)
+            thread = threading.Thread(target=self._do, args=[action], daemon=True)
+            thread.start()
+            thread.join(_JOIN_TIMEOUT_S)
+
+    def add_to(self, report: LoadReport) -> LoadReport:
+        """Add the values, the first action's time, and the problems: actions that failed, or that did not run."""
+        problems = (*report.problems, *self.problems)
+        acted_ns = min(self._acted_ns, default=None)
+        return dataclasses.replace(report, recorded=dict(self._values), acted_ns=acted_ns, problems=problems)
+
+    def _do(self, action: Action) -> None:
+        if action.metric is None and action.text is None:
+            self._acted_ns.append(time.monotonic_ns())
+        try:
+            value = action.do()
+            if inspect.iscoroutine(value):
+                value.close()
+                raise TypeError("the function is async, and nothing awaits it; give one that is not")  # noqa: TRY301
+            if action.metric is not None:
+                self._values[action.metric] = _value(value)
+        except BaseException as error:  # noqa: BLE001 - the report shows all of the test's own code, also pytest.fail()
+            self._report(action, f"{type(error).__name__}: {error}")
+        self._pending.remove(action)
+
+    def _report(self, action: Action, text: str) -> None:
+        self.problems.append(Problem(ProblemKind.ACTION_FAILED, f"{action}: {text}"))
+
+
+def _value(value: object) -> float:
+    """Return the value of a metric; raise ValueError if it has no place in a baseline."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+        raise ValueError(f"the function returned {repr_of(value)}; it must return a finite number of at least 0")
+    return float(value)

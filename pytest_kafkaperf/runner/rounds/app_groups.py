@@ -1,0 +1,241 @@
+"""The measurements of watched consumer groups, from the offsets that they committed. Pure functions.
+
+A reading shows what a group had committed; the record counts as done at the first reading whose offset is beyond its
+own. So each time includes the group's commit interval, which is measured, and up to an interval between readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_kafkaperf.clusters.monitoring.watchers import OFFSETS_INTERVAL_S, GroupOffsets, Int64s
+from pytest_kafkaperf.core.metrics import bounded_latencies
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
+from pytest_kafkaperf.load.messages import LoadReport
+from pytest_kafkaperf.load.recorder import Histogram
+from pytest_kafkaperf.scenarios.scenario import Scenario
+
+_MOST_POINTS = 600
+"""Number of readings of which the slope of the lag is estimated, from all pairs that are far apart."""
+_FEWEST = 3
+"""Number of readings and of commit intervals in a window from which a slope is estimated."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Watched:
+    """The measurements of all groups together: each metric is that of the slowest."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    delay: list[Histogram] = field(default_factory=list)
+    """Delays of the records, by group."""
+    commit_interval_s: float | None = None
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    at_least: tuple[str, ...] = ()
+    """Metrics that are lower bounds."""
+
+
+def watched(report: LoadReport, scenario: Scenario) -> Watched:
+    """Return the measurements of the groups that the scenario names."""
+    found, places = Watched(), report.places
+    if not scenario.watch_group or report.start_ns is None or not places.size:
+        return found
+    last_ack_ns, last_due_ns = max(part.last_ack_ns or 0 for part in report.produced), int(places[:, 4].max())
+    events = [event for event in report.application_events if event[0] >= report.start_ns]
+    for group, offsets in report.groups.items():
+        begun = int(np.searchsorted(offsets.at_ns, report.start_ns))
+        if problem := _unusable(f"group {group!r}", f"topic {scenario.topic!r}", offsets, begun, last_due_ns):
+            found.problems.append(problem)
+            continue
+        interval_s = commit_interval_s(offsets)
+        found.commit_interval_s = max(interval_s, found.commit_interval_s or 0.0)
+        due_ns, done = _done(places, offsets)
+        late = done >= len(offsets.at_ns)
+        if late.any():
+            waited = format_quantity((offsets.at_ns[-1] - last_ack_ns) / NS_PER_S, Unit.SECONDS)
+            found.warnings.append(
+                f"group {group!r} had not committed {late.sum()} of {late.size} records {waited} after the load: they "
+                "count with the time that they waited"
+            )
+            found.at_least += ("app.drain", *bounded_latencies("app.delay", float(late.mean())))
+        done = np.minimum(done, len(offsets.at_ns) - 1)
+        delay = Histogram()
+        delay.record(np.maximum(offsets.at_ns[done] - due_ns, 0))
+        found.delay.append(delay)
+        last = int(done.max())
+        values = {"app.drain": max(0.0, float(offsets.at_ns[last] - last_ack_ns) / NS_PER_S)}
+        ended = int(np.searchsorted(offsets.at_ns, due_ns.max(), side="right"))
+        values |= _lag(offsets, begun, ended, last, interval_s)
+        if events or scenario.backlog:
+            begin_ns = report.start_ns if scenario.backlog else events[0][0]
+            recovered = _recovered(offsets, (begun, ended), begin_ns, events, interval_s)
+            if "app.recovery" not in recovered:
+                waited_ns = int(offsets.at_ns[ended - 1]) - begin_ns
+                problem, least = not_caught_up(f"group {group!r}", "app.recovery", waited_ns)
+                found.problems.append(problem)
+                values |= least
+            values |= recovered
+        if "app.lag.slope" not in values:
+            rarely = f"group {group!r} commits every {format_quantity(interval_s, Unit.SECONDS)}, too rarely for this"
+            found.warnings.append(f"{rarely} window: app.lag.slope is unknown; use a longer duration")
+        if last > begun:
+            grown = int((offsets.committed[last] - offsets.committed[begun]).sum())
+            values["app.throughput"] = grown * NS_PER_S / int(offsets.at_ns[last] - offsets.at_ns[begun])
+        for name, value in values.items():
+            worse = min if name.endswith("throughput") else max
+            found.metrics[name] = worse(value, found.metrics.get(name, value))
+    return found
+
+
+def _unusable(who: str, topic: str, offsets: GroupOffsets, begun: int, last_due_ns: int) -> Problem | None:
+    """Return the problem of a group that committed nothing, or whose readings end before the last record was due."""
+    if begun >= len(offsets.at_ns) - 1 or not (offsets.committed[begun:] != offsets.committed[begun]).any():
+        silent = f"{who} committed nothing on {topic} since the load began"
+        text = f"{silent}: check that the application runs, reads this topic and commits its offsets"
+        return Problem(ProblemKind.NO_COMMIT, text)
+    unread_s = (last_due_ns - int(offsets.at_ns[-1])) / NS_PER_S
+    if unread_s > 0:
+        text = (
+            f"the offsets of {who} could not be read in the last {format_quantity(unread_s, Unit.SECONDS)} of the load"
+        )
+        cause = f"its coordinator, or the leader of a partition of {topic}, did not answer"
+        return Problem(ProblemKind.CLUSTER_ERROR, f"{text}: {cause}")
+    return None
+
+
+def commit_interval_s(offsets: GroupOffsets) -> float:
+    """Return the median time in which a partition had something to commit until its offset moved.
+
+    It is at least the interval between two readings, and does not count the time in which no record came.
+    """
+    at_ns, readings = offsets.at_ns, np.arange(len(offsets.at_ns))
+    spans = [np.diff(at_ns)] if not (np.diff(offsets.committed, axis=0) > 0).any() else []
+    for committed, ends in zip(offsets.committed.T, offsets.ends.T, strict=True):
+        moved = np.flatnonzero(np.diff(committed) > 0) + 1
+        moved = moved if moved.size > 1 else np.append(0, moved)
+        pending = np.where(ends > committed, readings, readings.size)
+        since = np.minimum.accumulate(pending[::-1])[::-1]
+        spans.append(at_ns[moved[1:]] - at_ns[np.clip(since[moved[:-1]] - 1, moved[:-1], moved[1:] - 1)])
+    return float(max(np.median(np.concatenate(spans)), np.median(np.diff(at_ns)))) / NS_PER_S
+
+
+def lag_of(offsets: GroupOffsets) -> Int64s:
+    """Return the lag over all partitions at each reading."""
+    lag: Int64s = np.maximum(offsets.ends - offsets.committed, 0).sum(axis=1)
+    return lag
+
+
+def slope(at_s: npt.NDArray[np.float64], lag: Int64s, interval_s: float) -> float | None:
+    """Return the growth of the lag in records/s; None if the window is shorter than three commit intervals.
+
+    The lag falls with each commit and grows until the next one, so the lowest lag of each commit interval counts. The
+    estimate is Theil and Sen's median of the slopes of all pairs, here of those at least half the window apart: steps
+    of the commits make the slopes of close pairs meaningless.
+    """
+    length = at_s[-1] - at_s[0] if at_s.size else 0.0
+    if length < _FEWEST * interval_s or at_s.size < _FEWEST:
+        return None
+    width = round(interval_s * (at_s.size - 1) / length) + 1
+    lowest = np.lib.stride_tricks.sliding_window_view(lag, width).min(axis=1)
+    chosen = np.unique(np.linspace(0, lowest.size - 1, min(lowest.size, _MOST_POINTS)).astype(np.int64))
+    x, y = at_s[chosen], lowest[chosen].astype(np.float64)
+    apart = x[np.newaxis, :] - x[:, np.newaxis]
+    far = apart >= (x[-1] - x[0]) / 2
+    return float(np.median((y[np.newaxis, :] - y[:, np.newaxis])[far] / apart[far])) if far.any() else None
+
+
+def caught_up(
+    offsets: GroupOffsets, window: tuple[int, int], *, begin_ns: int, first: int, interval_s: float
+) -> tuple[float, float | None] | None:
+    """Return the time from an instant until the lag is back at its level, and the throughput meanwhile, in records/s.
+
+    `window` is the range of the window's readings; `first` is the first reading that can show the return, and that the
+    throughput counts from. It is None if that shows the return itself. The level is the highest lag before the instant,
+    and at least what the topic gains in one commit interval; in two, if fewer have passed. To both comes what it gains
+    between two readings. The lag is back when it stays there for a commit interval. Return None if it was not back at
+    the end of the window.
+    """
+    at_ns, committed, (begun, ended) = offsets.at_ns, offsets.committed, window
+    lag, interval_ns = lag_of(offsets), round(interval_s * NS_PER_S)
+    gained = int((offsets.ends[ended - 1] - offsets.ends[begun]).sum())
+    per_ns = gained / max(1, int(at_ns[ended - 1] - at_ns[begun]))
+    least = per_ns * interval_ns * (1 if begin_ns - at_ns[begun] >= 2 * interval_ns else 2)
+    highest = lag[begun : np.searchsorted(at_ns, begin_ns)].max(initial=0)
+    level = max(highest, least) + per_ns * np.median(np.diff(at_ns))
+    above = np.append(0, np.cumsum(lag > level))
+    later = np.searchsorted(at_ns, at_ns + interval_ns, side="right")
+    calm = np.flatnonzero(above[later[first:ended]] == above[first:ended])
+    if not calm.size:
+        return None
+    back = first + int(calm[0])
+    took_ns = int(at_ns[back] - at_ns[first])
+    throughput = int((committed[back] - committed[first]).sum()) * NS_PER_S / took_ns if took_ns else None
+    return max(0, int(at_ns[back]) - begin_ns) / NS_PER_S, throughput
+
+
+def not_caught_up(who: str, metric: str, waited_ns: int) -> tuple[Problem, dict[str, float]]:
+    """Return the problem of a lag that was not back at its level at the end of the window, and the metric's bound."""
+    waited_s = waited_ns / NS_PER_S
+    waited = format_quantity(waited_s, Unit.SECONDS)
+    text = f"{who} had not caught up when the load ended, so {metric} is at least {waited}; use a duration "
+    text += "longer than the times of the stop and of the threshold together, or a lower rate"
+    return Problem(ProblemKind.NOT_CAUGHT_UP, text, metric), {metric: waited_s}
+
+
+def _recovered(
+    offsets: GroupOffsets, window: tuple[int, int], begin_ns: int, events: Sequence[tuple[int, str]], interval_s: float
+) -> dict[str, float]:
+    """Return the metrics of a group whose application has these events, without `app.recovery` if it has none."""
+    at_ns, first, metrics = offsets.at_ns, window[0], {}
+    if events:  # the lag is not back before the application that was started last has committed something
+        started_ns = max((event_ns for event_ns, text in events if text.endswith(" started")), default=at_ns[-1])
+        since = int(np.searchsorted(at_ns, started_ns))
+        moved = np.flatnonzero((offsets.committed[since:] != offsets.committed[since : since + 1]).any(axis=1))
+        first = since + int(moved[0]) if moved.size else at_ns.size
+        if moved.size:
+            metrics["app.start"] = int(at_ns[first] - started_ns) / NS_PER_S
+    if found := caught_up(offsets, window, begin_ns=begin_ns, first=first, interval_s=interval_s):
+        metrics["app.recovery"], throughput = found
+        metrics |= {} if throughput is None else {"app.recovery.throughput": throughput}
+    return metrics
+
+
+def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:
+    """Return the due time of each record, and the first reading with a commit beyond it, both of shape `(records,)`.
+
+    That reading is past the last one for a record that no commit covers. Within a batch, due times are evenly spaced.
+    """
+    dues, done = [], []
+    for partition in np.unique(places[:, 0]).tolist():
+        _, first, count, first_ns, last_ns = places[places[:, 0] == partition].T
+        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        steps = np.repeat((last_ns - first_ns) / np.maximum(count - 1, 1), count)
+        dues.append(np.repeat(first_ns, count) + (within * steps).astype(np.int64))
+        reached = np.maximum.accumulate(offsets.committed[:, partition])
+        done.append(np.searchsorted(reached, np.repeat(first, count) + within, side="right"))
+    return np.concatenate(dues), np.concatenate(done)
+
+
+def _lag(offsets: GroupOffsets, begun: int, ended: int, last: int, interval_s: float) -> dict[str, float]:
+    """Return the metrics of the lag between two readings, `ended` excluded; `last` is that of the last commit.
+
+    A group that is too slow works on after the load as before. So if the window has too few commits for the slope,
+    those after it count, too, except the last one, with the lag as if the load had gone on.
+    """
+    at_s, lag = offsets.at_ns / NS_PER_S, lag_of(offsets)
+    if ended <= begun:
+        return {}
+    found = {"app.lag.max": float(lag[begun:ended].max()), "app.lag.end": float(lag[ended - 1])}
+    per_s = (offsets.ends[ended - 1] - offsets.ends[begun]).sum() / max(
+        at_s[ended - 1] - at_s[begun], OFFSETS_INTERVAL_S
+    )
+    more = lag + (per_s * np.maximum(at_s - at_s[ended - 1], 0)).astype(np.int64)
+    for end in (ended, last):
+        if (growth := slope(at_s[begun:end], more[begun:end], interval_s)) is not None:
+            return found | {"app.lag.slope": max(0.0, growth)}
+    return found

@@ -1,0 +1,347 @@
+"""The search for the highest rate that holds its thresholds. `Search` is pure: it chooses rates and gets the outcomes.
+
+The search doubles the rate until one does not hold. Then it tries the geometric mean between the last rate that held
+and that one, until they are `RESOLUTION` apart. No single attempt decides: the search tries the rate that did not hold
+twice more, and the one that held once more, after a warm-up that is longer than the effect of any quota or buffer. The
+throughput of that last attempt is the capacity. If attempts at a rate differ, the majority counts, and the search
+continues from there.
+
+OpenMessaging Benchmark's search (`driver-kafka`, `WorkloadGenerator.findMaximumSustainableRate`) moves the rate up and
+down in one continuous load. It is known to stay at the minimum after a bad first second, to settle too high while a
+backlog grows, to change the rate within a measurement, and to miss that a consumer is stuck. Here each rate has its own
+topic, warm-up and window, and consumers have to keep up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_kafkaperf.core.metrics import SEARCH_METRICS
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.runner.rounds.round import Round, Step, StepOutcome
+from pytest_kafkaperf.scenarios.rate import peak_rate
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.threshold import Absolute, Threshold, describe_limit, holds
+
+RESOLUTION = 1.015
+"""Ratio between the rate that does not hold and the one that holds, at the end of a search. The result is within 5 % of
+a ceiling: latency rises some per cent below it, and a quota counts more bytes than those of values."""
+_FACTOR = 2.0
+"""Ratio between one rate and the next, until one does not hold."""
+_NEAR = 1.1
+"""Ratio between the capacity of the last search and the rate at which the next one starts."""
+SETTLED_S = 12.0
+"""Length of a long warm-up: a client quota averages over `quota.window.num` windows of a second, 11 by default, and
+allows a burst after windows with less traffic."""
+_SUSTAINED_RATIO = 0.95
+"""Share of the rate that must be acknowledged and received in time; with less, a backlog grows."""
+_TAIL_S = 0.1
+"""Additional time for the last answers of a window, which matters for short windows."""
+MOST_STEPS = 60
+"""Maximum number of steps of a search. The widest range takes 30 steps, and a reversed decision some more."""
+LIKELY_STEPS = 20
+"""Typical number of steps, for time estimates: 11 with doubled rates, 6 between two rates, 3 to confirm."""
+_MOST_DISTURBED = 8
+"""Maximum number of steps that do not count because other programs used the machine; later ones count."""
+_DECIDING = 3
+"""Failed attempts before the search gives up a rate. With two, 3 % of searches end far too low if one step in twenty
+fails by chance."""
+_MISLED = 2
+"""Failed attempts with a long warm-up after which the next search uses only long warm-ups."""
+_DIGITS = 4
+"""Significant digits of a rate: more than the resolution needs, and short in a report."""
+
+Measure = Callable[["Scenario", str], Round]
+"""Runs a scenario once; the text names the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPlan:
+    """The thresholds and the range of a search."""
+
+    limits: tuple[Threshold, ...]
+    """Absolute thresholds, which each rate has to hold."""
+    low: float
+    """Lower end of the searched range, in records per second."""
+    high: float
+    """Upper end of the searched range, in records per second."""
+    implied: tuple[Threshold, ...] = ()
+    """Further thresholds that each rate has to hold: those of every test, such as `errors == 0`."""
+
+    def __str__(self) -> str:
+        """Return the thresholds; the range is left out because it does not change the result."""
+        return ", ".join(limit.expression for limit in self.limits)
+
+
+def workload_of(scenario: Scenario, plan: SearchPlan | None) -> Mapping[str, Any]:
+    """Return the fields that baselines compare: those of the scenario and the thresholds of a search."""
+    fields: dict[str, Any] = scenario.model_dump(mode="json")
+    return fields if plan is None else {**fields, "capacity": str(plan)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Try:
+    """The next rate to try."""
+
+    rate: float
+    settled: bool
+    """True for a long warm-up of `SETTLED_S`."""
+    final: bool = False
+    """True if its throughput is the capacity, provided that the rate holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The end of a search that found the highest rate that holds."""
+
+    rate: float
+    above: StepOutcome | None
+    """The outcome of the next higher rate; None if the rate is the highest of the range."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """The end of a search that found no rate."""
+
+    lowest: StepOutcome | None
+    """The outcome of the lowest rate; None if the search took too many steps."""
+
+
+class Search:
+    """The state of a search: the attempts so far, and the choice of the next rate.
+
+    `near` is the capacity that an earlier search found; `settled` is True if short warm-ups misled that search.
+    """
+
+    def __init__(self, low: float, high: float, *, near: float | None = None, settled: bool = False) -> None:
+        self._settled = settled
+        """True if every step has a long warm-up, because rates held only after short ones."""
+        self._low, self._high = low, high
+        self._first = low if near is None else min(high, max(low, _rounded(near / _NEAR)))
+        self._factor = _FACTOR if near is None else _NEAR**2
+        self._votes: dict[float, list[StepOutcome]] = {}
+        self._asked: Try | None = None
+        self._last_final: float | None = None
+        self._confirmed: float | None = None
+        self._steps = 0
+
+    def next(self) -> Try | Found | Missed:
+        """Return the next rate to try, or the end of the search."""
+        held, broken = self._edge()
+        self._asked = None
+        if held is None and broken is not None and broken <= self._low and self._decided(broken):
+            return Missed(lowest=self._standing(broken))
+        if held is not None and held == self._confirmed:
+            return Found(rate=held, above=None if broken is None else self._standing(broken))
+        if self._steps >= MOST_STEPS:
+            return Missed(lowest=None)
+        self._asked = self._choice(held, broken)
+        return self._asked
+
+    def tell(self, outcome: StepOutcome) -> None:
+        """Take the outcome of the rate that `next` returned."""
+        asked = self._asked
+        if asked is None:
+            raise RuntimeError("tell() needs a rate that next() returned")
+        self._steps += 1
+        if outcome is StepOutcome.DISTURBED:
+            return
+        misled = asked.settled and outcome is StepOutcome.BROKEN and not self._settled
+        self._votes.setdefault(asked.rate, []).append(outcome)
+        if asked.final and outcome is StepOutcome.HELD:  # the third attempt, if the second one failed
+            self._confirmed = asked.rate
+        if misled and self._standing(asked.rate) is StepOutcome.BROKEN:
+            self._distrust(asked.rate)
+
+    def _choice(self, held: float | None, broken: float | None) -> Try:
+        tied = next((rate for rate in self._votes if self._standing(rate) is None), None)
+        if tied is not None:
+            final = tied == self._last_final
+            return Try(rate=tied, settled=final or self._settled, final=final)
+        if held is None:
+            lower = self._first if broken is None else max(self._low, _rounded(broken / self._widened()))
+            return self._short(lower)
+        if broken is None:
+            if held < self._high:
+                return self._short(min(self._high, _rounded(held * self._widened())))
+        elif broken / held > RESOLUTION:
+            return self._short(_rounded(math.sqrt(held * broken)))
+        elif not self._decided(broken):
+            return self._short(broken)
+        self._last_final = held
+        return Try(rate=held, settled=True, final=True)
+
+    def _short(self, rate: float) -> Try:
+        return Try(rate=rate, settled=self._settled)
+
+    def _widened(self) -> float:
+        """Return the ratio to the next rate; it grows step by step if the search started near an earlier capacity."""
+        factor = self._factor
+        self._factor = min(_FACTOR, factor**2)
+        return factor
+
+    def _edge(self) -> tuple[float | None, float | None]:
+        """Return the highest rate that holds so far, and the lowest rate above it that does not."""
+        held = max((rate for rate in self._votes if self._standing(rate) is StepOutcome.HELD), default=None)
+        lost = (StepOutcome.BROKEN, StepOutcome.UNREACHED)
+        above = (rate for rate in self._votes if self._standing(rate) in lost and (held is None or rate > held))
+        return held, min(above, default=None)
+
+    def _standing(self, rate: float) -> StepOutcome | None:
+        """Return the outcome of most attempts at a rate; None for a tie."""
+        outcomes = self._votes[rate]
+        held = outcomes.count(StepOutcome.HELD)
+        if 2 * held == len(outcomes):
+            return None
+        if 2 * held > len(outcomes):
+            return StepOutcome.HELD
+        return max((StepOutcome.BROKEN, StepOutcome.UNREACHED), key=outcomes.count)
+
+    def _decided(self, rate: float) -> bool:
+        return sum(outcome is not StepOutcome.HELD for outcome in self._votes[rate]) >= _DECIDING
+
+    def _distrust(self, rate: float) -> None:
+        """Discard nearby rates that held: `rate` held after a short warm-up and failed after a long one."""
+        self._settled = True
+        self._votes = {
+            other: votes
+            for other, votes in self._votes.items()
+            if self._standing(other) is not StepOutcome.HELD or other * _FACTOR <= rate
+        }
+
+
+def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlier: Sequence[Round]) -> Round:
+    """Run a search and return the round at the rate that it found, with the metric `capacity`.
+
+    `earlier` are the rounds of earlier searches in the same trial: this one starts near the last capacity. A round
+    without the metric has a problem with the reason.
+    """
+    known = [one for one in earlier if "capacity" in one.metrics]
+    failed = [step for step in known[-1].steps if step.settled and step.outcome is StepOutcome.BROKEN] if known else []
+    search = Search(
+        plan.low, plan.high, near=known[-1].metrics["capacity"] if known else None, settled=len(failed) >= _MISLED
+    )
+    steps: list[Step] = []
+    disturbed = 0
+    last = Round(metrics={})
+    while isinstance(asked := search.next(), Try):
+        warmup_s = max(scenario.warmup, SETTLED_S) if asked.settled else scenario.warmup
+        tried = scenario.model_copy(update={"rate": asked.rate, "warmup": warmup_s})
+        last = measure(tried, f"step {len(steps) + 1}, {_shown(asked.rate)}")
+        outcome, reason = _outcome_of(last, plan, tried)
+        if outcome is None:
+            problems = last.problems or (_ended_by_loss(asked.rate, last.metrics["lost"]),)
+            return dataclasses.replace(last, problems=problems, steps=tuple(steps))
+        if outcome is StepOutcome.BROKEN and last.busy_warning and disturbed < _MOST_DISTURBED:
+            outcome, disturbed = StepOutcome.DISTURBED, disturbed + 1
+        metrics = last.metrics
+        step = Step(rate=asked.rate, outcome=outcome, reason=reason, settled=asked.settled, metrics=metrics)
+        steps.append(step)
+        search.tell(outcome)
+    if isinstance(asked, Missed):
+        return Round(metrics={}, problems=(_missed(asked, plan, steps),), steps=tuple(steps))
+    capacity = last.metrics["produce.throughput"]
+    bound = _at_least(asked, capacity)
+    return dataclasses.replace(
+        last,
+        metrics={**last.metrics, "capacity": capacity},
+        warnings=(*last.warnings, *([] if bound is None else [bound])),
+        steps=tuple(steps),
+        at_least=(*last.at_least, *(() if bound is None else SEARCH_METRICS)),
+    )
+
+
+_OF_LOAD = {ProblemKind.RECORDS_UNREAD, ProblemKind.NOTHING_ACKNOWLEDGED, ProblemKind.NOT_CAUGHT_UP}
+"""Problems that a lower rate may not have."""
+
+
+def _outcome_of(one: Round, plan: SearchPlan, scenario: Scenario) -> tuple[StepOutcome | None, str | None]:
+    """Return the outcome of a rate and the reason why it did not hold; an outcome of None ends the search."""
+    kinds, reasons = {problem.kind for problem in one.problems}, [problem.text for problem in one.problems]
+    if ProblemKind.GENERATOR_TOO_SLOW in kinds:
+        return StepOutcome.UNREACHED, reasons[0]
+    is_limited = any(limit.metric.name == "lost" for limit in plan.limits)
+    has_lost = scenario.output_topic is None and not is_limited and one.metrics.get("lost", 0) > 0
+    if has_lost or kinds - _OF_LOAD:
+        return None, next(iter(reasons), None)
+    broken = [*reasons, *_backlog(one.metrics, scenario), *_broken(one.metrics, plan)]
+    return (StepOutcome.BROKEN, broken[0]) if broken else (StepOutcome.HELD, None)
+
+
+def _broken(metrics: Mapping[str, float], plan: SearchPlan) -> list[str]:
+    found = []
+    for limit in (*plan.limits, *plan.implied):
+        value = metrics.get(limit.metric.name)
+        if value is None:
+            found.append(f"{limit.metric.name} was not measured")
+        elif isinstance(limit.limit, Absolute) and not holds(value, limit.operator, limit.limit.value):
+            bound = f"{limit.operator} {describe_limit(limit.limit, limit.metric)}"
+            found.append(f"{limit.metric.name} {format_quantity(value, limit.metric.unit)} (threshold {bound})")
+    return found
+
+
+def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
+    """Return the reasons if producers or live consumers fell behind the rate, whatever the thresholds are.
+
+    The last answers may come later by a delay that is the same for all records. A backlog that grows steadily makes p99
+    twice the median, so it adds nothing to the time for them.
+    """
+    due = (1 - scenario.abort_ratio) * peak_rate(scenario.rate or 0.0)
+    length_s = scenario.duration or _TAIL_S
+    sides = {"acknowledged": ("produce", metrics.get("produce.throughput", 0.0))}
+    if scenario.consumers and scenario.consume == "live":
+        sides["received"] = "e2e", metrics.get("consume.throughput", 0.0) / scenario.consumer_groups
+    found = []
+    for what, (way, seen) in sides.items():
+        delay_s = 2 * metrics.get(f"{way}.latency.p50", 0.0) - metrics.get(f"{way}.latency.p99", 0.0)
+        if seen < _SUSTAINED_RATIO * due * length_s / (length_s + _TAIL_S + max(0.0, delay_s)):
+            found.append(f"of {_shown(due)} only {_shown(seen)} were {what} in time")
+    return found
+
+
+def _ended_by_loss(rate: float, lost: float) -> Problem:
+    text = (
+        f"the search ended at {_shown(rate)}, because {lost:.0f} acknowledged records were lost, so the capacity is "
+        "unknown; to allow losses, give kafka_perf.capacity() a threshold on `lost`"
+    )
+    return Problem(ProblemKind.CAPACITY_NOT_FOUND, text)
+
+
+def _missed(missed: Missed, plan: SearchPlan, steps: Sequence[Step]) -> Problem:
+    at = f"at the lowest rate, {_shown(plan.low)}"
+    why = next((step.reason for step in reversed(steps) if step.rate == plan.low), None)
+    match missed.lowest:
+        case None:
+            text = (
+                f"the search did not end within {len(steps)} steps: rates that held once failed later; hold each rate "
+                "for longer"
+            )
+        case StepOutcome.UNREACHED:
+            return Problem(ProblemKind.GENERATOR_TOO_SLOW, f"{why} ({at}: the capacity is unknown)")
+        case _:
+            text = f"no rate held the thresholds: {at}, {why}; give a lower low=, or other thresholds"
+    return Problem(ProblemKind.CAPACITY_NOT_FOUND, text)
+
+
+def _at_least(found: Found, capacity: float) -> str | None:
+    if found.above is StepOutcome.BROKEN:
+        return None
+    why = (
+        "the highest rate held, too; give a higher high="
+        if found.above is None
+        else "the generator was too slow for more; use more producers, or give the machine more cores"
+    )
+    return f"the capacity is at least {_shown(capacity)}: {why}"
+
+
+def _shown(rate: float) -> str:
+    return format_quantity(rate, Unit.RECORD_RATE)
+
+
+def _rounded(rate: float) -> float:
+    return float(f"{rate:.{_DIGITS}g}")

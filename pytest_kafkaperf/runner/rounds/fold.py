@@ -1,0 +1,328 @@
+"""The measurements of a round, computed from the reports of its workers. Pure functions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings, named
+from pytest_kafkaperf.clusters.monitoring.watchers import PartitionState, events, instants
+from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
+from pytest_kafkaperf.load.recorder import Curves, Histogram, merged, merged_series
+from pytest_kafkaperf.load.schedule import window_s
+from pytest_kafkaperf.runner.rounds.app_groups import caught_up, commit_interval_s, not_caught_up, watched
+from pytest_kafkaperf.runner.rounds.recovery import recovery_of
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.validity import (
+    blamed_on,
+    busy_warning,
+    late_records,
+    least_latencies,
+    limited_by_generator,
+    load_problems,
+    load_warnings,
+    silence_s,
+)
+from pytest_kafkaperf.scenarios.scenario import Scenario
+
+
+def fold(report: LoadReport, scenario: Scenario) -> Round:
+    """Combine the reports of the workers into the measurements of one round."""
+    produced, consumed = report.produced, report.consumed
+    integrity = _integrity(report)
+    acknowledged = sum(part.acknowledged for part in produced)
+    start_ns = report.start_ns or 0
+    states = _states_since(report, start_ns)
+    found = [] if report.start_ns is None else sorted([*events(states, start_ns), *_done(report.actions, start_ns)])
+    metrics = {**integrity, **_fault_metrics(produced, excused=_moved_by_test(report, found, start_ns))}
+    if acknowledged and "lost" in integrity:
+        metrics["app.output_ratio"] = 1 - integrity["lost"] / acknowledged
+    if report.start_ns is not None:
+        metrics |= _produce_metrics(report, scenario)
+        metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
+    groups = watched(report, scenario)
+    metrics |= {**groups.metrics, **report.recorded, **_slowest_delays(groups.delay)}
+    catch_up, behind = _catch_up(report)
+    metrics |= catch_up
+    problems = load_problems(report, scenario, integrity) or [*groups.problems, *behind]
+    silent_s, bounds = silence_s(report, scenario, integrity), groups.at_least
+    if silent_s:  # the slowest records are those that have not come out
+        bounds += tuple(bounded_latencies("e2e.latency", integrity["lost"] / acknowledged))
+    warnings = [*load_warnings(report, scenario, integrity, silent_s), *groups.warnings]
+    series = _series(report, scenario)
+    all_events = found if report.start_ns is None else sorted([*found, *_done(report.application_events, start_ns)])
+    warnings += [text for _, text in all_events]
+    warnings += report.unread
+    together, end_ns, busy = Readings.of(report.samples if series else {}), _end_ns(report), None
+    readings, _ = together.apart()
+    curves: BrokerCurves | None = None
+    if series and any(together.tracks.values()):
+        first_ns = start_ns + round(series["produce"]["first_s"] * NS_PER_S)
+        curves = together.curves(start_ns=start_ns, first_ns=first_ns, end_ns=end_ns)
+        used, gaps = _resource_metrics(together, report, end_ns, excused=_moved_by_test(report, found, start_ns))
+        metrics |= used
+        warnings += gaps
+        busy = busy_warning(together, report, end_ns)
+        warnings += [] if busy is None else [busy]
+        problems = problems if busy is None else blamed_on(busy, problems)
+    if found and series:
+        causes_s = _causes_s(report, [*instants(states), *(at_ns for at_ns, _ in found)])
+        recovery = recovery_of(causes_s, series["produce"], window_s(scenario))
+        metrics |= recovery.metrics
+        bounds += recovery.at_least
+        warnings += recovery.warnings
+    measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
+    return Round(
+        metrics={name: metrics[name] for name in CATALOGUE if name in metrics and name in measured},
+        problems=tuple(problems),
+        least=_least(report, problems),
+        warnings=tuple(dict.fromkeys(warnings)),
+        busy_warning=busy,
+        series=series,
+        brokers=curves,
+        uses={str(broker): use for broker, use in readings.uses(start_ns, end_ns).items()},
+        compiler=_compiler(report, start_ns, end_ns),
+        starts_program=_starts_program(report),
+        events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in all_events),
+        limited_by_generator=limited_by_generator(report, scenario),
+        shares=tuple(map(_share, report.workers)),
+        at_least=tuple(dict.fromkeys(bounds)),
+        commit_interval_s=groups.commit_interval_s,
+        e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
+        clock_skew_s=_clock_skew_s(consumed),
+        window_s=None if report.start_ns is None else (start_ns / NS_PER_S, end_ns / NS_PER_S),
+    )
+
+
+def _compiler(report: LoadReport, start_ns: int, end_ns: int) -> dict[str, float | None]:
+    """Return the number of cores that each program's compiler used in the window; none if no load ran."""
+    if report.start_ns is None or end_ns <= start_ns:
+        return {}
+    return {
+        str(key): None if usage is None else usage.share(start_ns, end_ns) for key, usage in report.compilers.items()
+    }
+
+
+def _starts_program(report: LoadReport) -> bool:
+    """Return True if the test started a broker or an application, which is cold then."""
+    return any("started" in text for _, text in (*report.actions, *report.application_events))
+
+
+def _fault_metrics(produced: Sequence[Produced], *, excused: bool) -> dict[str, float]:
+    """Return the metrics of records that failed or were not sent; `excused` leaves out those that were taken late."""
+    metrics = {"errors": float(sum(part.failed + part.aborted_by_failure for part in produced))}
+    if due := sum(part.sent + part.missing for part in produced):
+        metrics["error_ratio"] = sum(part.failed_in_window + part.aborted_by_failure for part in produced) / due
+        metrics["unsent"] = float(sum(part.missing + (0 if excused else part.overdue) for part in produced))
+    return metrics
+
+
+def _produce_metrics(report: LoadReport, scenario: Scenario) -> dict[str, float]:
+    produced = report.produced
+    acknowledged = sum(part.acknowledged for part in produced)
+    first_ns = min((part.first_due_ns for part in produced if part.first_due_ns is not None), default=None)
+    last_ns = max((part.last_ack_ns for part in produced if part.last_ack_ns is not None), default=None)
+    metrics = _latency_metrics("produce.latency", merged([part.latency for part in produced]))
+    metrics |= _latency_metrics("produce.delay", merged([part.delay for part in produced]))
+    if acknowledged:
+        metrics["client.cpu_per_record"] = sum(worker.cpu_s for worker in report.workers) / (acknowledged / 1e6)
+    length_s = window_s(scenario)
+    if length_s is not None and report.start_ns is not None and last_ns is not None:
+        # The last record of a rate is due an interval before the window's end, and an outage may last until then.
+        last_ns = max(last_ns, report.start_ns + round(length_s * NS_PER_S))
+        first_ns = first_ns if scenario.rate is None else report.start_ns
+    if first_ns is not None and last_ns is not None and last_ns > first_ns:
+        elapsed_s = (last_ns - first_ns) / NS_PER_S
+        metrics["produce.throughput"] = acknowledged / elapsed_s
+        metrics["produce.bandwidth"] = sum(part.bytes for part in produced) / elapsed_s
+    return metrics
+
+
+def _resource_metrics(
+    together: Readings, report: LoadReport, end_ns: int, *, excused: bool
+) -> tuple[dict[str, float], list[str]]:
+    """Return the metrics of brokers and applications, and warnings of those left out because a broker was not read.
+
+    With `excused`, the test has stopped a broker, which leaves gaps: the others are all that there was to read.
+    """
+    start_ns = report.start_ns or 0
+    readings, applications = together.apart()
+    partly = readings.partly_read(start_ns=start_ns, end_ns=end_ns)
+    found, whole = (
+        each.metrics(start_ns=start_ns, end_ns=end_ns) | _broker_cost(each, report, start_ns, end_ns)
+        for each in (readings, readings.without({kind for _, kind in partly}))
+    )
+    left_out = [] if excused else sorted(found.keys() - whole.keys())
+    used = (whole if left_out else found) | applications.application_metrics(start_ns=start_ns, end_ns=end_ns)
+    if not left_out:
+        return used, []
+    parts = ", ".join(f"{named(key)} ({kind}) in {ratio:.0%} of the window" for (key, kind), ratio in partly.items())
+    return used, [f"not every broker was read: {parts}; so these metrics have no value: {', '.join(left_out)}"]
+
+
+def _broker_cost(readings: Readings, report: LoadReport, start_ns: int, end_ns: int) -> dict[str, float]:
+    acknowledged = sum(part.acknowledged for part in report.produced)
+    cpu_s = readings.cpu_s(start_ns=start_ns, end_ns=end_ns)
+    return {} if cpu_s is None or not acknowledged else {"broker.cpu_per_record": cpu_s / (acknowledged / 1e6)}
+
+
+def _consume_metrics(consumed: Sequence[Consumed], report: LoadReport, scenario: Scenario) -> dict[str, float]:
+    received = sum(part.received for part in consumed)
+    last_ns = max((part.last_ns for part in consumed if part.last_ns is not None), default=None)
+    is_known = _clock_skew_s(consumed) is None
+    metrics = _latency_metrics("e2e.latency", merged([part.latency for part in consumed])) if is_known else {}
+    if report.lag_max is not None and report.lag_end is not None:
+        metrics |= {"lag.max": float(report.lag_max), "lag.end": float(report.lag_end)}
+    begin_ns = report.start_ns if scenario.consume == "live" else report.drain_ns
+    if last_ns is not None and begin_ns is not None and last_ns > begin_ns:
+        elapsed_s = (last_ns - begin_ns) / NS_PER_S
+        metrics["consume.throughput"] = received / elapsed_s
+        metrics["consume.bandwidth"] = sum(part.bytes for part in consumed) / elapsed_s
+    return metrics
+
+
+def _catch_up(report: LoadReport) -> tuple[dict[str, float], list[Problem]]:
+    """Return the metrics of consumers that began to read at a backlog, or a problem if they did not catch up."""
+    readings, start_ns = report.catch_up, report.start_ns
+    if readings is None or start_ns is None:
+        return {}, []
+    window, interval_s = (0, readings.at_ns.size), commit_interval_s(readings)
+    found = caught_up(readings, window, begin_ns=start_ns, first=0, interval_s=interval_s)
+    if found is None:
+        problem, least = not_caught_up("the consumers", "catchup", int(readings.at_ns[-1]) - start_ns)
+        return least, [problem]
+    return {"catchup": found[0]} | ({} if found[1] is None else {"catchup.throughput": found[1]}), []
+
+
+def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
+    if histogram.total == 0:
+        return {}
+    return {
+        f"{family}.mean": histogram.mean_s,
+        **{
+            f"{family}.{part}": histogram.quantile_s(quantile)
+            for part, quantile in QUANTILES.items()
+            if histogram.total >= FEWEST_RECORDS.get(part, 1)
+        },
+        f"{family}.max": histogram.max_s,
+    }
+
+
+def _slowest_delays(groups: Sequence[Histogram]) -> dict[str, float]:
+    """Return the metrics of an application's delay: of each, the one of the slowest group."""
+    delays = [_latency_metrics("app.delay", one) for one in groups]
+    return {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
+
+
+def _least(report: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
+    """Return lower bounds of the latencies if the generator was too slow, and nothing else was wrong."""
+    if not problems or any(problem.kind is not ProblemKind.GENERATOR_TOO_SLOW for problem in problems):
+        return {}
+    late, latest_ns = late_records(report), max(part.latest_ns for part in report.produced)
+    groups = max(1, len(report.received()))
+    sent, received = (merged([part.latency for part in parts]) for parts in (report.produced, report.consumed))
+    return least_latencies("produce.latency", sent, late=late, latest_ns=latest_ns) | least_latencies(
+        "e2e.latency", received, late=groups * late, latest_ns=latest_ns
+    )
+
+
+def _integrity(report: LoadReport) -> dict[str, float]:
+    """Return the numbers of lost, duplicated and reordered records: from the audit of the log, or else from counts.
+
+    Where only an audit could tell and there is none, records that seem to be lost are a lower bound, and no loss means
+    nothing: records without an acknowledgement, or repeated ones, may have taken the places of lost records.
+    """
+    if isinstance(report.audit, Audit):
+        return {name: float(count) for name, count in dataclasses.asdict(report.audit).items()}
+    if report.log_growth is None:
+        return {}
+    lost, surplus = report.log_differences()
+    if report.audit is not None:
+        return {"lost": float(lost)} if lost else {}
+    duplicated = max(0, surplus - report.unknown())
+    return {"lost": float(lost), "duplicated": float(duplicated), "reordered": float(report.disordered())}
+
+
+def _series(report: LoadReport, scenario: Scenario) -> dict[str, Curves]:
+    if report.start_ns is None or not report.workers:
+        return {}
+    plots = {"produce": merged_series([worker.produce_series for worker in report.workers]).curves()}
+    if scenario.consumers:
+        plots["consume"] = merged_series([worker.consume_series for worker in report.workers]).curves()
+    return plots
+
+
+def _end_ns(report: LoadReport) -> int:
+    """Return the instant of the last acknowledgement or reception."""
+    instants = [part.last_ack_ns for part in report.produced] + [part.last_ns for part in report.consumed]
+    return max((instant for instant in instants if instant is not None), default=report.start_ns or 0)
+
+
+def _states_since(report: LoadReport, start_ns: int) -> list[tuple[int, PartitionState]]:
+    """Return the state of all partitions when the window opened, and the changes since."""
+    before = dict(item for at_ns, state in report.states if at_ns < start_ns for item in state.items())
+    return [(start_ns, before), *(one for one in report.states if one[0] >= start_ns)]
+
+
+def _causes_s(report: LoadReport, events_ns: Sequence[int]) -> list[float]:
+    """Return when latency may have begun to suffer: at events, and at the test's first action, which they may follow.
+
+    The times are in order, in seconds after the window opened.
+    """
+    acted_ns = [] if report.acted_ns is None else [report.acted_ns]
+    return [(at_ns - (report.start_ns or 0)) / NS_PER_S for at_ns in sorted([*events_ns, *acted_ns])]
+
+
+def _done(actions: Sequence[tuple[int, str]], start_ns: int) -> list[tuple[int, str]]:
+    """Return the actions since the window opened, each with its time in its text."""
+    since = [(at_ns, text) for at_ns, text in actions if at_ns >= start_ns]
+    return [(at_ns, f"at {(at_ns - start_ns) / NS_PER_S:.1f} s: {text}") for at_ns, text in since]
+
+
+def _moved_by_test(report: LoadReport, found: Sequence[tuple[int, str]], start_ns: int) -> bool:
+    """Return True if the test stopped or started brokers in the window, or its own action was followed by an event.
+
+    Events alone excuse nothing: an overloaded broker also falls out of the in-sync replicas.
+    """
+    if _done(report.actions, start_ns):
+        return True
+    acted_ns = report.acted_ns
+    return acted_ns is not None and any(at_ns >= acted_ns for at_ns, _ in found)
+
+
+def _share(worker: WorkerReport) -> WorkerShare:
+    return WorkerShare(
+        host=None if worker.clock is None else worker.clock.host,
+        producers=len(worker.produced),
+        consumers=len(worker.consumed),
+        cpu_s=worker.cpu_s,
+        busy_ratio=worker.busy_ratio,
+        sent=sum(part.sent for part in worker.produced),
+        received=sum(part.received for part in worker.consumed),
+    )
+
+
+def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:
+    """Return the largest uncertainty between two clocks; None if one clock timed all records."""
+    sending = {worker.clock for worker in workers if worker.produced}
+    receiving = {worker.clock for worker in workers if worker.consumed}
+    apart = [
+        sum(0 if clock is None else clock.uncertainty_ns for clock in (one, other))
+        for one in sending
+        for other in receiving
+        if (one and one.name) != (other and other.name)
+    ]
+    return max(apart) / NS_PER_S if apart else None
+
+
+_LEAST_SKEW_S = 0.001
+"""Timestamps of records are whole milliseconds."""
+
+
+def _clock_skew_s(consumed: Sequence[Consumed]) -> float | None:
+    """Return how far the clock of the records' producers is ahead of this machine's, at least; None if it is not."""
+    ahead_s = max((part.ahead_ns for part in consumed), default=0) / NS_PER_S
+    return ahead_s if ahead_s > _LEAST_SKEW_S else None

@@ -1,0 +1,121 @@
+"""The context of one load: the cluster, the topic and the scenario that it runs with."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.admin import TIMEOUT_S, Admin, transaction_timeout_ms
+from pytest_kafkaperf.clusters.admin.preflight import Preflight
+from pytest_kafkaperf.clusters.admin.run_names import round_name
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.text import listed
+from pytest_kafkaperf.load.allocation import WorkerShares
+from pytest_kafkaperf.load.messages import Assignment
+from pytest_kafkaperf.load.payload import Nonce
+from pytest_kafkaperf.load.shared_counters import SharedCounters
+from pytest_kafkaperf.scenarios.scenario import Scenario
+
+_HASTY_TIMEOUT_S = 5
+"""Time limit for each step of the cleanup after a broken-off load: the cluster may be gone, or a user is waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundContext:
+    """Everything that one load needs: a round is one load, or a capacity search made of several."""
+
+    cluster: Cluster
+    admin: Admin
+    scenario: Scenario
+    run: str
+    """Name of the run; topics, consumer groups and transactional ids begin with it."""
+    number: int
+    """Number of the load in its run, from 1."""
+    read_partitions: int
+    """Partitions of the topic that the consumers read."""
+    nonce: Nonce = field(default_factory=lambda: (secrets.randbits(63), secrets.randbits(63)))
+    """Nonce of the tags on a topic that others write to."""
+
+    @property
+    def name(self) -> str:
+        """Prefix of this load's consumer groups and transactional ids, and the name of its own topic."""
+        return round_name(self.run, self.number)
+
+    @property
+    def topic(self) -> str:
+        """The scenario's existing topic, or one that belongs to this load alone."""
+        return self.scenario.topic or self.name
+
+    def create_topic(self) -> None:
+        """Create the load's own topic; an existing topic is used as it is.
+
+        Raises:
+            ClusterError: the topic could not be created.
+
+        """
+        if self.scenario.topic is None:
+            self.admin.create_topic(self.topic, self.scenario)
+
+    def abort_transactions(self, *, hasty: bool) -> str | None:
+        """Abort what the producers left open on an existing topic; return a warning if that failed.
+
+        Consumers with read_committed get no record behind an open transaction. An own topic is deleted.
+        """
+        scenario = self.scenario
+        if scenario.topic is None or scenario.transaction_size is None:
+            return None
+        ids = [f"{self.name}-{number}" for number in range(scenario.producers)]
+        try:
+            self.admin.abort_transactions(ids, scenario, timeout_s=_HASTY_TIMEOUT_S if hasty else TIMEOUT_S)
+        except ClusterError as error:
+            return (
+                f"transactions on topic {scenario.topic} may stay open for "
+                f"{transaction_timeout_ms(scenario) / 1000:g} s and delay consumers with read_committed; transactional "
+                f"ids {listed(ids)}: {error}"
+            )
+        return None
+
+    def delete_topic(self, *, hasty: bool) -> str | None:
+        """Delete the load's own topic; return a warning if it was left behind."""
+        if self.scenario.topic is not None:
+            return None
+        try:
+            self.admin.delete_topic(self.topic, timeout_s=_HASTY_TIMEOUT_S if hasty else TIMEOUT_S)
+        except ClusterError as error:
+            return f"topic {self.topic} was left behind: {error}"
+        return None
+
+    def preflight(self) -> None:
+        """Check that the cluster accepts this load before any record is sent.
+
+        Raises:
+            ClusterError: the load would fail, for example for want of a permission.
+
+        """
+        cluster = self.cluster
+        guarded = self.scenario.topic is not None or cluster.provider == "external" or cluster.access != Access()
+        preflight = Preflight(cluster.bootstrap_servers, cluster.access)
+        preflight.check(self.scenario, self.topic, f"{self.name}-0", guarded=guarded)
+
+    def assignments(self, shares: WorkerShares, counters: SharedCounters) -> Sequence[Assignment]:
+        """Return the part of each worker, in the order of `shares`."""
+        return [
+            Assignment(
+                worker=worker,
+                counters=counters.path,
+                bootstrap_servers=self.cluster.bootstrap_servers,
+                access=self.cluster.access,
+                topic=self.topic,
+                group=self.name,
+                scenario=self.scenario,
+                read_partitions=self.read_partitions,
+                producers=producers,
+                consumers=consumers,
+                seed=self.number,
+                nonce=self.nonce,
+            )
+            for worker, (producers, consumers) in enumerate(shares)
+        ]

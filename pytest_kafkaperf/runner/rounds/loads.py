@@ -1,0 +1,80 @@
+"""The loads of a warm-up, a probe and a backlog: what they take over from a scenario."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pytest_kafkaperf.scenarios.rate import peak_rate
+from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
+
+SLICE_S = 0.7
+"""Load of one slice. Each has a topic of its own: the first load on another topic was slow again even after a long
+warm-up, because the JVM had to discard code that it had compiled for a single one."""
+_IRRELEVANT = {
+    **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),
+    "watch_group": (),
+    "backlog": 0,
+    "warmup": 0.0,
+    "rounds": 1,
+}
+"""Fields that make no difference to how warm a broker gets."""
+_TAGGED_BYTES = 100
+"""Record size of a warm-up whose scenario has values too short for a tag."""
+_PROBE_WARMUP_S = 0.3
+_PROBE_DURATION_S = 1.0
+
+
+class Phase(StrEnum):
+    """The kind of load of a slice."""
+
+    FULL = "full speed"
+    RATE = "the scenario's rate"
+    APPLICATION = "the application's topic"
+
+
+def slice_load(scenario: Scenario, phase: Phase) -> Scenario:
+    """Return the load of one slice of the warm-up."""
+    rate = None if phase is Phase.FULL or scenario.rate is None else peak_rate(scenario.rate)
+    if phase is not Phase.APPLICATION:
+        return warm_up_load(scenario, duration_s=SLICE_S).model_copy(update={"rate": rate})
+    update: dict[str, Any] = {"records": None, "duration": SLICE_S, "backlog": 0, "warmup": 0.0, "rounds": 1}
+    return scenario.model_copy(update={**update, "rate": rate})
+
+
+def warm_up_load(scenario: Scenario, *, duration_s: float) -> Scenario:
+    """Return the scenario's load at full speed, on a topic of its own.
+
+    Consumers of that topic find the tags in the values. A scenario that measures through an application may have
+    values too short for that; the warm-up then uses longer ones.
+    """
+    update: dict[str, Any] = {**_IRRELEVANT, "duration": duration_s, "producers": max(1, scenario.producers)}
+    if scenario.tags_in_header and (scenario.record_size is None or min(scenario.record_sizes) < TAG_BYTES):
+        update |= {"payload": "random", "record_size": _TAGGED_BYTES}
+    return scenario.model_copy(update=update)
+
+
+def workload_key(scenario: Scenario, phase: Phase) -> str:
+    """Return a text that is the same for scenarios which warm up a broker alike in this phase."""
+    return f"{phase}: {slice_load(scenario, phase).model_dump_json()}"
+
+
+def probe_load(scenario: Scenario) -> Scenario:
+    """Return a short load at the scenario's highest rate, from which the worker count is decided."""
+    update: dict[str, Any] = {
+        "rate": None if scenario.rate is None else peak_rate(scenario.rate),
+        "records": None,
+        "duration": _PROBE_DURATION_S,
+        "backlog": 0,
+        "warmup": _PROBE_WARMUP_S,
+        "rounds": 1,
+    }
+    return scenario.model_copy(update=update)
+
+
+def backlog_load(scenario: Scenario, *, paced: bool) -> Scenario:
+    """Return the load that writes the scenario's backlog: at full speed, or `paced` by the scenario's highest rate."""
+    rate = peak_rate(scenario.rate) if paced and scenario.rate is not None else None
+    update = {"records": scenario.backlog, "duration": None, "rate": rate, "warmup": 0.0, "backlog": 0}
+    update["abort_ratio"] = 0.0  # all of the backlog is there to be read
+    return scenario.model_copy(update=update)

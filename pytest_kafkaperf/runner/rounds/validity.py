@@ -1,0 +1,385 @@
+"""The checks of a round: problems, which make it INVALID, and warnings. Pure functions."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, QUANTILES
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.units import NS_PER_S, Unit, counted, format_quantity
+from pytest_kafkaperf.load.ledger import LATE_NS
+from pytest_kafkaperf.scenarios.payloads import HEADER, name_of
+from pytest_kafkaperf.scenarios.rate import peak_rate
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, TAG_BYTES, Scenario
+from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.clusters.monitoring.readings import Readings
+    from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced, WorkerReport
+    from pytest_kafkaperf.load.recorder import Histogram
+    from pytest_kafkaperf.runner.rounds.round import Round
+
+
+REASSIGNED = "the plugin's consumers had to rejoin their group under load, and may have skipped or repeated records"
+"""Why it is unknown which records the consumers have received."""
+
+_COMMITTED = ("app.delay", "app.drain", "app.start", "app.recovery")
+"""Beginnings of the metrics whose times include the commit interval of a group."""
+
+_ON_TIME_RATIO = 0.99
+"""Share of the due records that the generator must send on time; with less, the round is INVALID."""
+
+_SLOWED = 2
+"""Factor by which brokers may be slower on a machine that is too busy for the generator."""
+
+_SATURATED_RATIO = 0.95
+"""A worker that runs or waits for a core for this share of the time is the bottleneck."""
+
+_WORKING_RATIO = 0.5
+"""Below this share of busy time, a worker's CPU time says too little about the cost of a record."""
+
+_CHANCE = 1e-6
+"""Probability of records without output in a row, below which an application has stopped, rather than dropped them."""
+
+_ON_ITS_WAY_NS = NS_PER_S // 10
+"""Time in which nothing comes out because the last records were dropped and others were acknowledged late."""
+
+_OTHER_PROGRAMS_RATIO = 0.15
+"""Share of all cores that other programs may use before a round gets a warning; a quiet machine stays below."""
+
+
+def load_problems(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> list[Problem]:
+    """Return the reasons why the round is INVALID. A loss of records is none: it is a failure of Kafka.
+
+    `integrity` holds the numbers of records that were `lost`, `duplicated` and `reordered`, as far as they are known.
+    """
+    if report.problems:
+        return list(report.problems)
+    problems = _producing_problems(report, scenario) if scenario.producers else []
+    if not scenario.producers and not any(part.received for part in report.consumed):
+        text = f"nothing was read from topic {scenario.topic!r}: it holds no record"
+        problems.append(Problem(ProblemKind.RECORDS_UNREAD, text))
+    if scenario.output_topic is None:
+        problems += _reading_problems(report, scenario, lost=int(integrity.get("lost", 0)))
+    elif any(part.acknowledged for part in report.produced) and not any(part.received for part in report.consumed):
+        problems.append(_no_output(report, scenario))
+    unread = "the log of the topic was not read" if "lost" not in integrity else None
+    reason = report.audit if isinstance(report.audit, str) else unread
+    if not problems and scenario.producers and scenario.acks != 0 and reason is not None:
+        problems.append(Problem(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"))
+    return problems
+
+
+def load_warnings(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float], silent_s: float) -> list[str]:
+    """Return warnings about the load and the log; `integrity` as for `load_problems`, and the time of `silence_s`."""
+    warnings = [f"aiokafka: {note}" for worker in report.workers for note in worker.notes]
+    if scenario.output_topic is not None and any(part.received for part in report.consumed):
+        warnings += _application_warnings(integrity, scenario.output_topic, silent_s)
+    busiest = max((one.busy_ratio for one in report.workers if one.consumed and not one.produced), default=0.0)
+    if scenario.rate is not None and busiest > _SATURATED_RATIO:
+        warnings.append("the consumers may be the limit: a worker that reads had no idle time; use more consumers")
+    return [*warnings, *_produce_warnings(report, scenario)]
+
+
+def silence_s(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> float:
+    """Return the time from an application's last output to the end of the load, if it had stopped; 0 otherwise.
+
+    One that drops records on purpose goes on to the end: it does not drop so many in a row by chance.
+    """
+    acknowledged, lost = sum(part.acknowledged for part in report.produced), integrity.get("lost", 0.0)
+    last_ns = max((part.last_ns or 0 for part in report.consumed), default=0)
+    end_ns = max((part.last_ack_ns or 0 for part in report.produced), default=0) - _ON_ITS_WAY_NS
+    if scenario.output_topic is None or report.start_ns is None or not 0 < lost < acknowledged or last_ns >= end_ns:
+        return 0.0
+    in_a_row = acknowledged * (end_ns - last_ns) / (end_ns - report.start_ns)
+    return (end_ns - last_ns) / NS_PER_S if (lost / acknowledged) ** in_a_row < _CHANCE else 0.0
+
+
+def limited_by_generator(report: LoadReport, scenario: Scenario) -> bool:
+    """Return True if a worker of a closed loop had no idle time: the throughput is a lower bound for the cluster."""
+    busiest = max((worker.busy_ratio for worker in report.workers if worker.produced), default=0.0)
+    return scenario.rate is None and busiest > _SATURATED_RATIO
+
+
+def generator_warning(limited: int, rounds: int) -> str:
+    """Return the warning of a test about the number of its rounds that were limited by the generator."""
+    return (
+        f"the generator may be the limit: a worker had no idle time in {limited} of {counted(rounds, 'round')}, so "
+        "Kafka may take more than this throughput; declare a rate, or use more producers, larger records or another "
+        "machine for the load"
+    )
+
+
+def blamed_on(busy: str, problems: Sequence[Problem]) -> list[Problem]:
+    """Return the problems, with other programs as a possible reason of a generator that was too slow."""
+    cause = busy.removeprefix("this machine was busy: ").partition(" during")[0]
+    return [
+        Problem(one.kind, one.text.replace("; use", f"; perhaps because {cause}; use", 1))
+        if one.kind is ProblemKind.GENERATOR_TOO_SLOW
+        else one
+        for one in problems
+    ]
+
+
+def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | None:
+    """Return a warning if other programs used so much of this machine that they may have changed the results."""
+    workers_s = sum(worker.cpu_s for worker in report.workers if worker.clock is None or worker.clock.is_here)
+    found = readings.strangers(start_ns=report.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
+    if found is None or found[0] < _OTHER_PROGRAMS_RATIO * found[1]:
+        return None
+    used, cores = round(2 * found[0]) / 2 or found[0], found[1]  # in halves, so that rounds share one warning
+    return (
+        f"this machine was busy: other programs used {used:.1f} of its {cores} cores during a round, which may have "
+        "changed the results"
+    )
+
+
+def late_records(report: LoadReport) -> int:
+    """Return the number of records that made the generator too slow: those that `_producing_problems` counts."""
+    produced = report.produced
+    due = sum(part.sent + part.missing for part in produced)
+    late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
+    is_late = late > (1 - _ON_TIME_RATIO) * due
+    return late if is_late else sum(part.sent_late + part.missing for part in produced)
+
+
+def least_latencies(family: str, histogram: Histogram, *, late: int, latest_ns: int) -> dict[str, float]:
+    """Return lower bounds of a latency's quantiles (s) in a round with a generator that was too slow.
+
+    `late` records may have been delayed by any time. All others, and their answers, were delayed by at most the time
+    for which the generator was held up, `latest_ns`. A machine that is that busy may also slow the brokers. So late
+    records count as if they had taken no time, and all others with half of their time less `latest_ns`.
+    """
+    delay_s = max(latest_ns, LATE_NS) / NS_PER_S
+    found = {}
+    for part, quantile in {**QUANTILES, "max": 1.0}.items():
+        rest = quantile - late / max(1, histogram.total)
+        if rest > 0 and histogram.total >= FEWEST_RECORDS.get(part, 1):
+            found[f"{family}.{part}"] = max(0.0, (histogram.quantile_s(rest) - delay_s) / _SLOWED)
+    return found
+
+
+def _producing_problems(report: LoadReport, scenario: Scenario) -> list[Problem]:
+    produced = report.produced
+    if sum(part.acknowledged for part in produced) == 0:
+        text = f"no record of the window was acknowledged{_failures(produced)}"
+        return [Problem(ProblemKind.NOTHING_ACKNOWLEDGED, text)]
+    missing = sum(part.missing for part in produced)
+    if scenario.rate is None:
+        if not missing:
+            return []
+        held = f"{missing} of {scenario.records} records were not sent within {RECORDS_TIMEOUT_S} s"
+        text = f"load not reached: {held}; use fewer records, or a duration"
+        return [Problem(ProblemKind.LOAD_NOT_REACHED, text)]
+    due = sum(part.sent + part.missing for part in produced)
+    tolerated = (1 - _ON_TIME_RATIO) * due
+    late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
+    if late > tolerated:
+        return [_too_slow(f"{late} of {due} records were sent late although the in-flight limit allowed sending them")]
+    unsent = sum(part.sent_late + part.missing for part in produced)
+    rate = peak_rate(scenario.rate)
+    slowest = max((_needed_cores(worker, rate, scenario.producers) for worker in report.workers), default=0.0)
+    if unsent > tolerated and slowest > _SATURATED_RATIO:
+        needed = f"a worker would need {slowest:.0%} of a core to send them in time"
+        return [_too_slow(f"{unsent} of {due} records were not sent in the window, and {needed}")]
+    return []
+
+
+def _too_slow(reason: str) -> Problem:
+    advice = "use more producers, larger records or a lower rate, or give the machine more cores"
+    return Problem(ProblemKind.GENERATOR_TOO_SLOW, f"generator too slow: {reason}; {advice}")
+
+
+def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
+    """Return the number of cores that a worker would need for its part of the rate, from its CPU time per record.
+
+    It is 0 for a worker that was mostly idle: its CPU time says too little about the cost of a record.
+    """
+    sent = sum(part.sent for part in worker.produced)
+    if not sent or worker.busy_ratio < _WORKING_RATIO:
+        return 0.0
+    return worker.cpu_s / sent * rate * len(worker.produced) / producers
+
+
+def _reading_problems(report: LoadReport, scenario: Scenario, *, lost: int) -> list[Problem]:
+    """Compare the records that each consumer group received with those in the log.
+
+    Consumers may report no unread record although the group skipped some when it rebalanced.
+    """
+    expected = sum(part.acknowledged for part in report.produced) - lost
+    if scenario.isolation_level == "read_uncommitted":
+        expected += sum(part.aborted for part in report.produced)
+    skipped = sum(max(0, expected - count) for count in report.received().values())
+    unread = max(skipped, sum(part.unread for part in report.consumed))
+    if unread <= 0:
+        is_doubtful = any(_may_have_skipped(each, report.consumed, expected) for each in report.received())
+        return [Problem(ProblemKind.RECORDS_UNREAD, f"records unread: {REASSIGNED}")] if is_doubtful else []
+    text = (
+        f"records unread: {unread} records in the log were not received by the consumers in time; end-to-end values "
+        "would leave out the slowest"
+    )
+    return [Problem(ProblemKind.RECORDS_UNREAD, text)]
+
+
+def _may_have_skipped(group: int, consumed: Sequence[Consumed], expected: int) -> bool:
+    """Return True if a group rebalanced, and repeated records may hide in its count that it skipped others.
+
+    A consumer notices repeated records, unless another one had received them before.
+    """
+    members = [part for part in consumed if part.group == group]
+    if not any(part.reassigned for part in members):
+        return False
+    return len(members) > 1 or members[0].disordered > 0 or members[0].received != expected
+
+
+def _no_output(report: LoadReport, scenario: Scenario) -> Problem:
+    """Return the problem of an application without output, with its likely cause."""
+    unmatched = max(part.unmatched for part in report.consumed)
+    if unmatched and scenario.correlate is None:
+        text = (
+            f"no record came out with the header {HEADER!r}, but {counted(unmatched, 'other record')} arrived in "
+            f"{scenario.output_topic!r}: let the application copy headers, or name a function with correlate="
+        )
+    elif unmatched:
+        text = (
+            f"{name_of(scenario.correlate)} matched no record, but {counted(unmatched, 'record')} arrived in "
+            f"{scenario.output_topic!r}: it must return the first {TAG_BYTES} bytes of the value that went in, which "
+            "the application must keep"
+        )
+    else:
+        text = (
+            f"no record arrived in {scenario.output_topic!r}: start the application before kafka_perf(), and look into "
+            f"its log; check that it reads {scenario.topic!r}, that it accepts what the test sends (payload=), and to "
+            "which topic it writes"
+        )
+    return Problem(ProblemKind.NO_OUTPUT, text)
+
+
+def _application_warnings(integrity: Mapping[str, float], output_topic: str, silent_s: float) -> list[str]:
+    """Return warnings, not problems: an application may drop records on purpose. A threshold on `lost` decides."""
+    warnings = []
+    if lost := integrity.get("lost"):
+        warnings.append(
+            f"{counted(round(lost), 'record')} did not come out of {output_topic!r} in time "
+            "(counted as lost); end-to-end latency is that of the others"
+        )
+        if silent_s:
+            silence = format_quantity(silent_s, Unit.SECONDS)
+            warnings[-1] += f", a lower bound: nothing came out in the last {silence} of the load"
+    if duplicated := integrity.get("duplicated"):
+        warnings.append(f"{counted(round(duplicated), 'record')} came out of {output_topic!r} more than once")
+    return warnings
+
+
+def _produce_warnings(report: LoadReport, scenario: Scenario) -> list[str]:
+    produced, warnings = report.produced, []
+    missing = sum(part.missing for part in produced)
+    if missing and scenario.rate is not None:
+        warnings.append(
+            f"{missing} records due in the window were never sent: the cluster took the load too slowly; they "
+            "count in the latency with the time that they waited"
+        )
+    failed = sum(part.failed for part in produced)
+    if failed:
+        warnings.append(f"{failed} records failed{_failures(produced)}")
+    return warnings
+
+
+def _failures(produced: Sequence[Produced]) -> str:
+    counts: Counter[str] = Counter()
+    for part in produced:
+        counts.update(part.failures)
+    return ": " + ", ".join(f"{name} ({count} records)" for name, count in counts.items()) if counts else ""
+
+
+def resolution_warnings(rounds: Sequence[Round]) -> list[str]:
+    """Return the warnings that a metric includes what clocks or commits leave open."""
+    clocks_s, commits_s = _resolutions(rounds)
+    found = []
+    if (skew_s := _clock_skew_s(rounds)) is not None:
+        found.append(f"end-to-end latency is unknown, because {_skewed(skew_s)}")
+    if clocks_s is not None:
+        shown = format_quantity(clocks_s, Unit.SECONDS, digits=2)
+        found.append(f"end-to-end latency was measured between machines whose clocks are known to ±{shown}")
+    if commits_s is not None:
+        shown = format_quantity(commits_s, Unit.SECONDS)
+        found.append(f"times of the application include the group's commit interval: {shown}")
+    return found
+
+
+def resolution_problems(
+    thresholds: Sequence[Threshold], values: Sequence[float | None], rounds: Sequence[Round]
+) -> list[Problem]:
+    """Return a problem for each threshold that is below the uncertainty of the clocks, or below a commit interval.
+
+    `values` are the thresholds in seconds; None for one that needs a baseline which does not exist.
+    """
+    clocks_s, commits_s = _resolutions(rounds)
+    problems: list[Problem] = []
+    for threshold, value in zip(thresholds, values, strict=True):
+        name, unit, limit = threshold.metric.name, threshold.metric.unit, value
+        if limit is None and isinstance(threshold.limit, Extreme):
+            limit = threshold.limit.absolute.value  # known without a baseline
+        if limit is None:
+            continue
+        if clocks_s is not None and limit < clocks_s and name.startswith("e2e.latency"):
+            kind, shown = ProblemKind.CLOCK_UNCERTAIN, format_quantity(clocks_s, Unit.SECONDS, digits=2)
+            reason = (
+                f"clocks of the machines that send and receive are known to ±{shown} only; raise the threshold, move "
+                "the machines and the Dask scheduler into one network, or let one machine send and receive"
+            )
+        elif (
+            commits_s is not None
+            and unit is Unit.SECONDS
+            and name.startswith(_COMMITTED)
+            and _least(name, rounds) - commits_s <= limit < commits_s  # else it is exceeded, whatever is not known
+        ):
+            kind, shown = ProblemKind.COMMIT_INTERVAL, format_quantity(commits_s, Unit.SECONDS)
+            reason = (
+                f"group commits every {shown}, so nothing finer is known; raise the threshold, or have the application "
+                "commit more often (offsets are read every 100 ms)"
+            )
+        else:
+            continue
+        text = f"threshold {threshold.expression!r}: the threshold is {format_quantity(limit, Unit.SECONDS)}, and the "
+        problems.append(Problem(kind, text + reason))
+    return problems
+
+
+def skew_problems(thresholds: Sequence[Threshold], rounds: Sequence[Round]) -> list[Problem]:
+    """Return a problem for each threshold on an end-to-end latency that is unknown because clocks differ."""
+    skew_s = _clock_skew_s(rounds)
+    if skew_s is None:
+        return []
+    remedy = "synchronize the clocks, for example by NTP, or remove the threshold"
+    return [
+        Problem(
+            ProblemKind.CLOCK_UNCERTAIN,
+            f"threshold {threshold.expression!r}: the latency is unknown, because {_skewed(skew_s)}; {remedy}",
+        )
+        for threshold in thresholds
+        if threshold.metric.name.startswith("e2e.latency")
+    ]
+
+
+def _skewed(skew_s: float) -> str:
+    shown = format_quantity(skew_s, Unit.SECONDS)
+    return f"records carry timestamps up to {shown} later than their reception, so the clocks differ by at least that"
+
+
+def _clock_skew_s(rounds: Sequence[Round]) -> float | None:
+    return max((one.clock_skew_s for one in rounds if one.clock_skew_s is not None), default=None)
+
+
+def _least(name: str, rounds: Sequence[Round]) -> float:
+    return min((one.metrics[name] for one in rounds if name in one.metrics), default=0.0)
+
+
+def _resolutions(rounds: Sequence[Round]) -> tuple[float | None, float | None]:
+    """Return the largest uncertainty of the clocks, and the median commit interval; None where there is none."""
+    clocks_s = [one.e2e_uncertainty_s for one in rounds if one.e2e_uncertainty_s is not None]
+    commits_s = [one.commit_interval_s for one in rounds if one.commit_interval_s is not None]
+    return max(clocks_s, default=None), statistics.median(commits_s) if commits_s else None

@@ -1,1 +1,0 @@
-"""Baselines: the content of their files, and the folder that stores them."""
