@@ -134,7 +134,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
         (only,) = run_scenario(scenario, cluster, allocation=allocation, on_progress=on_progress)
         return Ran(round=only, report=reports[-1])
 
-    monkeypatch.setattr("pytest_kafkaperf.runner.rounds.fold", keep)
+    monkeypatch.setattr("pytest_kafkaperf.runner.rounds.side.fold", keep)
     return one_round
 
 

@@ -133,7 +133,7 @@ def test_an_image_that_does_not_exist_is_named(run: Launch) -> None:
 PROGRAM = """
 import sys
 from pytest_kafkaperf.clusters.application import Application, Recipe
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 
 recipe = Recipe.of({"image": sys.argv[1], "command": ["sh", "-c", sys.argv[2]], "ready": "line:ready"})
 application = Application(recipe, Cluster(bootstrap_servers="127.0.0.1:1")).open()

@@ -216,7 +216,7 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
         workers.add()
         script = (
             "import sys\n"
-            "from pytest_kafkaperf.clusters.spec import Cluster\n"
+            "from pytest_kafkaperf.clusters.cluster import Cluster\n"
             "from pytest_kafkaperf.load.allocation import WorkerAllocation\n"
             "from pytest_kafkaperf.runner.rounds import Side, running\n"
             "from pytest_kafkaperf.scenarios.scenario import Scenario\n"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SCRIPT = """
 import sys
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds import Side, running
 from pytest_kafkaperf.scenarios.scenario import Scenario

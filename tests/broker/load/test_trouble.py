@@ -154,7 +154,7 @@ def test_a_worker_that_raises_under_load_ends_its_round_and_no_other(
     assert problem.kind is ProblemKind.WORKER_FAILED
     assert problem.text.startswith("worker 1 failed: ValueError: Invalid literal for Fraction: 'fast'\n")
     assert problem.text.count("Traceback (most recent call last):") == 1
-    assert "base.py" in problem.text
+    assert "producers.py" in problem.text
     assert second.problems == ()
     assert workers() == []
 
@@ -185,7 +185,7 @@ _PROGRAM = """
 import sys
 import psutil
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.runner.rounds.load_run import RoundContext
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds import Side, running

@@ -350,7 +350,7 @@ PROGRAM = """
 import sys
 import threading
 from pytest_kafkaperf.clusters.application import Application, Recipe
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 
 child = "import subprocess, sys, time; c = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])"
 program = f"{child}; print(c.pid); print('ready'); time.sleep(3600)"

@@ -26,7 +26,7 @@ _NOBODY = 65534
 _APPLICATION = """
 import sys, tempfile
 from pytest_kafkaperf.clusters.application import Application, Recipe
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.cluster import Cluster
 recipe = Recipe(command=("python", "-c", "print('up', flush=True); import time; time.sleep(60)"), ready="line:up")
 with Application(recipe, Cluster(bootstrap_servers="127.0.0.1:9", brokers=1)).open():
     print("open", flush=True)
