@@ -378,13 +378,10 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
 def _environment(cluster: Cluster, side: str, folder: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment, after writing certificates to files in a folder of the user alone."""
-    access, login = cluster.access, cluster.access.arguments()
+    access = cluster.access
     own = {
         "KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
-        "KAFKA_SECURITY_PROTOCOL": access.protocol,
-        "KAFKA_SASL_MECHANISM": login.get("sasl_mechanism"),
-        "KAFKA_SASL_USERNAME": login.get("sasl_plain_username"),
-        "KAFKA_SASL_PASSWORD": login.get("sasl_plain_password"),
+        **access.variables(),
         "KAFKAPERF_SIDE": side,
         "PYTHONUNBUFFERED": "1",  # the output of a process that is killed would be lost
     }

@@ -58,8 +58,8 @@ def _advice(error: NotReadyError, access: Access, client_properties: Path | None
     if client_properties is None:
         option = "--kafka-client-config=FILE, or for --kafka-compare kafka_compare_client_config in the ini file"
         return f"{check} a PLAINTEXT one; for TLS or a login, use {option}"
-    if error.login_refused:
-        return f"Check the user name, the password and 'sasl.mechanism' in {client_properties}"
+    if error.login_refused and access.login is not None:
+        return f"Check {access.login.to_check} in {client_properties}"
     if error.certificate is not None:
         return (
             f"The brokers' certificate is refused ({error.certificate.verify_message}): it must be valid now, name the "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access
-from pytest_kafkaperf.clusters.access.logins import jaas_line
 
 
 def properties_of(access: Access) -> dict[str, str]:
@@ -19,9 +18,6 @@ def properties_of(access: Access) -> dict[str, str]:
                 "ssl.keystore.certificate.chain": access.certificate,
                 "ssl.keystore.key": access.key.get_secret_value(),
             }
-    if access.mechanism is not None and access.password is not None:
-        result["sasl.mechanism"] = access.mechanism
-        result["sasl.jaas.config"] = jaas_line(
-            access.mechanism, access.username or "", access.password.get_secret_value()
-        )
+    if access.login is not None:
+        result |= {"sasl.mechanism": access.login.mechanism, "sasl.jaas.config": access.login.jaas_line()}
     return result | {name.replace("_", "."): str(value) for name, value in access.options.items()}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access.logins import Mechanism, escaped
+from pytest_kafkaperf.clusters.access.logins import LOGIN_VARIABLES, Login
 from pytest_kafkaperf.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,15 +28,6 @@ Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 _MIN_SECRET_CHARACTERS = 16
 """Shorter lines of a private key are not hidden: they reveal nothing and occur in other texts by chance."""
-
-
-class _Secret(str):
-    """A string whose repr is hidden, also inside a mapping: tracebacks print the repr of values."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'***'"
 
 
 def _hide_passwords(record: logging.LogRecord) -> bool:
@@ -54,9 +45,8 @@ class Access:
     """Valid access settings of a client; can be sent to other processes."""
 
     protocol: Protocol = "PLAINTEXT"
-    mechanism: Mechanism | None = None
-    username: str | None = None
-    password: SecretStr | None = None
+    login: Login | None = None
+    """None exactly if the protocol is not one of SASL."""
     trusted: str | None = field(default=None, repr=False)
     """Certificates of trusted authorities, PEM; None: the system's trusted authorities."""
     certificate: str | None = field(default=None, repr=False)
@@ -74,19 +64,20 @@ class Access:
             result["ssl_context"] = make_context(
                 self.trusted, self.certificate, _revealed(self.key), check_hostname=self.check_hostname
             )
-        if self.protocol.startswith("SASL"):
+        if self.login is not None:
             logging.getLogger("aiokafka.conn").addFilter(_hide_passwords)
-            result["sasl_mechanism"] = self.mechanism
-            result["sasl_plain_username"] = self.username
-            result["sasl_plain_password"] = _Secret(_revealed(self.password) or "")
+            result |= self.login.arguments()
         return result | dict(self.options)
+
+    def variables(self) -> dict[str, str | None]:
+        """Return environment variables for applications; None: must be unset, as it may be for another cluster."""
+        login = {} if self.login is None else self.login.variables()
+        return {"KAFKA_SECURITY_PROTOCOL": self.protocol, **dict.fromkeys(LOGIN_VARIABLES), **login}
 
     def secrets(self) -> tuple[str, ...]:
         """Return texts that must never be shown, the longest first."""
-        password, key = _revealed(self.password), _revealed(self.key)
-        found = set()
-        if password:
-            found |= {password, escaped(password)}
+        found = set() if self.login is None else self.login.secrets()
+        key = _revealed(self.key)
         if key:
             found |= {key, *secret_lines(key)}
         return tuple(sorted(found, key=lambda text: (-len(text), text)))

@@ -13,8 +13,7 @@ from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access, Protocol, 
 from pytest_kafkaperf.clusters.access.logins import (
     JAVA_SPACE,
     MAX_SHOWN,
-    Mechanism,
-    jaas_line,
+    password_login,
     read_login,
     read_mechanism,
 )
@@ -138,7 +137,8 @@ def _fold_login(texts: dict[str, str]) -> Iterator[str]:
         yield "'sasl_plain_username' and 'sasl.jaas.config' are both given; give one of them"
     mechanism = texts.setdefault("sasl.mechanism", "PLAIN")  # aiokafka's default, not Kafka's
     # Also with a part missing: that is reported already, and without a complete line it would be reported twice.
-    texts.setdefault("sasl.jaas.config", jaas_line(mechanism, username or "", password or ""))
+    login = password_login(mechanism, username or "", password or "")
+    texts.setdefault("sasl.jaas.config", login.jaas_line())
 
 
 _T = TypeVar("_T")
@@ -228,9 +228,7 @@ def read_settings(
     trusted, client = tls or (None, None)
     return Access(
         protocol=cast("Protocol", protocol),
-        mechanism=cast("Mechanism", values["sasl.mechanism"]) if login else None,
-        username=login[0] if login else None,
-        password=SecretStr(login[1]) if login else None,
+        login=login,
         trusted=trusted,
         certificate=client[0] if client else None,
         key=SecretStr(client[1]) if client else None,

@@ -1,19 +1,102 @@
-"""SASL login: the mechanism, and the user name and password in Kafka's setting `sasl.jaas.config`."""
+"""SASL logins, as a union, and how Kafka's settings `sasl.mechanism` and `sasl.jaas.config` become one of them.
+
+To add a login, write a class with the members that `Plain` has and add it to `Login`. Then add its mechanism to
+`Mechanism`, its environment variables to `LOGIN_VARIABLES`, and read it in `read_login`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal, cast, get_args
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast, get_args
+
+from pydantic import SecretStr
 
 from pytest_kafkaperf.core.errors import UsageError, shortened
 
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanism = Literal["PLAIN", ScramMechanism]
 
-_MODULES = {
-    "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
-    "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
-}
+LOGIN_VARIABLES = ("KAFKA_SASL_MECHANISM", "KAFKA_SASL_USERNAME", "KAFKA_SASL_PASSWORD")
+"""Environment variables of all logins."""
+
+
+class _Secret(str):
+    """A string whose repr is hidden, also inside a mapping: tracebacks print the repr of values."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UserAndPassword:
+    """Common part of the logins with a user name and a password."""
+
+    module: ClassVar[str]
+    """Kafka's login module."""
+    to_check: ClassVar[str] = "the user name, the password and 'sasl.mechanism'"
+    """Settings that may be wrong if the cluster refuses the login, for an error text."""
+
+    mechanism: Mechanism
+    username: str
+    password: SecretStr
+
+    @property
+    def principal(self) -> str:
+        """The name of the user in Kafka's ACLs."""
+        return self.username
+
+    def arguments(self) -> dict[str, Any]:
+        """Return keyword arguments for aiokafka's clients; their repr shows no secret."""
+        return {
+            "sasl_mechanism": self.mechanism,
+            "sasl_plain_username": self.username,
+            "sasl_plain_password": _Secret(self.password.get_secret_value()),
+        }
+
+    def variables(self) -> dict[str, str]:
+        """Return environment variables for applications; their repr shows no secret."""
+        return {
+            "KAFKA_SASL_MECHANISM": self.mechanism,
+            "KAFKA_SASL_USERNAME": self.username,
+            "KAFKA_SASL_PASSWORD": _Secret(self.password.get_secret_value()),
+        }
+
+    def jaas_line(self) -> str:
+        """Return the value of `sasl.jaas.config`."""
+        username, password = _escaped(self.username), _escaped(self.password.get_secret_value())
+        return f'{self.module} required username="{username}" password="{password}";'
+
+    def secrets(self) -> set[str]:
+        """Return texts that must never be shown."""
+        password = self.password.get_secret_value()
+        return {password, _escaped(password)} if password else set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain(_UserAndPassword):
+    """The login PLAIN, which sends the password itself to the broker."""
+
+    module: ClassVar[str] = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+    mechanism: Literal["PLAIN"] = "PLAIN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scram(_UserAndPassword):
+    """The login SCRAM, which proves to the broker that the client knows the password."""
+
+    module: ClassVar[str] = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+    mechanism: ScramMechanism
+
+
+Login = Plain | Scram
+
+_MODULES = {Plain.module: ("PLAIN",), Scram.module: get_args(ScramMechanism)}
 """Login modules and the mechanisms of each."""
 
 _OPTION = re.compile(r"""\s*(\w++)\s*=\s*("(?:[^"\\]|\\["\\])*"|'[^'\\]*'|[^\W\d][\w.$-]*+)""")
@@ -37,16 +120,17 @@ def read_mechanism(values: Mapping[str, str]) -> Mechanism:
     return cast("Mechanism", given)
 
 
-def read_login(values: Mapping[str, str], mechanism: Mechanism | None) -> tuple[str, str] | None:
-    """Return the user name and password in `sasl.jaas.config`, as Kafka does; no error text quotes the setting.
+def read_login(values: Mapping[str, str], mechanism: Mechanism | None) -> Login | None:
+    """Return the login in `sasl.jaas.config`, read as Kafka does; no error text quotes the setting.
 
-    None if the mechanism is invalid, which is reported already: the expected login module is unknown then.
+    None if the mechanism is missing or invalid, which is reported already. If it is invalid, the expected login module
+    is unknown.
     """
     if "sasl.mechanism" in values and mechanism is None:
         return None
     given = values.get("sasl.jaas.config")
     if given is None:
-        raise UsageError(f"'sasl.jaas.config' is missing; give {jaas_line(mechanism or 'PLAIN', '...', '...')}")
+        raise UsageError(f"'sasl.jaas.config' is missing; give {_example(mechanism or 'PLAIN')}")
     module = next((each for each in _MODULES if given.startswith(each)), None)
     if module is None:
         raise UsageError(f"'sasl.jaas.config' names an unsupported login module; use {' or '.join(_MODULES)}")
@@ -56,19 +140,27 @@ def read_login(values: Mapping[str, str], mechanism: Mechanism | None) -> tuple[
     options = dict(_OPTION.findall("" if line is None else line[1]))
     if options.keys() != {"username", "password"}:
         raise UsageError(
-            f"'sasl.jaas.config' cannot be read; write {jaas_line(_MODULES[module][0], '...', '...')} with \\\" and "
+            f"'sasl.jaas.config' cannot be read; write {_example(_MODULES[module][0])} with \\\" and "
             '\\\\ for " and \\ in the values (a properties file takes each \\ twice)'
         )
-    return _unquoted(options["username"]), _unquoted(options["password"])
+    if mechanism is None:
+        return None
+    return password_login(mechanism, _unquoted(options["username"]), _unquoted(options["password"]))
 
 
-def jaas_line(mechanism: str, username: str, password: str) -> str:
-    """Return the `sasl.jaas.config` for a login."""
-    module = next((module for module, mechanisms in _MODULES.items() if mechanism in mechanisms), next(iter(_MODULES)))
-    return f'{module} required username="{escaped(username)}" password="{escaped(password)}";'
+def password_login(mechanism: str, username: str, password: str) -> Login:
+    """Return the login with this user name and password; `Plain` if the mechanism is not supported."""
+    hidden = SecretStr(password)
+    if mechanism in get_args(ScramMechanism):
+        return Scram(mechanism=cast("ScramMechanism", mechanism), username=username, password=hidden)
+    return Plain(username=username, password=hidden)
 
 
-def escaped(text: str) -> str:
+def _example(mechanism: str) -> str:
+    return password_login(mechanism, "...", "...").jaas_line()
+
+
+def _escaped(text: str) -> str:
     """Escape a text for use between quotes in `sasl.jaas.config`."""
     return re.sub(r'["\\]', r"\\\g<0>", text)
 

@@ -60,8 +60,8 @@ def refusal(operations: Iterable[Operation], resource: Resource, access: Access,
 
 
 def _principal(access: Access) -> tuple[str, str]:
-    if access.username is not None:
-        return f"user {access.username!r}", f"User:{access.username}"
+    if access.login is not None:
+        return f"user {access.login.principal!r}", f"User:{access.login.principal}"
     if access.certificate is not None:
         return "the client's certificate", "'User:NAME-OF-THE-CERTIFICATE'"
     return "clients without a login", "User:ANONYMOUS"

@@ -11,11 +11,11 @@ import secrets
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import Access, Protocol, secret_lines
+from pytest_kafkaperf.clusters.access.logins import Login, Plain, Scram, ScramMechanism
 from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
 
 CLIENT, INTERNAL, CONTROLLER = LISTENERS = ("CLIENT", "INTERNAL", "CONTROLLER")
@@ -109,12 +109,9 @@ _ADMIN = "admin"
 """User name for creating `USER` on a SCRAM listener: brokers keep SCRAM credentials in the cluster's metadata, which is
 empty when a cluster has just started."""
 
-_SCRAM: Literal["SCRAM-SHA-512"] = "SCRAM-SHA-512"
+_SCRAM: ScramMechanism = "SCRAM-SHA-512"
 
 _PASSWORD_BYTES = 16
-
-_LOGIN_MODULES = "org.apache.kafka.common.security"
-"""Package of Kafka's login modules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +146,14 @@ class Security:
     @property
     def access(self) -> Access:
         """Access for clients."""
-        return self._access(_SCRAM if self.scram else "PLAIN", USER, self.password)
+        if self.scram:
+            return self._access(Scram(mechanism=_SCRAM, username=USER, password=self.password))
+        return self._access(Plain(username=USER, password=self.password))
 
     @property
     def admin(self) -> Access:
         """Access before SCRAM users exist."""
-        return self._access("PLAIN", _ADMIN, self.admin_password)
+        return self._access(Plain(username=_ADMIN, password=self.admin_password))
 
     @property
     def keystore(self) -> str | None:
@@ -183,11 +182,10 @@ class Security:
             logins = " ".join(f'user_{name}="{password.get_secret_value()}"' for name, password in users.items())
             properties |= {
                 f"{prefix}.sasl.enabled.mechanisms": f"PLAIN,{_SCRAM}" if self.scram else "PLAIN",
-                f"{prefix}.plain.sasl.jaas.config": f"{_LOGIN_MODULES}.plain.PlainLoginModule required {logins};",
+                f"{prefix}.plain.sasl.jaas.config": f"{Plain.module} required {logins};",
             }
         if self.scram:
-            jaas = f"{_LOGIN_MODULES}.scram.ScramLoginModule required;"
-            properties[f"{prefix}.{_SCRAM.lower()}.sasl.jaas.config"] = jaas
+            properties[f"{prefix}.{_SCRAM.lower()}.sasl.jaas.config"] = f"{Scram.module} required;"
         return properties
 
     def redact(self, text: str) -> str:
@@ -199,9 +197,9 @@ class Security:
             text = text.replace(secret, "***")
         return text
 
-    def _access(self, mechanism: Literal["PLAIN", "SCRAM-SHA-512"], user: str, password: SecretStr) -> Access:
+    def _access(self, login: Login) -> Access:
         trusted = None if self.certificates is None else self.certificates.authority
         if not (self.scram or self.plain):
             return Access(protocol="PLAINTEXT" if trusted is None else "SSL", trusted=trusted)
         protocol: Protocol = "SASL_PLAINTEXT" if trusted is None else "SASL_SSL"
-        return Access(protocol=protocol, mechanism=mechanism, username=user, password=password, trusted=trusted)
+        return Access(protocol=protocol, login=login, trusted=trusted)

@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.access.logins import Scram
 from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.brokers import config
 from pytest_kafkaperf.clusters.brokers.certificates import certificates
@@ -50,7 +51,7 @@ def test_a_foreign_cluster_is_ready_and_tells_of_itself(foreign: Foreign) -> Non
         assert cluster.facts["cluster id"] == foreign.owned.fleet.cluster_id
         assert not any(text in str(cluster.facts) for text in (servers, *foreign.owned.access.secrets()))
         assert cluster.access.protocol == PROTOCOLS[foreign.security]
-        assert cluster.access.arguments().get("sasl_plain_username") == foreign.owned.access.username
+        assert cluster.access.login == foreign.owned.access.login
         assert cluster.pids == ()
         assert cluster.probes() == {}
         for control in (cluster.stop_broker, cluster.start_broker, cluster.pause_broker, cluster.resume_broker):
@@ -84,7 +85,9 @@ def refused(servers: str, properties: Path | None) -> str:
 @secured
 def test_a_wrong_password_is_told_as_such_and_not_shown(foreign: Foreign) -> None:
     """aiokafka itself only says that it is unable to bootstrap."""
-    access = replace(foreign.owned.access, password=SecretStr("open sesame"))
+    assert foreign.owned.access.login is not None
+    login = replace(foreign.owned.access.login, password=SecretStr("open sesame"))
+    access = replace(foreign.owned.access, login=login)
     file = foreign.written(access, "password.properties")
     told = refused(foreign.owned.bootstrap_servers, file)
     assert "Authentication failed" in told
@@ -141,7 +144,8 @@ def test_a_plaintext_listener_is_told_with_the_file_that_asks_for_another(foreig
     """Both protocols are named, with the file that asks for one of them."""
     access = Access(protocol=protocol, trusted=certificates(["localhost"]).authority)
     if "SASL" in protocol:
-        access = replace(access, mechanism="SCRAM-SHA-512", username="someone", password=SecretStr("open sesame"))
+        login = Scram(mechanism="SCRAM-SHA-512", username="someone", password=SecretStr("open sesame"))
+        access = replace(access, login=login)
     file = foreign.written(access, f"{protocol}.properties")
     servers = foreign.owned.bootstrap_servers
     told = refused(servers, file)

@@ -127,8 +127,8 @@ class Secured:
     @property
     def environment(self) -> dict[str, str]:
         """What an application's conftest finds in CI."""
-        assert self.access.password is not None
-        password = self.access.password.get_secret_value()
+        assert self.access.login is not None
+        password = self.access.login.password.get_secret_value()
         return {"SERVERS": self.servers, "PASSWORD": password, "AUTHORITY": str(self.authority)}
 
 

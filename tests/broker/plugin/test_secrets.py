@@ -182,7 +182,9 @@ def test_credentials_go_to_dask_workers_over_tls_only(project: Project, foreign:
 
 def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Path, foreign: Foreign) -> None:
     """Wrong passwords, names and addresses are the daily mistakes: the text helps, and does not show what was tried."""
-    wrong = replace(foreign.access, password=SecretStr("correct-horse-battery"))
+    assert foreign.access.login is not None
+    login = replace(foreign.access.login, password=SecretStr("correct-horse-battery"))
+    wrong = replace(foreign.access, login=login)
     jaas = properties_of(foreign.access)["sasl.jaas.config"]
     mistakes = {
         "password": (foreign.servers, wrong, {}),

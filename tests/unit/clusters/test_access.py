@@ -18,6 +18,7 @@ from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_access
+from pytest_kafkaperf.clusters.access.logins import Plain, Scram
 from tests.support.client_files import CHAIN, KEY, LOGIN, MADE, SECRET, TIMEOUT_S, TLS
 
 
@@ -30,9 +31,7 @@ def test_a_login_becomes_aiokafkas_arguments() -> None:
     """Every client of a run logs in the same way."""
     access = Access(
         protocol="SASL_PLAINTEXT",
-        mechanism="SCRAM-SHA-512",
-        username="alice",
-        password=SecretStr(SECRET),
+        login=Scram(mechanism="SCRAM-SHA-512", username="alice", password=SecretStr(SECRET)),
         options={"request_timeout_ms": 5000, "client_id": "me"},
     )
     assert access.arguments() == {
@@ -73,21 +72,20 @@ def test_nothing_that_is_printed_shows_a_secret() -> None:
     """Tracebacks and debug logs print what functions were given, copies of it too."""
     access = Access(
         protocol="SASL_SSL",
-        mechanism="PLAIN",
-        username="alice",
-        password=SecretStr(SECRET),
+        login=Plain(username="alice", password=SecretStr(SECRET)),
         trusted=MADE.authority,
         certificate=MADE.certificate,
         key=MADE.key,
     )
-    shown = "".join(repr(each) for each in (access, access.arguments(), dict(access.arguments()), [access.arguments()]))
-    assert "'***'" in shown
+    printed = (access, access.arguments(), dict(access.arguments()), [access.arguments()], access.variables())
+    shown = "".join(map(repr, printed))
+    assert shown.count("'***'") == len(printed) - 1
     assert [secret for secret in access.secrets() if secret in shown] == []
 
 
 def test_secrets_are_the_password_the_key_and_each_line_of_it() -> None:
     """What a tool prints may break a key into lines, and escape a password."""
-    access = Access(password=SecretStr('pass"word'), key=MADE.key)
+    access = Access(login=Plain(username="alice", password=SecretStr('pass"word')), key=MADE.key)
     lines = KEY.splitlines()[1:-1]
     assert len(lines) >= 2
     assert set(access.secrets()) == {'pass"word', 'pass\\"word', KEY, *lines}

@@ -6,9 +6,10 @@ import pytest
 from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.access.logins import Plain
 from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, granted, refusal
 
-ALICE = Access(protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="alice", password=SecretStr("secret"))
+ALICE = Access(protocol="SASL_PLAINTEXT", login=Plain(username="alice", password=SecretStr("secret")))
 CERTIFIED = Access(protocol="SSL", certificate="PEM", key=SecretStr("PEM"))
 
 

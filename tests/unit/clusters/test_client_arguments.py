@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_access
+from pytest_kafkaperf.clusters.access.logins import Plain
 from pytest_kafkaperf.core.errors import UsageError
 from tests.support.client_files import LOGIN, MADE, SECRET, TEXT
 
@@ -40,9 +41,7 @@ def test_fixtures_give_either_spelling(arguments: dict[str, object]) -> None:
     """An application's own tests have one of them at hand already; PLAIN is aiokafka's default."""
     assert read_access(arguments, origin="client_config", folder=Path()) == Access(
         protocol="SASL_PLAINTEXT",
-        mechanism="PLAIN",
-        username="alice",
-        password=SecretStr(SECRET),
+        login=Plain(username="alice", password=SecretStr(SECRET)),
         options={"request_timeout_ms": 5000},
     )
 

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import Access, Protocol
 from pytest_kafkaperf.clusters.access.client_properties import read_access, read_client_properties
-from pytest_kafkaperf.clusters.access.logins import Mechanism
+from pytest_kafkaperf.clusters.access.logins import Mechanism, Plain, password_login
 from pytest_kafkaperf.core.errors import UsageError
 from tests.support.access_properties import properties_of
 from tests.support.client_files import LOGIN, MADE, PLAIN, SASL, SCRAM, SECRET, TEXT, TIMEOUT_S, TLS, refused, written
@@ -51,7 +51,7 @@ def test_every_login_comes_back_from_its_properties(
     protocol: Protocol, mechanism: Mechanism, username: str, password: str
 ) -> None:
     """Quotes, spaces, semicolons, backslashes, line breaks: a password is any text."""
-    access = Access(protocol=protocol, mechanism=mechanism, username=username, password=SecretStr(password))
+    access = Access(protocol=protocol, login=password_login(mechanism, username, password))
     with tempfile.TemporaryDirectory() as folder:
         assert read_client_properties(written(Path(folder), properties_of(access))) == access
 
@@ -69,8 +69,8 @@ def test_every_login_comes_back_from_its_properties(
 def test_a_login_is_read_as_kafka_reads_it(tmp_path: Path, line: str, login: tuple[str, str]) -> None:
     """A password that is read otherwise is a wrong password. Checked against Java's StreamTokenizer."""
     access = read_client_properties(written(tmp_path, SASL | {"sasl.jaas.config": line}))
-    assert access.password is not None
-    assert (access.username, access.password.get_secret_value()) == login
+    username, password = login
+    assert access.login == Plain(username=username, password=SecretStr(password))
 
 
 @pytest.mark.parametrize(
@@ -212,9 +212,7 @@ def test_the_file_is_latin_1_as_in_java(tmp_path: Path) -> None:
     """Kafka's tools would send this password, whatever its writer meant."""
     file = written(tmp_path, LOGIN)
     file.write_bytes(file.read_bytes().replace(SECRET.encode(), b"\xe9\\u20ac"))
-    password = read_client_properties(file).password
-    assert password is not None
-    assert password.get_secret_value() == "é€"
+    assert read_client_properties(file).login == Plain(username="alice", password=SecretStr("é€"))
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
+from pytest_kafkaperf.clusters.access.logins import Scram
 from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
 from tests.support.access_properties import properties_of
 from tests.support.client_files import CHAIN, KEY, MADE, SECRET, TLS, refused, written
@@ -84,9 +85,7 @@ def test_everything_comes_back_from_its_properties(tmp_path: Path) -> None:
     """Kafka's tools and the load must get in by the same door."""
     access = Access(
         protocol="SASL_SSL",
-        mechanism="SCRAM-SHA-256",
-        username="alice",
-        password=SecretStr(SECRET),
+        login=Scram(mechanism="SCRAM-SHA-256", username="alice", password=SecretStr(SECRET)),
         trusted=MADE.authority,
         certificate=MADE.certificate,
         key=MADE.key,

@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.access.logins import Plain
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
 from pytest_kafkaperf.load.backends.dask_workers import check_version, refuse_loopback, refuse_plain_text
 from pytest_kafkaperf.load.messages import Clock
@@ -70,7 +71,7 @@ def test_brokers_on_loopback_are_no_use_to_other_machines(servers: str, *, refus
 
 
 TLS, TCP = "tls://10.0.0.1:8786", "tcp://10.0.0.1:8786"
-WITH_PASSWORD = Access(protocol="SASL_SSL", mechanism="PLAIN", username="me", password=SecretStr("hunter2"))
+WITH_PASSWORD = Access(protocol="SASL_SSL", login=Plain(username="me", password=SecretStr("hunter2")))
 WITH_KEY = Access(protocol="SSL", certificate="public", key=SecretStr("private"))
 
 
