@@ -19,7 +19,6 @@ import tempfile
 import time
 import tracemalloc
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -154,9 +153,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         settings = _settings(folder)
-        run: Any = SimpleNamespace(
-            results=found, settings=settings, written={}, orphans=[], pruned=False, seed=0, created=simulated.CREATED
-        )
+        run = simulated.run_of(found, settings=settings)
         perftests = list(_perftests(size, settings))
 
         def plan() -> None:
@@ -165,25 +162,16 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
                 PerfTestBudget(budget, perftest, perftests[number:])
 
         def table() -> None:
-            summary_lines(run, {}, Paper(width=120, colour=True), verbose=False)
+            summary_lines(run, Paper(width=120, colour=True), verbose=False)
 
         def markdown() -> None:
             write_report(folder / "report.md", summary(found, {}), kind="markdown")
 
         def document() -> None:
-            text = json_text(
-                found,
-                {},
-                created=simulated.CREATED,
-                plugin="0.1.0",
-                environment={"key": "ci"},
-                exit_status=0,
-                errors=[],
-            )
-            write_report(folder / "report.json", text, kind="json")
+            write_report(folder / "report.json", json_text(run, exit_status=0), kind="json")
 
         def page() -> None:
-            write_report(folder / "report.html", html_page(**simulated.report(found)), kind="html")
+            write_report(folder / "report.html", html_page(run), kind="html")
 
         page()  # loads the modules that draw
         works = {"terminal": table, "Markdown": markdown, "JSON": document, "HTML": page, "plan all": plan}

@@ -32,7 +32,7 @@ def main(tests: int) -> None:
         written_s = []
         for _ in range(_TIMES):
             began_s = time.monotonic()
-            write_report(path, html_page(**results.report(simulated)), kind="html")
+            write_report(path, html_page(results.run_of(simulated)), kind="html")
             written_s.append(time.monotonic() - began_s)
         opened_s, drawn = [], 0
         for _ in range(_TIMES):

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,9 +18,8 @@ from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.reports.columns import Paper
 from pytest_kafkaperf.reports.terminal import summary_lines
 from pytest_kafkaperf.reports.wording import short, shown_metrics
-from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
-from pytest_kafkaperf.runner.result import Ending
+from pytest_kafkaperf.runner.result import RunResult
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.controller import Progress
@@ -80,14 +79,12 @@ def progress(
                 reporter.write_fspath_result(item.nodeid, "")
 
 
-def print_table(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config, perf: PerfRun, endings: Mapping[str, Ending]
-) -> None:
+def print_table(terminalreporter: pytest.TerminalReporter, config: pytest.Config, run: RunResult) -> None:
     """Print the results of all tests, as wide as the terminal."""
     writer = terminalreporter._tw  # noqa: SLF001 - has the width and colour; there is no public way
     terminalreporter.write_sep("=", "kafka performance")
     paper = Paper(width=writer.fullwidth, colour=writer.hasmarkup)
-    for line in summary_lines(perf, endings, paper, verbose=config.get_verbosity() > 0):
+    for line in summary_lines(run, paper, verbose=config.get_verbosity() > 0):
         terminalreporter.write_line(line)
 
 

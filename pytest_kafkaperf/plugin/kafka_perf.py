@@ -26,7 +26,7 @@ from pytest_kafkaperf.plugin.items import PEER
 from pytest_kafkaperf.reports.calibration import describe_trial, remaining_s
 from pytest_kafkaperf.reports.remedy import remedy_of, undecided
 from pytest_kafkaperf.reports.wording import failure_of
-from pytest_kafkaperf.reports.writing import add_to_history
+from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Ending, Result, Trial
@@ -254,7 +254,7 @@ class KafkaPerf:
                 on_trial = functools.partial(self._say_trial, test, say, time.monotonic())
                 result = perf.run(test, cluster, on_progress, actions, later=self._later, on_trial=on_trial)
             if not test.is_smoke_test:
-                add_to_history(perf, result)
+                self._add_to_history(result)
         self._finished = True
         if self._benchmark is not None:
             record_rounds(result, *self._benchmark)
@@ -262,6 +262,20 @@ class KafkaPerf:
             pytest.fail(_UNJUDGED, pytrace=False)
         conclude(result, perf, node)
         return result
+
+    def _add_to_history(self, result: Result) -> None:
+        """Append the lines of the result to the history, if the user asked for one.
+
+        Raises:
+            UsageError: The file cannot be written; the text names it and the reason.
+
+        """
+        perf = self._perf
+        path = perf.settings.reports.get("history")
+        if path is None:
+            return
+        environment = perf.environment_key(result.cluster.provider)
+        append_history(path, history_lines(result, plugin=perf.plugin, commit=perf.commit, environment=environment))
 
     def _say_trial(self, test: PerfTest, say: Callable[[str], None], began_s: float, trials: Sequence[Trial]) -> None:
         """Print a line about the last trial of a calibration."""

@@ -39,7 +39,7 @@ from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest, read_spec
-from pytest_kafkaperf.runner.result import Ending
+from pytest_kafkaperf.runner.result import Ending, RunResult
 from pytest_kafkaperf.runner.settings import Revision, Settings
 from pytest_kafkaperf.runner.time_budget import estimate
 from pytest_kafkaperf.runner.unjudged import describe_unjudged
@@ -67,6 +67,8 @@ class PerfPlugin:
         self._collection = collection
         self._settings = settings
         self._perf: PerfRun | None = None
+        self._run: RunResult | None = None
+        """The run as the reports show it, once it is over."""
         self._measuring: dict[str, KafkaPerf] = {}
         """The value of each test's `kafka_perf` fixture, by nodeid."""
         self._endings: dict[str, Ending] = {}
@@ -344,11 +346,11 @@ class PerfPlugin:
         """Print errors, the table of results, and annotations for CI."""
         for line in (*(f"ERROR: {error}" for error in self._errors), *self._unjudged):
             terminalreporter.write_line(line, red=True)
-        perf = self._perf
-        if perf is None:
+        run = self._run
+        if run is None:
             return
-        if (perf.results or perf.orphans) and self._config.get_verbosity() >= 0:
-            print_table(terminalreporter, self._config, perf, self._endings)
+        if (run.results or run.orphans) and self._config.get_verbosity() >= 0:
+            print_table(terminalreporter, self._config, run)
         if self._hidden_benchmarks and self._config.get_verbosity() >= 0:
             recorded = counted(self._hidden_benchmarks, "perf test")
             show = "to show: --benchmark-columns=ops,rounds"
@@ -395,9 +397,10 @@ class PerfPlugin:
             not_judged=count_not_judged(self._failures, [] if perf is None else perf.results, self._endings),
         )
         if perf is not None:
-            self._errors += write_reports(perf, self._endings, exit_status=status, errors=[*self._errors])
-        if perf is not None and (perf.results or self._endings):
-            self._annotations = report_to_github(perf, self._endings, os.environ, errors=self._errors)
+            run = write_reports(perf.run_result(self._endings, self._errors), exit_status=status)
+            self._run, self._errors = run, [*run.errors]
+            if run.results or run.endings:
+                self._annotations = report_to_github(run, os.environ)
         session.exitstatus = status(bool(self._errors))
 
     def _find_unjudged(self, session: pytest.Session, perf: PerfRun) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pytest_kafkaperf.clusters.cluster import Cluster
@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.notices import Problem
 from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.runner.evidence import baseline_doubts
-from pytest_kafkaperf.runner.result import Ending, Result, RunFacts, Trial, unmeasured
+from pytest_kafkaperf.runner.result import Ending, Result, RunResult, Trial, unmeasured
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.verdict.detectable import Calibrated
@@ -24,30 +24,19 @@ SCHEMA = 1
 """Version of the report's format."""
 
 
-def json_text(
-    results: Sequence[Result],
-    endings: Mapping[str, Ending],
-    facts: RunFacts,
-    *,
-    exit_status: int,
-    errors: Sequence[str],
-) -> str:
-    """Return the report.
-
-    `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are those of the run, including other
-    reports that could not be written.
-    """
+def json_text(run: RunResult, *, exit_status: int) -> str:
+    """Return the report."""
     document = {
         "schema": SCHEMA,
-        "created": facts.created,
-        "plugin": facts.plugin,
-        "environment": facts.environment,
+        "created": run.created,
+        "plugin": run.plugin,
+        "environment": run.environment,
         "exit_status": exit_status,
-        "errors": list(errors),
-        "tests": [_test(result, endings.get(result.nodeid)) for result in results],
+        "errors": list(run.errors),
+        "tests": [_test(result, run.endings.get(result.nodeid)) for result in run.results],
         "unmeasured": [
             {"nodeid": each.nodeid, "outcome": each.outcome, "reason": each.reason}
-            for each in unmeasured(results, endings)
+            for each in unmeasured(run.results, run.endings)
         ],
     }
     return f"{json.dumps(document, indent=2, allow_nan=False)}\n"

@@ -7,7 +7,6 @@ import io
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -33,14 +32,10 @@ from pytest_kafkaperf.reports.wording import (
     tolerated,
     took,
 )
-from pytest_kafkaperf.runner.result import Ending, Result
+from pytest_kafkaperf.runner.result import Result, RunResult
 from pytest_kafkaperf.runner.rounds.round import StepOutcome
 from pytest_kafkaperf.verdict.baseline_file import BaselineRecord
 from pytest_kafkaperf.verdict.outcome import Verdict
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.runner.perf_run import PerfRun
-
 
 _STEP_STYLES = {
     StepOutcome.HELD: "green",
@@ -162,33 +157,32 @@ def render(content: RenderableType, paper: Paper) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
-def summary_lines(perf: PerfRun, endings: Mapping[str, Ending], paper: Paper, *, verbose: bool) -> list[str]:
+def summary_lines(run: RunResult, paper: Paper, *, verbose: bool) -> list[str]:
     """Return the whole summary as lines."""
-    names = names_of(perf.results)
-    results = perf.results
+    results, endings = run.results, run.endings
+    names = names_of(results)
     blocks = [block_of(each, names[each.nodeid], endings.get(each.nodeid), verbose=verbose) for each in results]
-    lines = [*wrapped_overview(overview(perf), paper), ""] if results else []
+    lines = [*wrapped_overview(overview(run), paper), ""] if results else []
     lines += render_table(blocks, paper).splitlines()
-    for result in perf.results:
+    for result in results:
         if result.calibration:
             lines += ["", names[result.nodeid], *render_calibration(result, paper).splitlines()]
-    for result in perf.results:
+    for result in results:
         curve = latency_curve(result, result.rounds[:1])  # later searches try only rates close to what it found
         if curve is not None:
             which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
             lines += ["", f"{names[result.nodeid]}{which}", *render_latency_curve(curve, paper).splitlines()]
     if verbose and len(results) > 1:
         lines += ["", *render_spans(results, paper).splitlines()]
-    notes = wrapped([*tolerated(results, endings), *render_notes(perf)], paper)
+    notes = wrapped([*tolerated(results, endings), *render_notes(run)], paper)
     lines += ["", *notes] if notes and lines else notes
     return [*lines, count_verdicts([result.verdict for result in results])] if results else lines
 
 
-def overview(perf: PerfRun) -> str:
+def overview(run: RunResult) -> str:
     """Return the line above the table: what the tests ran on and were compared with, their number and the duration."""
-    results = perf.results
+    results = run.results
     kafka = dict.fromkeys(f"Kafka {each.cluster.version} {each.cluster.provider}" for each in results)
-    keys = dict.fromkeys(perf.environment_key(each.cluster.provider) for each in results)
     live_baselines = dict.fromkeys(
         each.revision or f"Kafka {each.live_baseline.version} {each.live_baseline.provider}"  # type: ignore[union-attr]
         for each in results
@@ -199,10 +193,10 @@ def overview(perf: PerfRun) -> str:
     trials = f"{counts[0]} to {trials}" if len(counts) > 1 else trials
     parts = [
         ", ".join(kafka),
-        f"env {', '.join(keys)}",
+        f"env {', '.join(run.environment_keys)}",
         f"compared with: {', '.join(live_baselines)}" if live_baselines else "",
         f"baseline: {trials}" if trials else "",
-        f"{counted(len(results), 'test')}, {took(perf.took_s)}",
+        f"{counted(len(results), 'test')}, {took(run.took_s)}",
     ]
     return printable(" | ".join(filter(None, parts))).replace("Kafka unknown", "Kafka")
 

@@ -8,7 +8,6 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.core.text import file_of, listed, printable, without_folders
@@ -19,16 +18,13 @@ from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.remedy import command_for, is_compared, lacks_baseline, remedy_of, without_remedy
 from pytest_kafkaperf.reports.span_table import describe_spans
 from pytest_kafkaperf.runner.evidence import baseline_doubts
-from pytest_kafkaperf.runner.result import Ending, Result, judged
+from pytest_kafkaperf.runner.result import Ending, Result, RunResult, judged
 from pytest_kafkaperf.runner.warmth import describe_warm_ups
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.judge import worst
 from pytest_kafkaperf.verdict.other_changes import LEAST_CHANGE, OtherChange
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.runner.perf_run import PerfRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,28 +296,28 @@ def _interval(ends: tuple[float, float]) -> str:
     return f"({'…'.join('0' if text in ('+0', '-0') else text for text in texts)})"
 
 
-def render_notes(perf: PerfRun) -> list[str]:
+def render_notes(run: RunResult) -> list[str]:
     """Return the notes on the baselines of all tests, neither wrapped nor indented."""
-    names = names_of(perf.results)
+    names = names_of(run.results)
     doubts: dict[str, list[str]] = {}
-    for result in perf.results:
+    for result in run.results:
         for text in baseline_doubts(result):
             doubts.setdefault(text, []).append(names[result.nodeid])
     notes = [f"{text}: {', '.join(tests)}" for text, tests in doubts.items()]
-    if perf.orphans:
-        notes.append(_orphan_note(perf))
-    written = sum(result.days_written is not None for result in perf.results)
+    if run.orphans:
+        notes.append(_orphan_note(run))
+    written = sum(result.days_written is not None for result in run.results)
     if written:
-        folder = perf.settings.shown(perf.settings.baselines)
+        folder = run.settings.shown(run.settings.baselines)
         notes.append(f"baselines written: {written} in {folder} (commit them)")
     return notes
 
 
-def _orphan_note(perf: PerfRun) -> str:
-    text = f"baselines of tests that no longer exist: {listed([*perf.orphans.values()])}"
-    if perf.pruned:
+def _orphan_note(run: RunResult) -> str:
+    text = f"baselines of tests that no longer exist: {listed(run.orphans)}"
+    if run.pruned:
         return f"deleted {text} (commit the deletion)"
-    if perf.settings.prune:
+    if run.settings.prune:
         return f"{text}; not deleted, because not all tests ran: run without -k, -m, -x, --lf and names of tests"
     return f"{text}; delete them with --kafka-prune-baselines"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -17,14 +18,13 @@ from pytest_kafkaperf.reports.ci import annotate, append_summary, command, metri
 from pytest_kafkaperf.reports.html.html_report import html_page
 from pytest_kafkaperf.reports.json_report import json_text
 from pytest_kafkaperf.reports.markdown import markdown
-from pytest_kafkaperf.runner.result import RunFacts, judged
+from pytest_kafkaperf.runner.result import judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import BinaryIO
 
-    from pytest_kafkaperf.runner.perf_run import PerfRun
-    from pytest_kafkaperf.runner.result import Ending, Result
+    from pytest_kafkaperf.runner.result import Result, RunResult
     from pytest_kafkaperf.runner.rounds.round import Round
     from pytest_kafkaperf.runner.settings import Settings
 
@@ -35,37 +35,26 @@ _LOCK_TIMEOUT_S = 30
 """Maximum time to wait for the lock of the file, which other runs hold for one write."""
 
 
-def write_reports(
-    perf: PerfRun, endings: Mapping[str, Ending], *, exit_status: Callable[[bool], int], errors: Sequence[str]
-) -> list[str]:
-    """Write the requested reports and return the errors; a report that cannot be written leaves no partial file.
+def write_reports(run: RunResult, *, exit_status: Callable[[bool], int]) -> RunResult:
+    """Write the requested reports; return the run with an error for each report that could not be written.
 
-    `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are earlier errors of the run.
-    `exit_status` returns that of the run, given whether there are errors.
+    Such a report leaves no partial file. `exit_status` returns that of the run, given whether there are errors.
     """
-    settings, results = perf.settings, perf.results
-    facts = RunFacts(created=perf.created, plugin=perf.plugin, environment=perf.environment(), commit=perf.commit)
-    found: list[str] = []
-
-    def document() -> str:
-        problems = [*errors, *found]
-        return json_text(results, endings, facts, exit_status=exit_status(bool(problems)), errors=problems)
-
     # The JSON report is the last one, because it lists the errors of the others.
-    texts: dict[str, Callable[[], str]] = {
-        "markdown": lambda: markdown(results, endings, errors=[*errors, *found]),
-        "gitlab": lambda: metrics_text(results),
-        "html": lambda: html_page(results, facts, endings),
-        "json": document,
+    texts: dict[str, Callable[[RunResult], str]] = {
+        "markdown": lambda run: markdown(run.results, run.endings, errors=run.errors),
+        "gitlab": lambda run: metrics_text(run.results),
+        "html": html_page,
+        "json": lambda run: json_text(run, exit_status=exit_status(bool(run.errors))),
     }
     for kind, text in texts.items():
-        path = settings.reports.get(kind)
+        path = run.settings.reports.get(kind)
         try:
             if path is not None:
-                write_report(path, text(), kind=kind)
+                write_report(path, text(run), kind=kind)
         except KafkaPerfError as error:
-            found.append(str(error))
-    return found
+            run = dataclasses.replace(run, errors=(*run.errors, str(error)))
+    return run
 
 
 def remove_reports(settings: Settings) -> None:
@@ -80,31 +69,15 @@ def remove_reports(settings: Settings) -> None:
             remove_report(path, kind=kind)
 
 
-def report_to_github(
-    perf: PerfRun, endings: Mapping[str, Ending], variables: Mapping[str, str], *, errors: Sequence[str] = ()
-) -> list[str]:
+def report_to_github(run: RunResult, variables: Mapping[str, str]) -> list[str]:
     """Append to the job summary and return the annotations to print; does nothing outside GitHub Actions."""
     if variables.get("GITHUB_ACTIONS") != "true":
         return []
     summary, workspace = variables.get("GITHUB_STEP_SUMMARY"), variables.get("GITHUB_WORKSPACE")
-    problem = append_summary(Path(summary), perf.results, endings, errors) if summary else None
+    problem = append_summary(Path(summary), run.results, run.endings, run.errors) if summary else None
     root = Path(workspace) if workspace else None
     warnings = [] if problem is None else [command("warning", "kafkaperf", problem)]
-    return [*warnings, *annotate(perf.results, endings, root=perf.settings.root, workspace=root)]
-
-
-def add_to_history(perf: PerfRun, result: Result) -> None:
-    """Append the lines of one result to the history, if the user asked for one.
-
-    Raises:
-        UsageError: The file cannot be written; the text names it and the reason.
-
-    """
-    path = perf.settings.reports.get("history")
-    if path is None:
-        return
-    environment = perf.environment_key(result.cluster.provider)
-    append_history(path, history_lines(result, plugin=perf.plugin, commit=perf.commit, environment=environment))
+    return [*warnings, *annotate(run.results, run.endings, root=run.settings.root, workspace=root)]
 
 
 def history_lines(result: Result, *, plugin: str, commit: str | None, environment: str) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@
 - warmth: what rounds show of cold brokers
 - evidence: which trials count, and their judgement
 - retest: what re-tests a suspected regression side by side
-- result: trials and results
+- result: trials, the results of tests, and that of a run
 - baseline_update: which trials become the stored baseline
 - time_budget: one deadline for all tests
 - bottleneck: where time or rate went

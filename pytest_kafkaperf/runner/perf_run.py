@@ -7,9 +7,8 @@ import dataclasses
 import functools
 import importlib.metadata
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.cluster import Cluster
@@ -23,7 +22,7 @@ from pytest_kafkaperf.runner.drift import drift_warnings
 from pytest_kafkaperf.runner.evidence import Judging, is_acceptable, quieter_notes, stale_notes
 from pytest_kafkaperf.runner.peer import NewTestError, Peer, PeerTest, opened_peer
 from pytest_kafkaperf.runner.perftest import PerfTest
-from pytest_kafkaperf.runner.result import Result, judged, warnings_of
+from pytest_kafkaperf.runner.result import Ending, Result, RunResult, judged, warnings_of
 from pytest_kafkaperf.runner.retest import CommonShift, common_changes, obstacle, rebuilt_spec
 from pytest_kafkaperf.runner.rounds.actions import Action, moved
 from pytest_kafkaperf.runner.rounds.capacity import workload_of
@@ -81,11 +80,6 @@ class PerfRun:
         """None before the first test, which knows all tests of the run."""
         self._store = BaselineStore(settings.baselines)
         self._shift = CommonShift()
-
-    @property
-    def took_s(self) -> float:
-        """Time since the collection, in seconds."""
-        return time.monotonic() - self._began_s
 
     def close(self) -> None:
         """Stop every cluster that the plugin started, and the other side."""
@@ -235,11 +229,24 @@ class PerfRun:
         if self.pruned:
             self._store.prune(self.orphans)
 
-    def environment(self) -> dict[str, Any]:
-        """Describe the machine and the cluster for the reports."""
-        provider = min((result.cluster.provider for result in self.results), default="local")
+    def run_result(self, endings: Mapping[str, Ending], errors: Sequence[str]) -> RunResult:
+        """Return the run as the reports show it; the arguments are what pytest and the plugin know of it."""
+        providers = [result.cluster.provider for result in self.results]
         facts = self.results[0].cluster.fingerprint if self.results else {}
-        return {"key": self.environment_key(provider), **facts}
+        return RunResult(
+            results=tuple(self.results),
+            endings=dict(endings),
+            errors=tuple(errors),
+            settings=self.settings,
+            created=self.created,
+            took_s=time.monotonic() - self._began_s,
+            plugin=self.plugin,
+            commit=self.commit,
+            environment={"key": self.environment_key(min(providers, default="local")), **facts},
+            environment_keys=tuple(dict.fromkeys(map(self.environment_key, providers))),
+            orphans=tuple(self.orphans.values()),
+            pruned=self.pruned,
+        )
 
     def environment_key(self, provider: str) -> str:
         """Return the key of the environment, under which its baselines are stored."""

@@ -1,4 +1,4 @@
-"""The result of a perf test: what `kafka_perf()` returns and the reports show."""
+"""The result of a perf test, which `kafka_perf()` returns, and that of a whole run, which the reports show."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.round import COLD_SHARE, Round
 from pytest_kafkaperf.runner.rounds.validity import generator_warning, resolution_warnings
+from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
@@ -342,14 +343,29 @@ def unmeasured(results: Sequence[Result], endings: Mapping[str, Ending]) -> list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
-    """The facts about the run that the page shows."""
+class RunResult:
+    """A whole run as all reports see it; `PerfRun` makes it at the end of the run."""
 
+    results: tuple[Result, ...]
+    """The results of all tests that measured, in the order in which they ran."""
+    endings: Mapping[str, Ending]
+    """The outcomes of all perf tests in pytest by nodeid, including those that measured nothing."""
+    errors: tuple[str, ...]
+    """Errors of the run, such as files that could not be collected or reports that could not be written."""
+    settings: Settings
     created: str
     """Start of the run, ISO 8601."""
+    took_s: float
+    """Time from the collection to the end of the run, in seconds."""
     plugin: str
     """The plugin's version."""
-    environment: Mapping[str, Any]
-    """The environment of the run; its `key` names the folder of the baselines."""
     commit: str | None
     """Commit of the tests' repository; None if it is unknown."""
+    environment: Mapping[str, Any]
+    """The machine and the cluster of the first test; its `key` is the folder of the baselines."""
+    environment_keys: tuple[str, ...]
+    """The keys of the environments of all results, each once."""
+    orphans: tuple[str, ...]
+    """Nodeids of the tests that no longer exist, but have baselines."""
+    pruned: bool
+    """True if these baselines were deleted."""

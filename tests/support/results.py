@@ -12,6 +12,7 @@ import math
 import random
 import statistics
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.cluster import Cluster
@@ -21,10 +22,11 @@ from pytest_kafkaperf.core.metrics import QUANTILES
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import WorkerShare
 from pytest_kafkaperf.load.recorder import Curves
+from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.reports.columns import Paper
 from pytest_kafkaperf.reports.terminal import render_table
 from pytest_kafkaperf.reports.wording import block_of, names_of
-from pytest_kafkaperf.runner.result import Ending, Result, RunFacts, Trial
+from pytest_kafkaperf.runner.result import Ending, Result, RunResult, Trial
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan, find_capacity
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.rate import peak_rate
@@ -50,6 +52,7 @@ _VALUES = {
 NO_FAULTS = {"errors": 0.0, "unsent": 0.0, "lost": 0.0}
 """The metrics of every round that has to be 0, unless the test says otherwise."""
 CREATED = "2026-08-15T09:41:00+00:00"
+ENVIRONMENT = "linux-x86_64-amd-epyc-9454p-2c-local"
 LIMITS = (
     "produce.throughput >= baseline - 10%",
     "produce.latency.p99 <= baseline + 20%",
@@ -468,21 +471,26 @@ def hostile(markup: str) -> list[Result]:
     return found
 
 
-def facts(**changes: Any) -> RunFacts:
-    """The facts about a run."""
+def run_of(results: Sequence[Result], **changes: Any) -> RunResult:
+    """A run of these tests, without reports to write."""
+    root = Path("/home/ci/project")
+    settings = read_settings({"cluster": "local"}, {}, invocation_folder=root, root=root)
     given: dict[str, Any] = {
+        "results": tuple(results),
+        "endings": {},
+        "errors": (),
+        "settings": settings,
         "created": CREATED,
+        "took_s": 161.0,
         "plugin": "0.1.0",
-        "environment": {"key": "linux-x86_64-amd-epyc-9454p-2c-local"},
         "commit": "3c806ae92d5b7ff5a6ed03c1f0ed2bd0cbf1a0f7",
+        "environment": {"key": ENVIRONMENT},
+        "environment_keys": (ENVIRONMENT,),
+        "orphans": (),
+        "pruned": False,
         **changes,
     }
-    return RunFacts(**given)
-
-
-def report(results: Sequence[Result], **changes: Any) -> dict[str, Any]:
-    """The arguments of `html_page`."""
-    return {"results": results, "facts": facts(**changes)}
+    return RunResult(**given)
 
 
 def _renamed(curves: BrokerCurves | None, name: str) -> BrokerCurves | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.runner.result import Ending, Result, RunFacts
+    from pytest_kafkaperf.runner.result import RunResult
 
 
 _NEEDED = ("jinja2", "plotly")
@@ -27,11 +26,8 @@ def check_installed() -> None:
         raise UsageError(f"--kafka-report=html needs {' and '.join(missing)}: pip install 'pytest-kafkaperf[html]'")
 
 
-def html_page(results: Sequence[Result], facts: RunFacts, endings: Mapping[str, Ending] | None = None) -> str:
-    """Return the report of all tests, given in the order in which they ran; `endings` are those for pytest, by nodeid.
-
-    Its packages are installed, as `check_installed` has found.
-    """
+def html_page(run: RunResult) -> str:
+    """Return the report of all tests; its packages are installed, as `check_installed` has found."""
     from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - needs packages of an extra
 
-    return render(results, facts, endings or {})
+    return render(run)

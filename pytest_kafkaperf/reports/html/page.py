@@ -26,7 +26,7 @@ from pytest_kafkaperf.reports.html.sweeps import find_sweeps, sweep_charts
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.remedy import command_for, is_compared
 from pytest_kafkaperf.runner.evidence import baseline_doubts
-from pytest_kafkaperf.runner.result import Ending, Result, RunFacts, judged, unmeasured
+from pytest_kafkaperf.runner.result import Ending, Result, RunResult, judged, unmeasured
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.detectable import Calibrated
@@ -43,11 +43,12 @@ _COMMIT = 12
 _DASH = "–"  # noqa: RUF001 - the usual mark of an empty cell
 
 
-def render(results: Sequence[Result], run: RunFacts, endings: Mapping[str, Ending]) -> str:
+def render(run: RunResult) -> str:
     """Return the content of the file."""
+    results, endings = run.results, run.endings
     scripts = _scripts()
     return _template().render(
-        head=_head(results, run),
+        head=_head(run),
         counts=_counts(results),
         unmeasured=unmeasured(results, endings),
         tests=_tests(results, endings),
@@ -106,7 +107,8 @@ def _hash(script: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
-def _head(results: Sequence[Result], run: RunFacts) -> list[tuple[str, str]]:
+def _head(run: RunResult) -> list[tuple[str, str]]:
+    results = run.results
     versions = dict.fromkeys(f"{each.cluster.version} ({each.cluster.provider})" for each in results)
     live_baselines = dict.fromkeys(
         each.revision or f"{each.live_baseline.version} ({each.live_baseline.provider})"

@@ -45,7 +45,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _written(folder: Path, tests: Sequence[Result], **changes: Any) -> Path:
     path = folder / "report.html"
-    path.write_text(html_page(**results.report(tests, **changes)), encoding="utf-8")
+    path.write_text(html_page(results.run_of(tests, **changes)), encoding="utf-8")
     return path
 
 

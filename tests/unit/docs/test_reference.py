@@ -124,14 +124,12 @@ def report() -> dict[str, Any]:
         results.external(),
         results.capacity(),
     ]
-    text = json_text(
+    run = results.run_of(
         tests,
-        {"a.py::test_down": ending("a.py::test_down", "error", "127.0.0.1:1 is not ready")},
-        results.facts(created=results.CREATED, environment={"key": "ci", "kafka": "4.1.1"}),
-        exit_status=1,
-        errors=[],
+        endings={"a.py::test_down": ending("a.py::test_down", "error", "127.0.0.1:1 is not ready")},
+        environment={"key": "ci", "kafka": "4.1.1"},
     )
-    document: dict[str, Any] = json.loads(text)
+    document: dict[str, Any] = json.loads(json_text(run, exit_status=1))
     return document
 
 

@@ -17,6 +17,11 @@ LAYERS = ("core", "scenarios", "verdict", "clusters", "load", "runner", "reports
 APART = {("load", "verdict"), ("clusters", "verdict")}
 """Packages that stand in order and know nothing of each other all the same."""
 
+REPORTED = ("perftest", "result", "rounds.round", "settings", "time_budget")
+"""Modules of `runner` whose values reports show."""
+ALSO_REPORTED = {"evidence.baseline_doubts", "rounds.capacity.SearchPlan", "warmth.describe_warm_ups"}
+"""Other names of `runner` that reports still use. The set only shrinks."""
+
 PURE = ("scenarios", "verdict")
 """Packages that decide; `core` reads the machine and writes files."""
 OUTWARD = ("verdict/baseline_file.py", "verdict/baseline_store.py")
@@ -110,6 +115,16 @@ def test_imports_point_down_only() -> None:
         used = [name.split(".")[1] for name in _imports(path, typing=False) if name.startswith("pytest_kafkaperf.")]
         upwards += [(path, name) for name in used if LAYERS.index(name) > own or (_layer(path), name) in APART]
     assert upwards == []
+
+
+def test_reports_see_only_the_values_of_a_run() -> None:
+    """A report that reads a live run changes with it, and cannot be drawn without one; types count as well."""
+    start = "pytest_kafkaperf.runner."
+    reports = [path for path in _modules() if _layer(path) == "reports"]
+    used = {name for path in reports for name in _imports(path, typing=True) if name.startswith(start)}
+    names = {name.removeprefix(start) for name in used}
+    others = {name for name in names if not f"{name}.".startswith(tuple(f"{each}." for each in REPORTED))}
+    assert others == ALSO_REPORTED
 
 
 def test_libraries_stay_in_their_place() -> None:

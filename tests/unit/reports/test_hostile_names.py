@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -62,16 +61,8 @@ def ends(one: Result, name: str) -> dict[str, Ending]:
 
 
 def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
-    settings = SimpleNamespace(compare=None, prune=False, reports={})
-    trial: Any = SimpleNamespace(
-        results=[one],
-        settings=settings,
-        orphans={Path("x"): one.nodeid},
-        pruned=False,
-        took_s=161.0,
-        environment_key=lambda _: "ci",
-    )
-    return "\n".join(summary_lines(trial, ends(one, name), Paper(colour=colour), verbose=True))
+    run = results.run_of([one], endings=ends(one, name), environment_keys=("ci",), orphans=(one.nodeid,))
+    return "\n".join(summary_lines(run, Paper(colour=colour), verbose=True))
 
 
 def progress(_: Result, name: str, __: Path) -> str:
@@ -93,7 +84,7 @@ def page(_: Result, name: str, __: Path) -> str:
 @functools.cache
 def page_of(name: str) -> str:
     given = name or "x"  # what is not known is left out
-    page = html_page(**results.report([hostile(name)], commit=given, environment={"key": given}, plugin=given))
+    page = html_page(results.run_of([hostile(name)], commit=given, environment={"key": given}, plugin=given))
     return re.sub("<script>.*?</script>", "", page, flags=re.DOTALL)  # ours
 
 
@@ -112,8 +103,8 @@ def gitlab(one: Result, _: str, __: Path) -> str:
 
 
 def report(one: Result, name: str, _: Path) -> str:
-    about = results.facts(created="now", plugin=name, environment={"key": name, "kafka": name})
-    return json_text([one], ends(one, name), about, exit_status=1, errors=[name])
+    about = {"created": "now", "plugin": name, "environment": {"key": name, "kafka": name}}
+    return json_text(results.run_of([one], endings=ends(one, name), errors=(name,), **about), exit_status=1)
 
 
 def history(one: Result, name: str, folder: Path) -> str:

@@ -27,7 +27,7 @@ MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u2028'\
 def page() -> str:
     """A report in which everything that a user can write has markup in it."""
     hostile = results.hostile(MARKUP)
-    return html_page(**results.report(hostile, commit=MARKUP, environment={"key": MARKUP}, plugin=MARKUP))
+    return html_page(results.run_of(hostile, commit=MARKUP, environment={"key": MARKUP}, plugin=MARKUP))
 
 
 def test_only_our_own_scripts_are_in_the_page_and_may_run(page: str) -> None:
@@ -51,19 +51,19 @@ def test_markup_of_users_is_text(page: str) -> None:
 
 def test_a_run_without_a_test_makes_a_page() -> None:
     """CI keeps the file that it was told of."""
-    assert "No perf test ran." in html_page(**results.report([]))
+    assert "No perf test ran." in html_page(results.run_of([]))
 
 
 def test_a_test_that_could_not_run_says_why() -> None:
     """It has no round, no value and no chart."""
-    page = html_page(**results.report([results.nothing("the cluster is gone")]))
+    page = html_page(results.run_of([results.nothing("the cluster is gone")]))
     assert "the cluster is gone" in page
     assert 'class="chart"' not in page
 
 
 def test_a_calibration_is_told_instead_of_limits() -> None:
     """The values of the terminal's table."""
-    page = html_page(**results.report([results.calibration()]))
+    page = html_page(results.run_of([results.calibration()]))
     cells = re.findall(r'data-label="(.*?)">(.*?)</td>', page[page.index("Noise between trials") :])
     assert cells[:6] == [
         ("within", "3.2 %"),
@@ -77,7 +77,7 @@ def test_a_calibration_is_told_instead_of_limits() -> None:
 def test_what_fails_stands_first() -> None:
     """In a report of 200 tests nobody looks for it."""
     tests = [results.failover(), results.regression(), results.side_by_side()]
-    page = html_page(**results.report(tests)).replace("<wbr>", "")
+    page = html_page(results.run_of(tests)).replace("<wbr>", "")
     names = re.findall(r'<a href="#test-\d">.*?::(\w+)</a>|<a href="#test-\d">(\w+)</a>', page)
     assert ["".join(name) for name in names] == ["test_orders_ingest", "test_failover", "test_upgrade"]
     assert re.findall(r'id="(test-\d)" open', page) == ["test-1"]
@@ -85,7 +85,7 @@ def test_what_fails_stands_first() -> None:
 
 def test_the_overview_shows_what_the_thresholds_judged() -> None:
     """The first trial's values differ from those of the fresh trials, which decided."""
-    page = html_page(**results.report([results.regression()]))
+    page = html_page(results.run_of([results.regression()]))
     shown, judged = (re.findall(rf'data-label="{name}">(.*?)</td>', page) for name in ("p99", "measured"))
     assert shown[0] in judged
 
@@ -93,7 +93,7 @@ def test_the_overview_shows_what_the_thresholds_judged() -> None:
 def test_the_overview_shows_what_a_test_that_only_reads_has_received() -> None:
     """It has no throughput of producers, and no latency."""
     read = results.result("test_read", measured=[{"consume.throughput": 5000.0}])
-    page = html_page(**results.report([read]))
+    page = html_page(results.run_of([read]))
     assert re.search(r">\s*5k\s*<", page)
 
 
@@ -110,7 +110,7 @@ def test_what_is_not_installed_is_said_before_any_load(
 
 def test_the_report_says_what_was_found() -> None:
     """The values stand in the page itself: they can be read without a chart."""
-    page = html_page(**results.report([results.regression(), results.side_by_side()]))
+    page = html_page(results.run_of([results.regression(), results.side_by_side()]))
     text = re.sub(r"<wbr>|<script.*?</script>", "", page)
     for expected in (
         "<title>Kafka performance: 1 REGRESSED, 1 PASSED</title>",
@@ -168,7 +168,7 @@ def test_each_test_has_its_duration_its_way_to_the_verdict_and_the_rate_of_what_
     slow = dataclasses.replace(results.regression(), spans={Span.WINDOW: 161.0})
     metrics = {"produce.throughput": 200.0, "consume.throughput": 38.0}
     behind = results.result("test_app", "errors == 0", measured=[{**metrics, "errors": 0.0}])
-    page = html_page(**results.report([slow, behind]))
+    page = html_page(results.run_of([slow, behind]))
     assert 'REGRESSED</span> <small class="dim">confirmed in 3 fresh trials</small></td>' in page
     assert 'data-label="duration">2m41s</td>' in page
     assert '<p class="dim">2m41s: 5 rounds, 3 fresh trials' in page
@@ -194,8 +194,8 @@ def test_the_page_of_a_red_run_is_not_green() -> None:
         ending(other.nodeid, "failed", "AssertionError: 3 rows are missing"),
         ending("test_a.py::test_none", "error", "no broker"),
     ]
-    given = results.report([passed, other]) | {"endings": {one.nodeid: one for one in endings}}
-    page = html_page(**given).replace("<wbr>", "")
+    run = results.run_of([passed, other], endings={one.nodeid: one for one in endings})
+    page = html_page(run).replace("<wbr>", "")
     assert page.index("test_red") < page.index("test_green")
     assert '<small class="dim">failed, ' in page
     assert "AssertionError: 3 rows are missing" in page

@@ -7,7 +7,6 @@ import json
 import math
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,16 +17,14 @@ from pytest_kafkaperf.reports.html.html_report import html_page
 from pytest_kafkaperf.reports.json_report import json_text
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.writing import write_reports
-from pytest_kafkaperf.runner.result import Ending, Result
+from pytest_kafkaperf.runner.result import Ending, Result, RunResult
 from pytest_kafkaperf.verdict.outcome import Ungated
 from tests.support import results
 from tests.support.results import (
-    CREATED,
     bare_result,
     calibration,
     ending,
     endings,
-    facts,
     one_of_each,
     result,
     rounds,
@@ -36,9 +33,9 @@ from tests.support.results import (
 )
 
 
-def report(results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:
-    given = {"exit_status": 1, "errors": [], **given}
-    document: dict[str, Any] = json.loads(json_text(results, ends, facts(created="now", environment={}), **given))
+def report(tests: list[Result], ends: dict[str, Ending], *, exit_status: int = 1, **given: Any) -> dict[str, Any]:
+    run = results.run_of(tests, endings=ends, created="now", environment={}, **given)
+    document: dict[str, Any] = json.loads(json_text(run, exit_status=exit_status))
     return document
 
 
@@ -74,7 +71,7 @@ def test_every_report_tells_what_weakens_a_baseline() -> None:
     weak = result("test_ingest", "produce.throughput >= baseline - 10%", baseline=rounds(), days_written=1)
     (doubt,) = report([weak], endings([weak]))["tests"][0]["baseline_doubts"]
     assert doubt.startswith("weak baselines (fewer than 3 days; ")
-    assert doubt in html_page(**results.report([weak]))
+    assert doubt in html_page(results.run_of([weak]))
     assert f"- {doubt}\n" in markdown([weak], endings([weak]))
     strong = dataclasses.replace(weak, days_written=3)
     assert report([strong], endings([strong]))["tests"][0]["baseline_doubts"] == []
@@ -120,7 +117,7 @@ def test_a_threshold_that_was_not_judged_has_passed_in_no_report(ungated: Ungate
     assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", "MEASURED")
     assert f"      not judged: {ungated}" in results.table([one], {})
     assert "baseline - 10%</code> MEASURED |" in markdown([one], endings([one]))
-    page = html_page(**results.report([one]))
+    page = html_page(results.run_of([one]))
     assert re.findall(r'<span class="verdict[^>]*>(.*?)</span></td>', page)[-2:] == ["MEASURED", "PASSED"]
 
 
@@ -172,17 +169,9 @@ def test_properties_of_an_invalid_test_say_why() -> None:
     ]
 
 
-def _trial(paths: dict[str, Path]) -> Any:
-    settings = SimpleNamespace(cluster="auto", compare=None, command_line={}, reports=paths)
-    return SimpleNamespace(
-        results=sizes(),
-        settings=settings,
-        seed=0,
-        created=CREATED,
-        plugin="0.1.0",
-        environment=lambda: {"key": "ci"},
-        commit=None,
-    )
+def _run(paths: dict[str, Path]) -> RunResult:
+    run = results.run_of(sizes(), commit=None)
+    return dataclasses.replace(run, settings=dataclasses.replace(run.settings, reports=paths))
 
 
 KINDS = sorted(REPORTS.keys() - {"history"})  # its lines are appended after each test
@@ -191,16 +180,16 @@ KINDS = sorted(REPORTS.keys() - {"history"})  # its lines are appended after eac
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, kind: str) -> None:
     """The folder may be read-only in CI; what was there stays as it was."""
-    assert write_reports(_trial({kind: tmp_path}), {}, exit_status=int, errors=[]) == [
-        f"--kafka-report={kind}:{tmp_path}: cannot write the report there; give the path of a file"
-    ]
+    assert write_reports(_run({kind: tmp_path}), exit_status=int).errors == (
+        f"--kafka-report={kind}:{tmp_path}: cannot write the report there; give the path of a file",
+    )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_every_kind_of_report_has_a_writer(tmp_path: Path) -> None:
     """A kind without a writer would be accepted and write nothing."""
-    perf = _trial({kind: tmp_path / kind for kind in KINDS})
-    assert write_reports(perf, {}, exit_status=int, errors=[]) == []
+    run = _run({kind: tmp_path / kind for kind in KINDS})
+    assert write_reports(run, exit_status=int) == run
     assert sorted(path.name for path in tmp_path.iterdir()) == KINDS
 
 

@@ -14,7 +14,7 @@ from pytest_kafkaperf.reports.compare import Compared, ComparedReports, Report, 
 from pytest_kafkaperf.reports.json_report import json_text
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.json_reports import NODEID, P99, RATE, SCENARIO, perftest, report, rounds
-from tests.support.results import bare_result, facts, trial_at
+from tests.support.results import bare_result, run_of, trial_at
 
 
 def comparison(before: dict[str, Any], after: dict[str, Any], *, tolerance_ratio: float = 0.1) -> ComparedReports:
@@ -264,14 +264,12 @@ def written(folder: Path, content: Any) -> Path:
 def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
     """Both sides of the file are ours."""
     path = tmp_path / "report.json"
-    text = json_text(
+    run = run_of(
         [bare_result(trial_at(12, {"errors": 0.0, RATE: 5.5}), trial_at(13, {"errors": 1.0}))],
-        {},
-        facts(created="2025-01-31T12:00:00+00:00", environment={"key": "ci", "kafka": "4.1.1"}),
-        exit_status=0,
-        errors=[],
+        created="2025-01-31T12:00:00+00:00",
+        environment={"key": "ci", "kafka": "4.1.1"},
     )
-    path.write_text(text)
+    path.write_text(json_text(run, exit_status=0))
     found = read_report(path)
     (test,) = found.tests
     assert (found.created, found.key, found.fingerprint) == ("2025-01-31T12:00:00+00:00", "ci", {"kafka": "4.1.1"})
