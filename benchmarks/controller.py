@@ -165,7 +165,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
             summary_lines(run, Paper(width=120, colour=True), verbose=False)
 
         def markdown() -> None:
-            write_report(folder / "report.md", summary(found, {}), kind="markdown")
+            write_report(folder / "report.md", summary(run), kind="markdown")
 
         def document() -> None:
             write_report(folder / "report.json", json_text(run, exit_status=0), kind="json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, QUANTILES, Metric
 from pytest_kafkaperf.core.text import UNSEEN, printable, without_folders
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
-from pytest_kafkaperf.runner.result import Ending, Result
+from pytest_kafkaperf.runner.result import Ending, Result, RunResult
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 if TYPE_CHECKING:
@@ -29,17 +29,14 @@ _MIN_SUMMARY_BYTES = 4096
 """Minimum size of a summary that is worth writing."""
 
 
-def annotate(
-    results: Sequence[Result], endings: Mapping[str, Ending], *, root: Path, workspace: Path | None
-) -> list[str]:
+def annotate(run: RunResult, *, workspace: Path | None) -> list[str]:
     """Return a workflow command for each test that failed, is undecided, or has warnings, as many as GitHub shows.
 
-    Errors come first, and of these the worst verdicts. `endings` are those of all perf tests that pytest ran, by
-    nodeid; their files are relative to `root`. `workspace` is the folder of the repository.
+    Errors come first, and of these the worst verdicts. `workspace` is the folder of the repository.
     """
-    by_nodeid = {result.nodeid: result for result in results}
+    by_nodeid = {result.nodeid: result for result in run.results}
     found: dict[str, list[tuple[int, str]]] = {"error": [], "warning": []}
-    for ending in endings.values():
+    for ending in run.endings.values():
         result = by_nodeid.get(ending.nodeid)
         message = _message(result, ending)
         if message is not None:
@@ -47,7 +44,8 @@ def annotate(
             # A test that measured nothing ranks before every verdict, because nothing is known about it.
             rank = len(Verdict) if verdict is None else list(Verdict).index(verdict)
             title = f"{without_folders(ending.nodeid)}: {verdict or 'not measured'}"
-            file, level = _file(ending.file, root=root, workspace=workspace), "error" if ending.fails else "warning"
+            file = _file(ending.file, root=run.settings.root, workspace=workspace)
+            level = "error" if ending.fails else "warning"
             found[level].append((-rank, command(level, title, message, file=file, line=ending.line)))
     lines = []
     for level, ranked in found.items():
@@ -67,16 +65,14 @@ def command(level: str, title: str, message: str, *, file: str | None = None, li
     return f"::{level} {properties}::{_data(message)}"
 
 
-def append_summary(
-    path: Path, results: Sequence[Result], endings: Mapping[str, Ending], errors: Sequence[str] = ()
-) -> str | None:
+def append_summary(path: Path, run: RunResult) -> str | None:
     """Append to the job summary of the step; return a problem for a warning, which never changes a verdict."""
     try:
         with path.open("ab") as file:
             free_bytes = LIMIT_BYTES - file.tell() - 1
             if free_bytes < _MIN_SUMMARY_BYTES:
                 return f"cannot add to the job summary: {file.tell():,} of {LIMIT_BYTES:,} bytes are in use"
-            file.write(b"\n" + markdown(results, endings, errors=errors, limit_bytes=free_bytes).encode())
+            file.write(b"\n" + markdown(run, limit_bytes=free_bytes).encode())
     except OSError as error:
         return f"cannot write the job summary {path}: {error.strerror or error}"
     return None

@@ -13,7 +13,7 @@ from pytest_kafkaperf.reports import wording
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.columns import Row, mark_of
 from pytest_kafkaperf.runner.evidence import baseline_doubts
-from pytest_kafkaperf.runner.result import Ending, Result, judged, unmeasured
+from pytest_kafkaperf.runner.result import Ending, Result, RunResult, judged, unmeasured
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.verdict.detectable import Calibrated
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -33,24 +33,18 @@ _NO_CELLS = [""] * 4
 """Cells of a row for the values of a threshold."""
 
 
-def markdown(
-    results: Sequence[Result],
-    endings: Mapping[str, Ending],
-    *,
-    errors: Sequence[str] = (),
-    limit_bytes: int = LIMIT_BYTES,
-) -> str:
+def markdown(run: RunResult, *, limit_bytes: int = LIMIT_BYTES) -> str:
     """Return the number of tests by verdict, a table, the reasons of tests that did not pass, and all values, folded.
 
-    `endings` are those of all perf tests that pytest ran, by nodeid, including those that measured nothing. The worst
-    verdicts come first. `errors` are those of the run, such as files that could not be collected. If the text exceeds
-    `limit_bytes` as UTF-8, the values are left out first, then reasons, then rows of the table; a note says so.
+    The worst verdicts come first. If the text exceeds `limit_bytes` as UTF-8, the values are left out first, then
+    reasons, then rows of the table; a note says so.
     """
+    results, endings = run.results, run.endings
     ranked = sorted(results, key=lambda result: _rank(result, endings.get(result.nodeid)))
     alone = unmeasured(results, endings)
     failed = [each for each in alone if each.fails]
     return _joined(
-        _headline(results, endings, alone, errors),
+        _headline(results, endings, alone, run.errors),
         {
             "tests": [*map(_unmeasured_row, alone), *_table_rows(ranked, endings)],
             "tests' reasons": [

@@ -42,7 +42,7 @@ def write_reports(run: RunResult, *, exit_status: Callable[[bool], int]) -> RunR
     """
     # The JSON report is the last one, because it lists the errors of the others.
     texts: dict[str, Callable[[RunResult], str]] = {
-        "markdown": lambda run: markdown(run.results, run.endings, errors=run.errors),
+        "markdown": markdown,
         "gitlab": lambda run: metrics_text(run.results),
         "html": html_page,
         "json": lambda run: json_text(run, exit_status=exit_status(bool(run.errors))),
@@ -74,10 +74,10 @@ def report_to_github(run: RunResult, variables: Mapping[str, str]) -> list[str]:
     if variables.get("GITHUB_ACTIONS") != "true":
         return []
     summary, workspace = variables.get("GITHUB_STEP_SUMMARY"), variables.get("GITHUB_WORKSPACE")
-    problem = append_summary(Path(summary), run.results, run.endings, run.errors) if summary else None
+    problem = append_summary(Path(summary), run) if summary else None
     root = Path(workspace) if workspace else None
     warnings = [] if problem is None else [command("warning", "kafkaperf", problem)]
-    return [*warnings, *annotate(run.results, run.endings, root=run.settings.root, workspace=root)]
+    return [*warnings, *annotate(run, workspace=root)]
 
 
 def history_lines(result: Result, *, plugin: str, commit: str | None, environment: str) -> list[dict[str, Any]]:

@@ -471,9 +471,8 @@ def hostile(markup: str) -> list[Result]:
     return found
 
 
-def run_of(results: Sequence[Result], **changes: Any) -> RunResult:
-    """A run of these tests, without reports to write."""
-    root = Path("/home/ci/project")
+def run_of(results: Sequence[Result], *, root: Path = Path("/home/ci/project"), **changes: Any) -> RunResult:
+    """A run of these tests in the root folder `root`, without reports to write."""
     settings = read_settings({"cluster": "local"}, {}, invocation_folder=root, root=root)
     given: dict[str, Any] = {
         "results": tuple(results),

@@ -17,7 +17,7 @@ from pytest_kafkaperf.reports.latency_curve import latency_curve
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import render_latency_curve
 from tests.support.browser import Browser
-from tests.support.results import capacity, endings, one_of_each, table
+from tests.support.results import capacity, endings, one_of_each, run_of, table
 
 pytestmark = pytest.mark.pages
 
@@ -35,7 +35,11 @@ def test_the_summary_of_a_job_is_a_table_with_reasons(
     """It is rendered as GitHub renders it: CommonMark, tables, and HTML for what folds."""
     results = one_of_each()
     page = tmp_path / "summary.html"
-    rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown(results, endings(results)))
+    rendered = (
+        MarkdownIt("commonmark", {"html": True})
+        .enable("table")
+        .render(markdown(run_of(results, endings=endings(results))))
+    )
     page.write_text(f"{_FRAME}{rendered}", encoding="utf-8")
     browser.open(page)
     rows = browser.ask("document.querySelectorAll('table:first-of-type tbody tr').length")

@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from pytest_kafkaperf.reports.markdown import markdown
 from tests.support.github_api import BOT, GitHub, github
 from tests.support.repository import git
-from tests.support.results import endings, one_of_each
+from tests.support.results import endings, one_of_each, run_of
 from tests.support.workflows import expand, is_true, read_workflow, run_step
 
 CI = Path(__file__).parents[3] / "examples" / "ci"
@@ -135,7 +135,7 @@ def test_a_comment_is_as_short_as_github_wants_it(api: GitHub, tmp_path: Path) -
     """A comment of more than 65,536 characters is refused; all values are in the artifact."""
     api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
     results = one_of_each()
-    report = markdown(results, endings(results))
+    report = markdown(run_of(results, endings=endings(results)))
     assert comment(api, tmp_path / "usual", report) == 0
     shown, folded, _ = report.partition("<details>")
     assert (api.comments[-1]["body"], folded != "") == (f"{body(shown)[:-1]}", True)

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kafkaperf.reports.ci import annotate, append_summary, command
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES
-from tests.support.results import FILE, ending, endings, one_of_each, result, rounds
+from tests.support.results import FILE, ending, endings, one_of_each, result, rounds, run_of
 
 ROOT = Path("/home/ci/repository")
 
@@ -40,7 +40,7 @@ def test_what_failed_is_an_error_and_what_is_to_know_a_warning_the_gravest_first
     ends = endings(results)
     ends["a.py::test_down"] = ending("a.py::test_down", "error", "127.0.0.1:1 is not ready")
     ends["a.py::test_left_out"] = ending("a.py::test_left_out", "skipped", "not now")
-    found = annotate(results, ends, root=ROOT, workspace=ROOT)
+    found = annotate(run_of(results, root=ROOT, endings=ends), workspace=ROOT)
     assert [(level(each), title(each)) for each in found] == [
         ("error", "a.py::test_down: not measured"),
         ("error", "test_orders.py::test_lost_broker: INVALID"),
@@ -61,7 +61,7 @@ def test_the_message_says_why() -> None:
         new.nodeid: ending(new.nodeid, "passed"),
         loud.nodeid: ending(loud.nodeid, "failed", "AssertionError: 1 == 2"),
     }
-    assert [each.split("::")[2] for each in annotate([new, loud], ends, root=ROOT, workspace=None)] == [
+    assert [each.split("::")[2] for each in annotate(run_of([new, loud], root=ROOT, endings=ends), workspace=None)] == [
         "AssertionError: 1 == 2",
         "produce.throughput >= baseline: no baseline for this test; make one with --kafka-update-baselines",
     ]
@@ -72,7 +72,9 @@ def test_a_failure_that_is_expected_is_a_warning() -> None:
     slow = result(
         "test_x", "produce.latency.p99 <= baseline", baseline=rounds(), measured=rounds(produce__latency__p99=2)
     )
-    (found,) = annotate([slow], {slow.nodeid: ending(slow.nodeid, "xfailed")}, root=ROOT, workspace=ROOT)
+    (found,) = annotate(
+        run_of([slow], root=ROOT, endings={slow.nodeid: ending(slow.nodeid, "xfailed")}), workspace=ROOT
+    )
     assert (level(found), title(found)) == ("warning", "test_orders.py::test_x: REGRESSED")
 
 
@@ -93,7 +95,7 @@ def test_files_are_those_of_the_repository(file: str, root: str, workspace: str 
     ends = {one.nodeid: ending(one.nodeid, "failed", "no")}
     object.__setattr__(ends[one.nodeid], "file", file)
     place = None if workspace is None else Path(workspace)
-    (found,) = annotate([one], ends, root=Path(root), workspace=place)
+    (found,) = annotate(run_of([one], root=Path(root), endings=ends), workspace=place)
     assert found.startswith(f"::error file={shown},line=7,")
 
 
@@ -103,7 +105,7 @@ def test_ten_of_each_are_printed_and_the_rest_counted() -> None:
         result(f"test_{number}", "errors == 1" if number < 12 else "produce.throughput >= baseline")
         for number in range(23)
     ]
-    lines = annotate(results, endings(results), root=ROOT, workspace=ROOT)
+    lines = annotate(run_of(results, root=ROOT, endings=endings(results)), workspace=ROOT)
     assert [line.partition(" ")[0] for line in lines] == [
         *["::error"] * 10,
         "kafkaperf:",
@@ -119,7 +121,7 @@ def test_the_summary_is_added_to_what_other_programs_wrote(tmp_path: Path) -> No
     path = tmp_path / "summary"
     path.write_text("of another program")
     results = one_of_each()
-    assert append_summary(path, results, endings(results)) is None
+    assert append_summary(path, run_of(results, endings=endings(results))) is None
     assert path.read_text(encoding="utf-8").startswith("of another program\n### ❌ Kafka performance: 1 INVALID")
 
 
@@ -129,7 +131,7 @@ def test_what_others_wrote_counts_against_the_limit(tmp_path: Path, taken: int) 
     path = tmp_path / "summary"
     path.write_bytes(b"x" * taken)
     results = [result(f"test_{number}", "errors == 0") for number in range(100)]
-    assert append_summary(path, results, endings(results)) is None
+    assert append_summary(path, run_of(results, endings=endings(results))) is None
     assert taken < path.stat().st_size <= LIMIT_BYTES
 
 
@@ -137,8 +139,8 @@ def test_a_summary_that_cannot_be_written_is_told_and_nothing_more(tmp_path: Pat
     """It never changes a verdict."""
     full = tmp_path / "full"
     full.write_bytes(b"x" * LIMIT_BYTES)
-    assert append_summary(full, [], {}) == "cannot add to the job summary: 1,048,576 of 1,048,576 bytes are in use"
-    assert append_summary(tmp_path, [], {}) == f"cannot write the job summary {tmp_path}: Is a directory"
+    assert append_summary(full, run_of([])) == "cannot add to the job summary: 1,048,576 of 1,048,576 bytes are in use"
+    assert append_summary(tmp_path, run_of([])) == f"cannot write the job summary {tmp_path}: Is a directory"
 
 
 def test_a_note_on_a_test_that_passed_is_no_warning() -> None:
@@ -146,5 +148,5 @@ def test_a_note_on_a_test_that_passed_is_no_warning() -> None:
     quiet, loud = (result(name, notes=("took 134 s",)) for name in ("test_quiet", "test_loud"))
     loud = dataclasses.replace(loud, warnings=("w",))
     results = [quiet, loud]
-    (line,) = annotate(results, endings(results), root=ROOT, workspace=ROOT)
+    (line,) = annotate(run_of(results, root=ROOT, endings=endings(results)), workspace=ROOT)
     assert (title(line), line.rpartition("::")[2]) == ("test_orders.py::test_loud: MEASURED", "w")

@@ -90,11 +90,11 @@ def page_of(name: str) -> str:
 
 def summary(one: Result, name: str, _: Path) -> str:
     down = ending(f"tests/test_y.py::test_y[{name}]", "error", name)
-    return markdown([one], {**ends(one, name), down.nodeid: down})
+    return markdown(results.run_of([one], endings={**ends(one, name), down.nodeid: down}))
 
 
 def github(one: Result, name: str, _: Path) -> str:
-    found = annotate([one], ends(one, name), root=ROOT, workspace=ROOT)
+    found = annotate(results.run_of([one], root=ROOT, endings=ends(one, name)), workspace=ROOT)
     return "\n".join([command("warning", "kafkaperf", name), *found])
 
 
@@ -103,8 +103,11 @@ def gitlab(one: Result, _: str, __: Path) -> str:
 
 
 def report(one: Result, name: str, _: Path) -> str:
-    about = {"created": "now", "plugin": name, "environment": {"key": name, "kafka": name}}
-    return json_text(results.run_of([one], endings=ends(one, name), errors=(name,), **about), exit_status=1)
+    environment = {"key": name, "kafka": name}
+    run = results.run_of(
+        [one], endings=ends(one, name), errors=(name,), created="now", plugin=name, environment=environment
+    )
+    return json_text(run, exit_status=1)
 
 
 def history(one: Result, name: str, folder: Path) -> str:

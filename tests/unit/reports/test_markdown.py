@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
 from pytest_kafkaperf.runner.result import Ending
-from tests.support.results import ending, endings, one_of_each, result, rounds, side_by_side
+from tests.support.results import ending, endings, one_of_each, result, rounds, run_of, side_by_side
 
 RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")
 
@@ -72,12 +72,12 @@ def test_a_summary_tells_what_failed_and_folds_the_rest() -> None:
     """Verdicts first, then a table, then why; who wants every value unfolds them."""
     names = ("test_slow", "test_ingest")
     results = [each for each in one_of_each() if each.nodeid.partition("::")[2].startswith(names)]
-    assert markdown(results, endings(results)) == EXPECTED
+    assert markdown(run_of(results, endings=endings(results))) == EXPECTED
 
 
 def test_no_test_is_a_summary_too() -> None:
     """A file that is missing would look like a broken job."""
-    assert markdown([], {}) == "### ✅ Kafka performance: no tests\n\n"
+    assert markdown(run_of([])) == "### ✅ Kafka performance: no tests\n\n"
 
 
 def test_what_measured_nothing_and_what_failed_otherwise_stands_there() -> None:
@@ -88,7 +88,7 @@ def test_what_measured_nothing_and_what_failed_otherwise_stands_there() -> None:
         "a.py::test_down": ending("a.py::test_down", "error", "127.0.0.1:1 is not ready"),
         "a.py::test_left_out": ending("a.py::test_left_out", "skipped", "no time"),
     }
-    text = markdown([good], ends)
+    text = markdown(run_of([good], endings=ends))
     head = "### ❌ Kafka performance: 1 PASSED, 1 not measured (error), 1 not measured (skipped); "
     assert text.startswith(f"{head}1 of them failed for another reason\n")
     assert "| ❌ not measured (error) | <code>a.py::test_down</code> |" in text
@@ -104,7 +104,7 @@ NASTY = "test_x[a|b`c`<script>alert(1)</script>&amp; *b* __c__ [l](http://x) ![i
 def test_a_name_is_shown_as_it_is_whatever_it_holds() -> None:
     """Parameters are text of anyone: pipes end no cell, backticks no code, and nothing becomes HTML or a link."""
     bad = result(NASTY, "produce.latency.p99 <= 1 ms", changed=("image: <b>a|b</b>",), warnings=("| `x` <i>",))
-    html = RENDERER.render(markdown([bad], endings([bad])))
+    html = RENDERER.render(markdown(run_of([bad], endings=endings([bad]))))
     shown = NASTY.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
     assert html.count(f"<code>{shown}</code>") == 1
     assert html.count(f"<code>tests/perf/test_orders.py::{shown}</code>") == 2
@@ -126,7 +126,7 @@ def test_a_name_is_shown_as_it_is_whatever_it_holds() -> None:
 def test_what_does_not_fit_is_left_out_folded_parts_first(limit_bytes: int, missing: str) -> None:
     """GitHub shows nothing at all of a summary that is too long."""
     results = [result(f"test_{number}[ü]", "produce.latency.p99 <= 1 ms") for number in range(40)]
-    text = markdown(results, endings(results), limit_bytes=limit_bytes)
+    text = markdown(run_of(results, endings=endings(results)), limit_bytes=limit_bytes)
     assert len(text.encode()) <= max(limit_bytes, 1_000)
     assert text.endswith(f"\nLeft out, because a summary is limited to {limit_bytes:,} bytes: {missing}.\n")
     assert text.startswith("### ❌ Kafka performance: 40 VIOLATED\n")
@@ -135,14 +135,14 @@ def test_what_does_not_fit_is_left_out_folded_parts_first(limit_bytes: int, miss
 def test_thousands_of_tests_keep_githubs_limit() -> None:
     """1 MiB for each step."""
     results = [result(f"test_{number}[{'ü' * 200}]", "errors == 0", "lost == 0") for number in range(600)]
-    text = markdown(results, endings(results))
+    text = markdown(run_of(results, endings=endings(results)))
     assert LIMIT_BYTES * 0.99 < len(text.encode()) <= LIMIT_BYTES
 
 
 def test_the_gravest_stand_first() -> None:
     """They are read, and they are what is kept of a long table."""
     results = one_of_each()
-    lines = markdown(results, endings(results)).splitlines()
+    lines = markdown(run_of(results, endings=endings(results))).splitlines()
     shown = [line.split("|")[1].split()[1] for line in lines if line.startswith(("| ❌", "| ⚠️", "| ✅"))]
     assert shown == ["INVALID", "VIOLATED", "REGRESSED", "INCONCLUSIVE", "MEASURED", "PASSED", "PASSED"]
 
@@ -152,7 +152,7 @@ def test_a_failure_that_is_expected_is_no_failure() -> None:
     slow = result(
         "test_slow", "produce.latency.p99 <= baseline", baseline=rounds(), measured=rounds(produce__latency__p99=2)
     )
-    text = markdown([slow], {slow.nodeid: ending(slow.nodeid, "xfailed", "known")})
+    text = markdown(run_of([slow], endings={slow.nodeid: ending(slow.nodeid, "xfailed", "known")}))
     assert text.startswith("### ⚠️ Kafka performance: 1 REGRESSED\n")
     assert "| ⚠️ REGRESSED (xfailed) |" in text
 
@@ -161,7 +161,7 @@ def test_a_comparison_with_a_revision_names_it() -> None:
     """The column has the live baseline's values, not those of a stored one."""
     changed = ("commit: e46af78 -> cf541ca", "commit cf541ca Prices: round a -> b")
     one = dataclasses.replace(side_by_side(), revision="git:main (cf541ca)", changed=changed)
-    text = markdown([one, dataclasses.replace(one, nodeid="test_other.py::test_other")], {})
+    text = markdown(run_of([one, dataclasses.replace(one, nodeid="test_other.py::test_other")]))
     assert text.startswith("### ✅ Kafka performance compared with git:main (cf541ca): ")
     assert "| threshold | measured | rounds | baseline |" in text
     told = "changed, and passed: <code>commit e46af78 → cf541ca</code>, <code>commit cf541ca Prices: round a -&#62; b</code>"
@@ -172,4 +172,4 @@ def test_a_test_that_was_interrupted_after_its_load_is_not_green() -> None:
     """Its own assertions did not run."""
     one = result("test_one", "errors == 0")
     interrupted = Ending(nodeid=one.nodeid, outcome="not run", reason="", file="", line=None)
-    assert markdown([one], {one.nodeid: interrupted}).startswith("### ⚠️")
+    assert markdown(run_of([one], endings={one.nodeid: interrupted})).startswith("### ⚠️")

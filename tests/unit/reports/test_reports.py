@@ -72,7 +72,7 @@ def test_every_report_tells_what_weakens_a_baseline() -> None:
     (doubt,) = report([weak], endings([weak]))["tests"][0]["baseline_doubts"]
     assert doubt.startswith("weak baselines (fewer than 3 days; ")
     assert doubt in html_page(results.run_of([weak]))
-    assert f"- {doubt}\n" in markdown([weak], endings([weak]))
+    assert f"- {doubt}\n" in markdown(results.run_of([weak], endings=endings([weak])))
     strong = dataclasses.replace(weak, days_written=3)
     assert report([strong], endings([strong]))["tests"][0]["baseline_doubts"] == []
 
@@ -116,7 +116,7 @@ def test_a_threshold_that_was_not_judged_has_passed_in_no_report(ungated: Ungate
     properties = dict(junit_properties(one))
     assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", "MEASURED")
     assert f"      not judged: {ungated}" in results.table([one], {})
-    assert "baseline - 10%</code> MEASURED |" in markdown([one], endings([one]))
+    assert "baseline - 10%</code> MEASURED |" in markdown(results.run_of([one], endings=endings([one])))
     page = html_page(results.run_of([one]))
     assert re.findall(r'<span class="verdict[^>]*>(.*?)</span></td>', page)[-2:] == ["MEASURED", "PASSED"]
 
