@@ -33,8 +33,10 @@ EXTRAS = ("dask", "html", "local")
 SHOWN = ("aiokafka", "pydantic", "pytest", "pytest-benchmark", "testcontainers")
 _PURE = (
     *(f"tests/unit/{area}" for area in ("core", "scenarios", "verdict", "runner", "fuzz", "house", "reports")),
-    *("tests/unit/docs/test_ci_examples.py", "tests/unit/load/test_kafka.py", "tests/unit/plugin/test_startup.py"),
-    "tests/unit/plugin/test_ini.py",
+    *("tests/unit/docs/test_ci_examples.py", "tests/unit/clusters/admin/test_admin_unreachable.py"),
+    *("tests/unit/load/engines/aiokafka/test_clients.py", "tests/unit/support/test_repeats.py"),
+    *(f"tests/unit/plugin/test_{name}.py" for name in ("benchmarks", "cli", "console_progress")),
+    *(f"tests/unit/plugin/test_{name}.py" for name in ("hooks_startup", "options_ini")),
 )
 _WITH_LOAD = (
     *("-m", ""),  # the default run leaves one of them out

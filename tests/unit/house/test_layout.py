@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+import pytest
 
 from tests.unit.house.size import ROOT
 
 NAME = ROOT.name
 KNOWN_CIRCLE = frozenset({"clusters.admin.wire", "clusters.brokers.fleet", "clusters.cluster"})
 """A cluster has the brokers that the plugin started, and they make it; only types close the circle."""
+UNIT = Path(__file__).parents[1]
+NO_PACKAGES = frozenset({"docs", "fuzz", "house", "support"})
+"""Folders of tests of something else: the guide, inputs of other people, the shape of the code, what tests share."""
+OF_MANY = {"reports/test_hostile_names.py": "what other people choose goes through every report"}
+"""Test files of no module, and why."""
 
 
 def test_package_files_hold_only_a_docstring() -> None:
@@ -62,6 +69,29 @@ def test_a_circle_is_found() -> None:
     assert _circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [{"a", "b", "c"}]
 
 
+def test_test_files_begin_with_the_name_of_a_module_of_their_package() -> None:
+    """Whoever changes a module finds its tests by name."""
+    assert _misnamed(path.relative_to(UNIT) for path in UNIT.rglob("test_*.py")) == sorted(OF_MANY)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_wrong"),
+    [
+        ("clusters/test_target.py", False),
+        ("clusters/test_target_words.py", False),
+        ("clusters/test_targets.py", True),  # no module has this name
+        ("clusters/test_words_target.py", True),  # the module comes first
+        ("clusters/test_certificates.py", True),  # of a package that has a folder of tests
+        ("clusters/test_daemon.py", False),  # of one that has none
+        ("cluster/test_target.py", True),  # there is no such package
+        ("test_target.py", True),
+    ],
+)
+def test_a_wrong_name_of_a_test_file_is_found(path: str, *, is_wrong: bool) -> None:
+    """A rule that finds nothing would hold for ever."""
+    assert _misnamed([Path(path)]) == [path] * is_wrong
+
+
 def _packages() -> Iterator[Path]:
     yield from (path.parent for path in ROOT.rglob("__init__.py") if path.parent != ROOT)
 
@@ -109,3 +139,21 @@ def _reach(imports: Mapping[str, set[str]], start: str) -> set[str]:
             found.add(name)
             left.extend(imports.get(name, ()))
     return found
+
+
+def _misnamed(paths: Iterable[Path]) -> list[str]:
+    """Return those of the test files, relative to `tests/unit`, that begin with the name of no module."""
+    ours = (path for path in paths if path.parts[0] not in NO_PACKAGES)
+    return sorted(str(path) for path in ours if not _begins_with_a_module(path))
+
+
+def _begins_with_a_module(path: Path) -> bool:
+    name = path.stem.removeprefix("test_")
+    return any(f"{name}_".startswith(f"{module}_") for module in _tested_in(path.parent))
+
+
+def _tested_in(folder: Path) -> set[str]:
+    """Return the modules of a package, and of the packages in it that have no folder of tests."""
+    inner = (file.parent for file in (ROOT / folder).glob("*/__init__.py"))
+    without_folder = (package for package in inner if not (UNIT / folder / package.name / "__init__.py").exists())
+    return {file.stem for package in (ROOT / folder, *without_folder) for file in package.glob("*.py")} - {"__init__"}

@@ -39,7 +39,7 @@ OTHERS = re.compile(
     r"weak reference|[Tt]he reference (has|shows|says|explains)|the guide's reference"
 )
 """What others call so."""
-PLOTLY = re.compile(r"reports/html/|reports/test_html_|reports/test_latency_curve|broker/pages/")
+PLOTLY = re.compile(r"reports/html/|reports/test_latency_curve|broker/pages/")
 """Where a figure is one of Plotly or HTML."""
 
 

@@ -28,7 +28,7 @@ from tests.support.rounds import within
 OTHER_VERSION = "4.2.99"
 """Which nobody has pinned; the tests' own copy of the default goes by that name."""
 DEFAULT = maven.coordinate(DEFAULT_VERSION)
-SUPPORTED = Path(__file__).parents[3] / "docs" / "reference" / "supported.md"
+SUPPORTED = Path(__file__).parents[4] / "docs" / "reference" / "supported.md"
 ANOTHER = b"another jar"
 POM = f"""<project><modelVersion>4.0.0</modelVersion><groupId>org.apache.kafka</groupId>
 <artifactId>kafka_2.13</artifactId><version>{OTHER_VERSION}</version></project>""".encode()

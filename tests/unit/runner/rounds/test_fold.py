@@ -449,8 +449,8 @@ def _correlated(record: Any) -> bytes:
         (
             {"correlate": _correlated},
             900,
-            "tests.unit.runner.test_fold._correlated matched no record, but 900 records arrived in 'out': it must "
-            "return the first 16 bytes of the value that went in, which the application must keep",
+            "tests.unit.runner.rounds.test_fold._correlated matched no record, but 900 records arrived in 'out': it "
+            "must return the first 16 bytes of the value that went in, which the application must keep",
         ),
         ({}, 0, NO_OUTPUT.text),
     ],
