@@ -18,7 +18,7 @@ _SCRIPT = """
 import sys
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.rounds import Side, running
+from pytest_kafkaperf.runner.rounds.side import Side, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 print("main")

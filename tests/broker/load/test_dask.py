@@ -218,7 +218,7 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
             "import sys\n"
             "from pytest_kafkaperf.clusters.cluster import Cluster\n"
             "from pytest_kafkaperf.load.allocation import WorkerAllocation\n"
-            "from pytest_kafkaperf.runner.rounds import Side, running\n"
+            "from pytest_kafkaperf.runner.rounds.side import Side, running\n"
             "from pytest_kafkaperf.scenarios.scenario import Scenario\n"
             "cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider='external', version='unknown')\n"
             "scenario = Scenario.of({'rate': 100, 'rounds': 1, 'warmup': 0, 'duration': '3600 s'})\n"

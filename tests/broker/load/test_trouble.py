@@ -188,7 +188,7 @@ from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.runner.rounds.load_run import RoundContext
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.rounds import Side, running
+from pytest_kafkaperf.runner.rounds.side import Side, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 def tell(label, number, progress):

@@ -137,7 +137,7 @@ def test_a_hook_that_hides_the_failure_fails_the_run(project: Project, on_broker
 
 HUNG = """
 import asyncio, threading
-from pytest_kafkaperf.plugin import fixtures
+from pytest_kafkaperf.plugin import kafka_perf as fixtures
 
 fixtures._STOP_TIMEOUT_S = 1
 begun, never = threading.Event(), threading.Event()

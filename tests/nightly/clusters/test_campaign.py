@@ -50,13 +50,13 @@ _PROGRAM = """
 import json, os, socket, sys, time
 given = json.loads(sys.argv[1])
 print("begun", flush=True)
-from pytest_kafkaperf.clusters import local
+from pytest_kafkaperf.clusters.brokers import local_brokers
 from pytest_kafkaperf.clusters.brokers import fleet
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-provider = local
+provider = local_brokers
 if given["target"] == "docker":
-    from pytest_kafkaperf.clusters import docker as provider
+    from pytest_kafkaperf.clusters.docker import docker_brokers as provider
 fleet._READY_TIMEOUT_S = given["patience_s"]
 taken = socket.socket()
 if given["port_taken"]:
@@ -71,7 +71,7 @@ with provision(ClusterSpec.of(given["spec"]), target=given["target"]) as cluster
     print("ready", flush=True)
     if given["load"]:
         from pytest_kafkaperf.load.allocation import WorkerAllocation
-        from pytest_kafkaperf.runner.rounds import Side, running
+        from pytest_kafkaperf.runner.rounds.side import Side, running
         from pytest_kafkaperf.scenarios.scenario import Scenario
         print("load", flush=True)
         began_s = time.monotonic()

@@ -157,3 +157,21 @@ def _tested_in(folder: Path) -> set[str]:
     inner = (file.parent for file in (ROOT / folder).glob("*/__init__.py"))
     without_folder = (package for package in inner if not (UNIT / folder / package.name / "__init__.py").exists())
     return {file.stem for package in (ROOT / folder, *without_folder) for file in package.glob("*.py")} - {"__init__"}
+
+
+def test_programs_in_tests_import_what_there_is() -> None:
+    """No type checker reads a program in a string, and one that dies on an import may let its test pass."""
+    wrong = []
+    for path in sorted((ROOT.parent / "tests").rglob("*.py")):
+        for module, name in re.findall(rf"from {NAME}\.([\w.]+) import (\w+)", path.read_text(encoding="utf-8")):
+            if not _exists(module, name):
+                wrong.append(f"{path.relative_to(ROOT.parent)}: from {NAME}.{module} import {name}")
+    assert wrong == []
+
+
+def _exists(module: str, name: str) -> bool:
+    """Return True if the module defines or imports the name, or is the package of a module of that name."""
+    path = ROOT.joinpath(*module.split("."))
+    if path.is_dir():
+        return (path / f"{name}.py").exists() or (path / name).is_dir()
+    return re.search(rf"\b{name}\b", path.with_suffix(".py").read_text(encoding="utf-8")) is not None
