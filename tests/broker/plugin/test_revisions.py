@@ -353,7 +353,7 @@ def test_a_port_that_both_sides_need_is_an_error(repository: Project) -> None:
     commit(repository.test(PORT.format(port=port) + TEST[TEST.index("\n\n@pytest.mark") :]), "Serve")
     run = repository.run("--kafka-compare=git:HEAD", reports=False)
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
-    assert "choose it by KAFKAPERF_SIDE" in " ".join(run.out.split()), run.out
+    assert "choose the port by KAFKAPERF_SIDE" in " ".join(run.out.split()), run.out
 
 
 def test_the_time_budget_counts_for_both_sides(repository: Project) -> None:

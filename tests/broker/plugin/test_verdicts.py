@@ -40,7 +40,7 @@ def test_trials_are_collected_added_and_left_alone(project: Project, on_broker: 
     assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", "MEASURED")
     assert sum(not trial["problems"] for trial in test["further_trials"]) == 2
     head = next(line.split() for line in first.out.splitlines() if line.startswith("metric"))
-    assert head == ["metric", "within", "between", "tolerance", "suspected", "can detect"]
+    assert head == ["metric", "within", "between", "tolerance", "suspected", "can", "detect"]
 
     again = project.run_steadily(on_broker, "--kafka-update-baselines=add")
     assert (again.status, trials_of(project)) == (pytest.ExitCode.OK, [4]), again.out
