@@ -1,9 +1,15 @@
-"""A mergeable, vectorised latency histogram.
+"""Recorders of what a load measures: mergeable latency histograms, and time series for plots.
 
-It is log-linear like HdrHistogram (G. Tene). The bucket comes from the bits of the float64: the exponent and the upper
-bits of the mantissa, ten unless stated otherwise. A bucket is at most 1/1024 of its value wide and represents its
-middle, so a quantile is off by at most 0.05 %. Values are nanoseconds from 0 to 2**40 (18 minutes). Larger values share
-the last bucket, which represents the maximum.
+A histogram is log-linear like HdrHistogram (G. Tene). The bucket comes from the bits of the float64: the exponent and
+the upper bits of the mantissa, ten unless stated otherwise. A bucket is at most 1/1024 of its value wide and represents
+its middle, so a quantile is off by at most 0.05 %. Values are nanoseconds from 0 to 2**40 (18 minutes). Larger values
+share the last bucket, which represents the maximum.
+
+A series divides time into intervals of equal length, counted from the start of the window; warm-up intervals have
+negative numbers. Their length depends on that of the round, so that memory and reports stay small.
+
+Each interval keeps latencies in buckets at most 1/64 of their value wide, so that a quantile is off by at most 0.8 %.
+Thresholds use finer histograms; a series is only for plots.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Names and help texts of options, ini keys and markers, for pytest and for the documentation."""
+"""Names and help texts of options, ini keys and markers, and the markers as typed decorators.
+
+Editors complete the fields, and type checkers find misspelt ones. The values are those of `Scenario` and `ClusterSpec`,
+as users write them.
+"""
 
 from __future__ import annotations
 

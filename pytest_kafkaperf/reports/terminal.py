@@ -1,4 +1,4 @@
-"""The summary that the terminal shows at the end of a run: tables of results, and notes."""
+"""Tables in the terminal: the summary at the end of a run, and the output of the command `kafkaperf`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The content of the tables of results, as text: the thresholds of each test, their reasons, and remarks."""
+"""The content of the tables of results as text, and the message of a failed test."""
 
 from __future__ import annotations
 

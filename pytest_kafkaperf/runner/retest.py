@@ -1,4 +1,4 @@
-"""The brokers of a stored baseline, started again: the live baseline that confirms a suspected regression side by side.
+"""Re-tests of suspected regressions: side by side with a stored baseline's brokers, and a cause common to many tests.
 
 Stored values and today's values differ by what the machine did on the two days. Brokers of the baseline's software
 that run side by side with the test's own see the same machine, so that only a difference of the software remains.

@@ -1,4 +1,4 @@
-"""Settings of one pytest run: the parsed options and ini values."""
+"""Settings of one pytest run, the parsed options and ini values, and the revision that `--kafka-compare` names."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Trials of one day share its level: the state of the machine, its neighbours, the kernel's write-back. A day is therefore
 one value, however many trials it has. A trial differs from the true level by the noise of its day, by its own, and by
-that of its rounds: a nested random-effects model. Values are on the scale of `comparison`, where larger is worse.
+that of its rounds: a nested random-effects model. Values are on the scale of `scale`, where larger is worse.
 
 The variances are estimated by the method of moments, and pooled with a prior, because there are few days. A difference
 is judged as one of a prediction interval: by Student's distribution, with Satterthwaite's degrees of freedom.

@@ -1,6 +1,6 @@
-"""Minimum detectable change of a threshold, and the noise that calibration reports.
+"""Minimum detectable change of a threshold, and calibration: noise and suspected regressions of unchanged trials.
 
-Values are on the log scale of `comparison`, where larger is worse.
+Values are on the log scale of `scale`, where larger is worse.
 """
 
 from __future__ import annotations

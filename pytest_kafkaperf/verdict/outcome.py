@@ -75,7 +75,7 @@ class Check:
     trials.
     """
     detectable_change: float | None = None
-    """Minimum detectable change (see `power`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
+    """Minimum detectable change (see `detectable`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
 
     For a relative threshold, the change is against the baseline; for an absolute one, against the limit.
     """

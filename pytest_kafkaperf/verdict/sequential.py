@@ -1,6 +1,6 @@
 """Comparison with a live baseline, trial by trial, until the evidence decides.
 
-A trial gives one difference for each metric, on the log scale of `comparison`, where larger is worse: the
+A trial gives one difference for each metric, on the log scale of `scale`, where larger is worse: the
 pseudomedian of its pairs of rounds. Trials are independent, because both sides are restarted for each. From the
 fourth trial on, two one-sided t tests look at all trials so far, and the first that succeeds decides. They use the
 trimmed mean of the differences, because other programs of the machine disturb some trials much more than others.

@@ -1,8 +1,4 @@
-"""Client access to a cluster: protocol, login and certificates, from a properties file or a fixture.
-
-The setting names are those of Kafka's own clients, so that the file for `--command-config` of Kafka's tools works here
-too. Settings that the plugin would read differently from Kafka, or that would have no effect, are errors.
-"""
+"""The access of a client to a cluster, its TLS context, and the files that certificates are read from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Connections to a cluster: a plain client, calls with a timeout, and aiokafka's warnings."""
+"""Connections to a cluster: plain clients, calls with a timeout, and the wait until every broker is ready.
+
+A cluster is ready by metadata requests that see every broker, not by lines in a log.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that aiokafka's own clients do not send."""
+"""Requests that aiokafka's own clients do not send, such as those that create SCRAM users (KIP-554)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One broker or application in a container, and the removal of containers that ended runs left."""
+"""One broker or application in a container, and the removal of containers that ended runs left.
+
+Applications are on the network of their host, so that they reach every cluster that the host reaches.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes, which read measurements of brokers while load runs; `samples.Sample` explains them."""
+"""Probes, which read measurements of brokers while load runs; `readings.Sample` explains them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Samples of brokers, and tracks: one measurement of one broker over time, continued through restarts."""
+"""Samples of brokers, and the metrics and curves made of them.
+
+A track is one measurement of one broker over time, continued through restarts.
+"""
 
 from __future__ import annotations
 

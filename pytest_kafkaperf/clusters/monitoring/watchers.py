@@ -1,4 +1,4 @@
-"""Events of a topic's partitions over time: changes of leaders and replicas, as text for reports."""
+"""Watchers, which read brokers, partitions and committed offsets in the background, and the events that they see."""
 
 from __future__ import annotations
 

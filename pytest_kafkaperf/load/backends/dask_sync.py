@@ -1,7 +1,10 @@
-"""The clocks of several machines: their offsets from a common clock, and the uncertainty of these offsets.
+"""The clocks of several machines, and their shared counters, kept together through the Dask scheduler.
 
 A machine reads the common clock by repeated requests for its time. The response is created between request and arrival,
 so that the error is at most half of the shortest round trip (RFC 5905, section 10).
+
+Each party sends its row and receives the rows of the others. A party that is silent for long counts as lost. If the
+controller is lost, the round ends.
 """
 
 from __future__ import annotations

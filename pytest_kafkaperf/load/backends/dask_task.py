@@ -1,4 +1,4 @@
-"""A worker process on a machine of a Dask cluster, started by the Dask worker.
+"""A Dask task: a worker process on its machine, and the shared counters there.
 
 The load does not run in a thread of the Dask worker, because that has an event loop, a garbage collector and other
 tasks.

@@ -2,7 +2,7 @@
 
 Each share of the load is a Dask task, pinned to one Dask worker and never repeated. On that machine it runs in a
 process of its own, as on the controller's machine. Meanwhile the task's thread synchronises the shared counters (see
-`sync`).
+`dask_sync`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The common form of all charts: lines on axes, as JSON for Plotly. Pure.
+"""The charts of one test, as JSON for Plotly. Pure.
 
 Axes are in base units; Plotly writes them with SI prefixes. Colours are variables of the style sheet. The page's script
 replaces them by the values of the light or dark scheme.

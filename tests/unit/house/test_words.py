@@ -34,7 +34,7 @@ OTHERS = re.compile(
     r"session\.timeout|session_timeout|SESSION_TIMEOUT|pytest_session\w+|pytest\.Session|start_new_session|"
     r"own session\b|scope=.session.|session[- ]scope\w*|"
     r"\bsession(?=\.(config|items|exitstatus|testsfailed|should\w+|_setup))|"
-    r"(?<=[(, ])session(?=[:,)])|(?<=\.)session\b|test session starts|"
+    r"(?<=\()session(?=[:,)])|(?<=, )session(?=[:,)])|\bsession(?=: Any = )|(?<=\.)session\b|test session starts|"
     # The folder of reference pages, and references of Python.
     r"weak reference|[Tt]he reference (has|shows|says|explains)|the guide's reference"
 )

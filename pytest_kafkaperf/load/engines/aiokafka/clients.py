@@ -1,4 +1,35 @@
-"""The aiokafka clients of the load, made from a scenario."""
+"""The aiokafka clients of the load, made from a scenario, and the names inside aiokafka that it replaces.
+
+These names are private or may move. Therefore `pyproject.toml` caps aiokafka's version, `check_aiokafka` checks it
+before a load, and `tests/unit/load/engines/aiokafka/test_clients.py` checks that each name exists and behaves as
+expected.
+
+For speed:
+
+- `AIOKafkaProducer._message_accumulator._append_batch` queues a batch without awaiting. The public `send_batch`
+  waits for one partition even if others accept batches.
+- `EncodedBatch`, whose records are already encoded, takes the place of `BatchBuilder` in the accumulator.
+- `sender` replaces the accumulator and the sender, and calls their inner parts; `Connection.produce` writes their
+  requests, with `encoder`.
+- `aiokafka.consumer.fetcher.PartitionRecords._unpack_records` yields one value per batch instead of one
+  `ConsumerRecord` per record. Used in worker processes only.
+- `aiokafka.conn.READER_LIMIT` is raised because fetch responses are large.
+- `aiokafka.util.get_running_loop` is called for every future; asyncio's own function is much cheaper.
+
+For robustness:
+
+- `aiokafka.conn.AIOKafkaConnection.send` reports broken connections as an error from which clients recover. Used in
+  worker processes only.
+- `aiokafka.client.MetadataRequest` would create a deleted topic when a client asks for it. Used in worker processes
+  only.
+- `MessageAccumulator.reenqueue` keeps the order of batches that failed together.
+- `aiokafka.producer.sender.SendProduceReqHandler._can_retry` counts batches that are sent again and may be in the log
+  twice. Used in worker processes only.
+
+Only read: `AIOKafkaConsumer._coordinator.generation`, a number that each rebalance of the consumer's group changes.
+
+`encoder` and `decoder` use `aiokafka.record` and `aiokafka.codec`; `clusters.admin` uses `aiokafka.protocol`.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +94,7 @@ def make_producer(
         transactional_id=transactional_id if scenario.transaction_size else None,
     )
     if batches:
-        producer._sender.allow(in_flight)  # noqa: SLF001 - it is `batch_sender.Sender`
+        producer._sender.allow(in_flight)  # noqa: SLF001 - it is `sender.Sender`
     return producer
 
 

@@ -1,4 +1,4 @@
-"""Vectorised decoding of fetched record batches.
+"""Vectorised decoding of fetched record batches, and a compact set of the records found in them.
 
 Measurements need only the tag at the beginning of each value, and the sizes of key and value. Every byte is read
 nevertheless, because the decoder always checks the CRC of a batch, which covers all records.

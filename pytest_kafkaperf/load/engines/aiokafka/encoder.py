@@ -1,4 +1,7 @@
-"""Encoding of record batches: format magic 2, with its codecs and its CRC."""
+"""Encoding of record batches (format magic 2, with codecs and CRC) and of produce requests, with their responses.
+
+Only versions 5 to 7 (Kafka 1.0 and later), which are alike: https://kafka.apache.org/protocol#The_Messages_Produce
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One producer: it takes records when they are due, sends them, and awaits the outcome of each.
 
 Latency counts from the due time, so that it includes every delay of a record. The kinds of producer decide how records
-become batches: `batch`, `keyed`, `record`.
+become batches: `batch_producer`, `keyed_producer`, `record_producer`.
 """
 
 from __future__ import annotations

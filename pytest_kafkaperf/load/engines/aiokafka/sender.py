@@ -2,7 +2,7 @@
 
 aiokafka's own take two futures for a batch and a task for a request, and allow one request per broker at a time. Here
 a batch reports its end by a call, and only a request that fails becomes a task, in which aiokafka decides what is sent
-again. `aiokafka_hooks.adapt` puts these classes in place of aiokafka's.
+again. `clients.adapt` puts these classes in place of aiokafka's.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class LoadWorker:
         await client.start()
         topic, cluster = self._assignment.topic, client.client.cluster
         partitions = [TopicPartition(topic, number) for number in await client.partitions_for(topic)]
-        # Until there is a connection, later batches may overtake the first ones (`batch_sender.Sender._post`).
+        # Until there is a connection, later batches may overtake the first ones (`sender.Sender._post`).
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEADERS_TIMEOUT_S):
                 for leader in {cluster.leader_for_partition(partition) for partition in partitions} - {None, -1}:
