@@ -27,6 +27,7 @@ from pytest_kafkaperf.reports.calibration import describe_trial, remaining_s
 from pytest_kafkaperf.reports.remedy import remedy_of, undecided
 from pytest_kafkaperf.reports.wording import failure_of
 from pytest_kafkaperf.reports.writing import append_history, history_lines
+from pytest_kafkaperf.runner.flow import Watch, run_test
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Ending, Result, Trial
@@ -252,7 +253,8 @@ class KafkaPerf:
                         line.update(label, number, progress)
 
                 on_trial = functools.partial(self._say_trial, test, say, time.monotonic())
-                result = perf.run(test, cluster, on_progress, actions, later=self._later, on_trial=on_trial)
+                watch = Watch(progress=on_progress, trials=on_trial)
+                result = run_test(test, cluster, perf, actions=actions, later=self._later, watch=watch)
             if not test.is_smoke_test:
                 self._add_to_history(result)
         self._finished = True

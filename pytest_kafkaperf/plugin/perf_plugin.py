@@ -37,6 +37,7 @@ from pytest_kafkaperf.plugin.whole_run import ran_everything
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
+from pytest_kafkaperf.runner.flow import refused_for_time
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest, read_spec
 from pytest_kafkaperf.runner.result import Ending, RunResult
@@ -228,7 +229,7 @@ class PerfPlugin:
             self._refuse_next_to_unstopped()
             perf, later = self.perf_run_or_fail(), self.later(item)
             perf.stopwatch.restart()
-            if (result := perf.refuse_for_time(test, later)) is not None:
+            if (result := refused_for_time(test, perf, later)) is not None:
                 conclude(result, perf, item)
             with failing():
                 perf.announce(test, later)

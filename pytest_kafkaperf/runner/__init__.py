@@ -1,15 +1,19 @@
-"""One test, from its declaration to its result. Read perftest, perf_run, trial, evidence, result.
+"""One test, from its declaration to its result. Read perftest, flow, decision, trial, retest, result.
 
 - settings: the options of a run, and revisions of code
 - perftest: the declaration of a test, with the options applied
 - perf_run: what the tests of a run share, and their results
 - shared_clusters: clusters and applications of a run
+- flow: the way of one test, from top to bottom
+- baseline: what a test is compared with
+- decision: trials until they decide
+- trial: one trial after the other, on one side or two
 - measure: measurements for scripts
-- trial: the trials of one test
 - warmup: the warm-up of a trial
 - warmth: what rounds show of cold brokers
 - evidence: which trials count, and their judgement
-- retest: what re-tests a suspected regression side by side
+- retest: ways to re-test a suspected regression
+- common_shift: a cause that suspected regressions have in common
 - result: trials, the results of tests, and that of a run
 - baseline_update: which trials become the stored baseline
 - time_budget: one deadline for all tests

@@ -72,10 +72,6 @@ class Judging:
         """
         self.baseline = baseline
         self.alone = alone
-        self.rebuilt: Rebuilt | None = None
-        """The baseline's brokers, once they run side by side with the test's own to confirm a suspected regression."""
-        self.way: str | None = None
-        """Way in which suspected regressions were confirmed, with the reason; None if there were none."""
         self.test = test
         self._settings = settings
         self._stopwatch = stopwatch or Stopwatch()
@@ -86,14 +82,15 @@ class Judging:
         """True if the test is compared with its baseline."""
         return self.baseline.obstacle is None and self._settings.calibrate is None
 
-    def judge(self, trials: Sequence[Trial], *, final: bool = False) -> Judgement:
+    def judge(self, trials: Sequence[Trial], *, rebuilt: Rebuilt | None = None, final: bool = False) -> Judgement:
         """Judge the thresholds by the first trial, or by the further trials that confirm a suspected regression.
 
         The verdict is INVALID if a threshold is below the uncertainty of the clocks, or below the commit interval of a
-        group. `final`: there is no time for another trial.
+        group. `rebuilt` are the stored baseline's brokers, if the further trials ran side by side with them. `final`:
+        there is no time for another trial.
         """
         with self._stopwatch.measure(Span.JUDGE):
-            judgement = self._judge_thresholds(trials, final=final)
+            judgement = self._judge_thresholds(trials, rebuilt, final=final)
         kept = self._settings.update is not None or self._settings.calibrate is not None
         judgement = cold_judgement(judgement, judged(trials), kept=kept)
         rounds = [one for trial in trials for one in trial.all_rounds]
@@ -142,17 +139,17 @@ class Judging:
             for threshold, check in zip(test.thresholds, judgement.checks, strict=True)
         )
 
-    def judge_clear(self, trials: Sequence[Trial]) -> Judgement:
+    def judge_clear(self, trials: Sequence[Trial], *, rebuilt: Rebuilt | None = None) -> Judgement:
         """Judge suspected regressions that there is no time to confirm: a clear one fails (see `is_clear`).
 
         Other programs on this machine, and a machine known to be slower today, are explanations that only further
         trials can exclude. They explain nothing in trials side by side, where the last look is final (see
         `verdict.sequential`).
         """
-        judgement, counted = self.judge(trials, final=True), judged(trials)
+        judgement, counted = self.judge(trials, rebuilt=rebuilt, final=True), judged(trials)
         busy = any(one.busy_warning for trial in trials for one in trial.all_rounds)
         side_by_side = any(trial.other_side is not None for trial in trials)
-        slower = self.rebuilt is not None and self.rebuilt.slower_machine is not None
+        slower = rebuilt is not None and rebuilt.slower_machine is not None
         doubtful = busy or side_by_side or slower or self.baseline.imported or self.baseline.obstacle
         if doubtful or judgement.problems or not judgement.unsettled:
             return judgement
@@ -204,9 +201,9 @@ class Judging:
                 found[name] = one
         return found, notes
 
-    def _judge_thresholds(self, trials: Sequence[Trial], *, final: bool) -> Judgement:
+    def _judge_thresholds(self, trials: Sequence[Trial], rebuilt: Rebuilt | None, *, final: bool) -> Judgement:
         update = self._settings.update
-        evaluate = functools.partial(self._judged, trials, final=final)
+        evaluate = functools.partial(self._judged, trials, rebuilt=rebuilt, final=final)
         if self._settings.calibrate is not None:
             return evaluate(Ungated.CALIBRATION)
         if update == "replace" or (update == "new" and not self.baseline.stored):
@@ -221,7 +218,9 @@ class Judging:
             return dataclasses.replace(accepted, warnings=(*judgement.warnings, *doubts))
         return judgement
 
-    def _judged(self, trials: Sequence[Trial], ungated: Ungated | None, *, final: bool) -> Judgement:
+    def _judged(
+        self, trials: Sequence[Trial], ungated: Ungated | None, *, rebuilt: Rebuilt | None, final: bool
+    ) -> Judgement:
         counted = judged(trials)
         problems = (*problems_of(trials), *self._skew_problems(trials))
         thresholds = (*self.test.thresholds, *self.test.implied)
@@ -232,7 +231,7 @@ class Judging:
             at_least=at_least(trials),
             ungated=ungated,
             side_by_side=self.alone is None,
-            rebuilt=self.rebuilt,
+            rebuilt=rebuilt,
             final=final,
         )
         measured = [trial.measured for trial in counted]

@@ -10,33 +10,27 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.environment import commit_change, current_commit, default_environment_key, differences
-from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.core.environment import current_commit, default_environment_key
+from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBaseline
 from pytest_kafkaperf.runner.baseline_update import orphans_of, update_baseline
-from pytest_kafkaperf.runner.bottleneck import bottleneck
-from pytest_kafkaperf.runner.drift import drift_warnings
-from pytest_kafkaperf.runner.evidence import Judging, is_acceptable, quieter_notes, stale_notes
+from pytest_kafkaperf.runner.common_shift import CommonShift
+from pytest_kafkaperf.runner.evidence import stale_notes
 from pytest_kafkaperf.runner.peer import NewTestError, Peer, PeerTest, opened_peer
 from pytest_kafkaperf.runner.perftest import PerfTest
-from pytest_kafkaperf.runner.result import Ending, Result, RunResult, judged, warnings_of
-from pytest_kafkaperf.runner.retest import CommonShift, common_changes, obstacle, rebuilt_spec
+from pytest_kafkaperf.runner.result import Ending, Result, RunResult
 from pytest_kafkaperf.runner.rounds.actions import Action, moved
 from pytest_kafkaperf.runner.rounds.capacity import workload_of
-from pytest_kafkaperf.runner.rounds.samples import with_content
-from pytest_kafkaperf.runner.rounds.side import OnProgress, Side, resolve_scenario
+from pytest_kafkaperf.runner.rounds.side import OnProgress, Side
 from pytest_kafkaperf.runner.settings import Revision, Settings
 from pytest_kafkaperf.runner.shared_clusters import SharedClusters
-from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget, as_run, time_left_s
-from pytest_kafkaperf.runner.trial import Decision, OnTrial, TrialPolicy, TrialRunner, not_run, now, run_trials
-from pytest_kafkaperf.runner.warmth import cold_warnings, warm_up_notes
-from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget, time_left_s
+from pytest_kafkaperf.runner.trial import TrialRunner, now
 from pytest_kafkaperf.verdict.baseline_store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
 _LOSSES = ("lost", "app.output_ratio")
 """Metrics by which a test fails because of lost records."""
@@ -63,8 +57,8 @@ class PerfRun:
         self._open = contextlib.ExitStack()
         """The other side's checkout and process."""
         self.results: list[Result] = []
-        self._last: tuple[PerfTest, str]
-        """The last test that was measured, and the key of its environment."""
+        self._last: PerfTest
+        """The last test that was measured."""
         self.orphans: dict[Path, str] = {}
         """Baselines whose tests no longer exist."""
         self.pruned = False
@@ -79,7 +73,7 @@ class PerfRun:
         self._time_budget: RunBudget | None = None
         """None before the first test, which knows all tests of the run."""
         self._store = BaselineStore(settings.baselines)
-        self._shift = CommonShift()
+        self.shift = CommonShift()
 
     def close(self) -> None:
         """Stop every cluster that the plugin started, and the other side."""
@@ -109,106 +103,35 @@ class PerfRun:
                     raise
             self.peer.begin(test.nodeid, [each.nodeid for each in later])
 
-    def run(
-        self,
-        test: PerfTest,
-        cluster: Cluster,
-        on_progress: OnProgress,
-        actions: Sequence[Action] = (),
-        *,
-        later: Sequence[PerfTest] = (),
-        on_trial: OnTrial = lambda _: None,
-    ) -> Result:
-        """Measure and judge one test, and keep the result; `actions` run in every round.
-
-        `later` are the tests after this one, which share the time budget. `on_trial` is called after each trial.
+    def baseline_of(self, test: PerfTest, cluster: Cluster, actions: Sequence[Action]) -> Baseline:
+        """Return what a test is compared with; the live baseline runs then.
 
         Raises:
-            BaselineError: the baseline file is damaged or newer, or cannot be written.
+            BaselineError: the baseline file is damaged or newer.
             ClusterError: the live baseline did not start.
-            UsageError: the target of the live baseline cannot provide it, an action cannot be done to it, or the
-                settings do not allow the load.
+            UsageError: the target of the live baseline cannot provide it.
 
         """
-        self.clusters.permission(test, cluster).check(test.scenario, test.plan)
-        key = self.environment_key(cluster.provider)
-        if not actions:
-            test = as_run(test)
-        test, unfit = _resolved(test, cluster)
-        # Read before the load: a damaged file is an error at once, not after minutes.
-        baseline = self._baseline(test, key, cluster)
-        notes: list[str] = []
-        twin: PeerTest | None = None
-        revision: str | None = None
-        if self.peer is not None and test.live_baseline is not None:  # a smoke test has none
-            try:
-                with self.stopwatch.measure(Span.SETUP):
-                    twin = self.peer.test(test.nodeid, actions, cluster)
-            except NewTestError as error:
-                test, notes = dataclasses.replace(test, live_baseline=None), [str(error)]
-                revision = str(self.settings.compare)
-        alone = obstacle(
-            test, cluster, baseline, has_actions=bool(actions), has_app=bool(self.clusters.applications_on(cluster))
-        )
-        judge = Judging(test, baseline, self.settings, alone=alone, actions=actions, stopwatch=self.stopwatch)
-        live_baseline = self.clusters.live_baseline(test) if twin is None else twin.cluster
-        for each in (cluster, live_baseline):
-            self.clusters.sweep(each)
-        sides = self._sides(test, cluster, twin or live_baseline, actions, on_progress)
-        runner = self._runner(sides, self.settings.workers, on_progress)
-        at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
-        budget = self._budget(test, later)
-        if unfit is None and budget.obstacle is None:
-            policy = TrialPolicy(
-                judge=judge.judge,
-                calibrate=None if test.is_smoke_test else self.settings.calibrate,
-                suffices=judge.suffices,
-                short_warm_up=not test.needs_warm_brokers,
-                judge_clear=judge.judge_clear,
-                on_trial=on_trial,
-            )
-            confirming = functools.partial(self._confirming, judge, cluster, runner, on_progress)
-            try:
-                ran = run_trials(runner, budget, policy, confirming)
-            finally:  # they would share the machine with the next test
-                self.clusters.stop_rebuilt()
-        else:
-            trials = (not_run(unfit),)
-            reasons = () if budget.obstacle is None or unfit else (budget.obstacle,)
-            ran = Decision(trials=trials, judgement=judge.judge(trials), notes=reasons, partial=True)
-        result = self._result(
-            test, cluster=at_start, live_baseline=live_baseline, ran=ran, judge=judge, allocation=runner.allocation
-        )
-        deduced = bottleneck(result)
-        remarks = filter(None, [deduced, *notes, None if twin is None else twin.note])
-        changes = () if twin is None else (*commit_change(twin.commit, self.commit), *twin.changes)
-        result = dataclasses.replace(
-            result,
-            deduced=deduced,
-            warnings=(*result.warnings, *drift_warnings(result, actions)),
-            notes=(*remarks, *result.notes),
-            changed=(*changes, *result.changed),
-            revision=revision if twin is None else twin.revision,
-        )
-        self._shift.add(result, both_slower=bool(ran.judgement.warnings))
-        result = self._add(result)
-        self._last = test, key
-        return result
+        self.clusters.sweep(cluster)
+        if test.is_smoke_test:
+            return StoredBaseline()
+        if test.live_baseline is None:
+            key = self.environment_key(cluster.provider)
+            workload = workload_of(test.scenario, test.plan)
+            return StoredBaseline(rounds=self._store.comparable(key, test.nodeid, workload, cluster.fingerprint))
+        if self.peer is None:
+            other = self.clusters.live_baseline(test)
+            self.clusters.sweep(other)
+            return StoredBaseline() if other is None else LiveBaseline(cluster=other)
+        try:
+            with self.stopwatch.measure(Span.SETUP):
+                twin = self.peer.test(test.nodeid, actions, cluster)
+        except NewTestError as error:
+            return StoredBaseline(lacking=str(self.settings.compare), note=str(error))
+        self.clusters.sweep(twin.cluster)
+        return LiveBaseline(cluster=twin.cluster, twin=twin)
 
-    def refuse_for_time(self, test: PerfTest, later: Sequence[PerfTest]) -> Result | None:
-        """Return a result if the time budget has no time for this test; its cluster is not started then."""
-        if self.settings.time_budget_s is None:
-            return None
-        budget = self._budget(as_run(test), later)
-        if budget.obstacle is None:
-            return None
-        trials = (not_run(),)
-        judge = Judging(test, BaselineRounds(), self.settings)
-        ran = Decision(trials=trials, judgement=judge.judge(trials), notes=(budget.obstacle,), partial=True)
-        cluster = provision.not_started(test.spec, self.settings.cluster)
-        return self._add(self._result(test, cluster=cluster, live_baseline=None, ran=ran, judge=judge))
-
-    def _budget(self, test: PerfTest, later: Sequence[PerfTest]) -> PerfTestBudget:
+    def budget_of(self, test: PerfTest, later: Sequence[PerfTest]) -> PerfTestBudget:
         """Return the time budget of a test; before the first one, fix that of the run."""
         if self._time_budget is None:
             left_s = time_left_s(self.settings.time_budget_s, self._began_s)
@@ -252,37 +175,29 @@ class PerfRun:
         """Return the key of the environment, under which its baselines are stored."""
         return self.settings.environment or default_environment_key(provider)
 
-    def _confirming(
-        self, judge: Judging, cluster: Cluster, runner: TrialRunner, on_progress: OnProgress, failed: str | None
-    ) -> TrialRunner | str | None:
-        """Return what re-tests a suspected regression: the test's own and the baseline's brokers, if possible.
+    def trial_runner(
+        self,
+        test: PerfTest,
+        cluster: Cluster,
+        baseline: Baseline,
+        actions: Sequence[Action],
+        on_progress: OnProgress,
+    ) -> TrialRunner:
+        """Return what runs the trials of a test; raises as `_sides`."""
+        other = (baseline.twin or baseline.cluster) if isinstance(baseline, LiveBaseline) else None
+        sides = self._sides(test, cluster, other, actions, on_progress)
+        return self._runner(sides, self.settings.workers, on_progress)
 
-        Otherwise fresh trials of the test's own brokers decide (None), unless the machine is known to be slower, which
-        such trials cannot tell from a regression; then the reason is returned. `failed` is the reason why trials side
-        by side with the baseline's brokers failed.
-        """
-        test, baseline, reason, judge.rebuilt = judge.test, judge.baseline, failed or judge.alone, None
-        self.clusters.stop_rebuilt()
-        if reason is None:
-            try:
-                live_baseline = self.clusters.rebuilt(rebuilt_spec(test.spec, baseline.fingerprint))
-            except (ClusterError, UsageError) as error:
-                reason = str(error)
-        if reason is not None:
-            if self._shift.slower_machine is not None:
-                return f"{self._shift}; this test cannot be compared side by side, because {reason}"
-            judge.way = f"re-tested in fresh trials, not side by side with the baseline's brokers: {reason}"
-            return None
-        changes = common_changes(baseline, live_baseline, self.settings.root, self.commit)
-        judge.rebuilt = Rebuilt(common_changes=changes, slower_machine=self._shift.slower_machine)
-        judge.way = (
-            f"re-tested side by side with freshly started baseline brokers (Kafka {live_baseline.version}); the column "
-            "`baseline` shows what they reached in this re-test, on shared cores"
-        )
-        if self._shift.is_common:
-            judge.way += f" ({self._shift})"
-        sides = self._sides(test.in_short_rounds(), cluster, live_baseline, (), on_progress)
-        return self._runner(sides, runner.allocation, on_progress)
+    def retest_runner(
+        self,
+        test: PerfTest,
+        cluster: Cluster,
+        brokers: Cluster,
+        allocation: WorkerAllocation,
+        on_progress: OnProgress,
+    ) -> TrialRunner:
+        """Return what runs trials side by side with the stored baseline's brokers."""
+        return self._runner(self._sides(test, cluster, brokers, (), on_progress), allocation, on_progress)
 
     def _runner(self, sides: Sequence[Side], allocation: WorkerAllocation, on_progress: OnProgress) -> TrialRunner:
         warm_up_s, gap_s = self.settings.broker_warmup_s, self.settings.trial_gap_s
@@ -336,70 +251,19 @@ class PerfRun:
             sides.append(side(live_baseline, actions=moved(actions, pairs), applications=twins, permission=permission))
         return sides
 
-    def _baseline(self, test: PerfTest, key: str, cluster: Cluster) -> BaselineRounds:
-        if test.live_baseline is not None or test.is_smoke_test:
-            return BaselineRounds()
-        workload = workload_of(test.scenario, test.plan)
-        return self._store.comparable(key, test.nodeid, workload, cluster.fingerprint)
+    def add(self, test: PerfTest, result: Result, *, both_slower: bool = False) -> Result:
+        """Keep a result for the reports; if another plugin repeats a test, `repeated` says which run counts.
 
-    def _result(
-        self,
-        test: PerfTest,
-        *,
-        cluster: Cluster,
-        live_baseline: Cluster | None,
-        ran: Decision,
-        judge: Judging,
-        allocation: WorkerAllocation | None = None,
-    ) -> Result:
-        trials, judgement = ran.trials, ran.judgement
-        baseline, compared = judge.baseline, judge.is_compared
-        there = baseline.fingerprint if live_baseline is None else live_baseline.fingerprint
-        has_app = test.scenario.output_topic or test.scenario.watch_group or self.clusters.applications_on(cluster)
-        commit = commit_change(baseline.commit, self.commit) if has_app and live_baseline is None else ()
-        with self.stopwatch.measure(Span.JUDGE):
-            calibration, uncalibrated = judge.calibrate(trials)
-            other_changes = judge.other_changes(trials) if compared and not judgement.problems else ()
-        verdict = judgement.verdict if trials[0].rounds or judgement.problems else Verdict.INCONCLUSIVE
-        return Result(
-            nodeid=test.nodeid,
-            scenario=test.scenario,
-            plan=test.plan,
-            sources=test.sources,
-            parameters=test.parameters,
-            cluster=cluster,
-            trials=trials,
-            live_baseline=live_baseline,
-            baseline_trials=len(baseline.trials) if compared and baseline.trials else None,
-            baseline=baseline,
-            changed=(*commit, *(differences(there, cluster.fingerprint) if there else ())),
-            other_changes=other_changes,
-            calibration=calibration,
-            verdict=verdict,
-            accepted=self.settings.accepts_regressed and is_acceptable(verdict, judgement),
-            checks=judgement.checks,
-            warnings=(*warnings_of(trials), *cold_warnings(judged(trials)), *judgement.warnings, *judgement.doubts),
-            problems=judgement.problems,
-            notes=(
-                *([] if judge.way is None or len(trials) == 1 else [judge.way]),
-                *ran.notes,
-                *warm_up_notes(trials),
-                *quieter_notes(test, judgement.checks),
-                *uncalibrated,
-            ),
-            allocation=allocation or self.settings.workers,
-            partial=ran.partial,
-            options={"cluster": str(self.settings.cluster), **self.settings.command_line},
-        )
-
-    def _add(self, result: Result) -> Result:
-        """Keep a result for the reports; if another plugin repeats a test, `repeated` says which run counts."""
+        `both_slower`: side by side, both sides were slower than the stored baseline.
+        """
+        self.shift.add(result, both_slower=both_slower)
         result = dataclasses.replace(result, spans=self.stopwatch.seconds())
         before = next((each for each in self.results if each.nodeid == result.nodeid), None)
         if before is not None:
             self.results.remove(before)
             result = repeated(result, before)
         self.results.append(result)
+        self._last = test
         return result
 
     def keep(self) -> None:
@@ -409,7 +273,8 @@ class PerfRun:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
 
         """
-        (test, key), result = self._last, self.results[-1]
+        test, result = self._last, self.results[-1]
+        key = self.environment_key(result.cluster.provider)
         days = None
         if test.is_smoke_test:
             notes = [_SMOKE_TEST]
@@ -448,19 +313,3 @@ def repeated(result: Result, before: Result) -> Result:
     checks = [check for check in result.checks if check.expression not in replaced]
     checks += [dataclasses.replace(check, reason=f"an earlier run of this test: {check.reason}") for check in lost]
     return dataclasses.replace(result, verdict=Verdict.VIOLATED, accepted=False, checks=tuple(checks), notes=notes)
-
-
-def _resolved(test: PerfTest, cluster: Cluster) -> tuple[PerfTest, ClusterError | None]:
-    """Return the test with the content of its samples and the partitions of its existing topic.
-
-    Also returns the error if there is no such topic.
-
-    Raises:
-        ScenarioError: the file of samples cannot be read.
-
-    """
-    test = dataclasses.replace(test, scenario=with_content(test.scenario))
-    try:
-        return dataclasses.replace(test, scenario=resolve_scenario(test.scenario, cluster)), None
-    except ClusterError as error:
-        return test, error

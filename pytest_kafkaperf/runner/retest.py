@@ -1,4 +1,4 @@
-"""Re-tests of suspected regressions: side by side with a stored baseline's brokers, and a cause common to many tests.
+"""Re-tests of suspected regressions: side by side with the stored baseline's brokers, or in fresh trials.
 
 Stored values and today's values differ by what the machine did on the two days. Brokers of the baseline's software
 that run side by side with the test's own see the same machine, so that only a difference of the software remains.
@@ -6,7 +6,11 @@ that run side by side with the test's own see the same machine, so that only a d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -14,13 +18,107 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.clusters.target import decides_version
 from pytest_kafkaperf.core.environment import code_change, differences
-from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.text import file_of, may_be_secret
+from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.core.text import may_be_secret
+from pytest_kafkaperf.runner.decision import Bench, Decision, FirstTrial, FurtherTrials, RetestFailedError, decide, end
+from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
-from pytest_kafkaperf.runner.result import Result
+from pytest_kafkaperf.runner.rounds.side import OnProgress
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
-from pytest_kafkaperf.verdict.outcome import Check, Verdict
-from pytest_kafkaperf.verdict.scale import sign_of
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspected:
+    """A test whose first trial may show a regression, and what can test it again."""
+
+    bench: Bench
+    cluster: Cluster
+    run: PerfRun
+    on_progress: OnProgress
+
+
+Opening = Callable[[Suspected, str | None], AbstractContextManager[FurtherTrials]]
+"""Opens a way to test a suspected regression again; takes the reason against the way before it, if there was one."""
+
+
+def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | None = None) -> Decision:
+    """Test a suspected regression again, by the first of the ways that works: `WAYS`, unless others are given."""
+    against: str | None = None
+    for opened in WAYS if ways is None else ways:
+        try:
+            with opened(suspected, against) as way:
+                return decide(suspected.bench, first, way)
+        except RetestFailedError as failed:
+            against = str(failed)
+    decision = end(suspected.bench, first, [first.trial], FurtherTrials(runner=suspected.bench.runner))
+    return dataclasses.replace(decision, notes=(*decision.notes, str(against)))
+
+
+@contextlib.contextmanager
+def _side_by_side_with_stored(suspected: Suspected, _against: str | None) -> Iterator[FurtherTrials]:
+    """Run the trials side by side with the stored baseline's brokers: only a difference of the software remains.
+
+    Raises:
+        RetestFailedError: they cannot stand in for the test's own, or did not start.
+
+    """
+    run, test, baseline = suspected.run, suspected.bench.test, suspected.bench.judging.baseline
+    if suspected.bench.judging.alone is not None:
+        raise RetestFailedError(suspected.bench.judging.alone)
+    try:
+        brokers = run.clusters.rebuilt(rebuilt_spec(test.spec, baseline.fingerprint))
+    except (ClusterError, UsageError) as error:
+        raise RetestFailedError(str(error)) from None
+    note = (
+        f"re-tested side by side with freshly started baseline brokers (Kafka {brokers.version}); the column "
+        "`baseline` shows what they reached in this re-test, on shared cores"
+    )
+    if run.shift.is_common:
+        note += f" ({run.shift})"
+    suspected.bench.budget.confirm(side_by_side=True)
+    try:
+        yield FurtherTrials(
+            runner=run.retest_runner(
+                test.in_short_rounds(),
+                suspected.cluster,
+                brokers,
+                suspected.bench.runner.allocation,
+                suspected.on_progress,
+            ),
+            label=_LABEL,
+            rebuilt=Rebuilt(
+                common_changes=common_changes(baseline, brokers, run.settings.root, run.commit),
+                slower_machine=run.shift.slower_machine,
+            ),
+            note=note,
+        )
+    finally:  # they would share the machine with the next test
+        run.clusters.stop_rebuilt()
+
+
+@contextlib.contextmanager
+def _fresh_trials(suspected: Suspected, against: str | None) -> Iterator[FurtherTrials]:
+    """Run fresh trials of the test's own brokers, because of the reason `against` the stored baseline's.
+
+    Raises:
+        RetestFailedError: the machine is known to be slower, which such trials cannot tell from a regression.
+
+    """
+    shift = suspected.run.shift
+    if shift.slower_machine is not None:
+        raise RetestFailedError(f"{shift}; this test cannot be compared side by side, because {against}")
+    suspected.bench.budget.confirm(side_by_side=False)
+    yield FurtherTrials(
+        runner=suspected.bench.runner,
+        label=_LABEL,
+        note=f"re-tested in fresh trials, not side by side with the baseline's brokers: {against}",
+    )
+
+
+_LABEL = "re-test, trial"
+WAYS: tuple[Opening, ...] = (_side_by_side_with_stored, _fresh_trials)
+"""In the order in which they are tried."""
 
 
 def obstacle(
@@ -85,62 +183,3 @@ def common_changes(baseline: BaselineRounds, live_baseline: Cluster, root: Path,
     changes = differences(baseline.fingerprint, live_baseline.fingerprint)
     mixed = (f"{one} (between trials of the baseline)" for one in baseline.mixed)
     return (*changes, *code_change(root, baseline.commit, commit), *mixed)
-
-
-_FEWEST = 6
-"""Tests compared with a baseline before which nothing is said."""
-_SHARE = 1 / 3
-"""Share of suspected regressions among them beyond which they have a common cause, the machine or Kafka; a comparison
-will show which.
-Of independent false suspicions of a tenth each, 6 tests exceed it by chance in 2 of 100 runs."""
-
-
-class CommonShift:
-    """Counts the suspected regressions of a run, and knows what comparisons side by side have shown about them."""
-
-    def __init__(self) -> None:
-        self._tests = self._suspected = 0
-        self._machine: str | None = None
-        """The last suspected regression that was equal side by side, while both sides were slower than the baseline."""
-
-    def add(self, result: Result, *, both_slower: bool) -> None:
-        """Count a test that has ended; `both_slower`: side by side, both sides were slower than the baseline."""
-        checks = [check for check in result.checks if check.is_relative and check.change is not None]
-        if result.baseline_trials is None or not checks or result.verdict is Verdict.INVALID:
-            return
-        self._tests += 1
-        suspected = [check for check in checks if check.rerun or check.outcome is Verdict.REGRESSED or _open(check)]
-        if not suspected:
-            return
-        self._suspected += 1
-        side_by_side = [check for check in suspected if check.trials]
-        if any(check.outcome is Verdict.REGRESSED for check in side_by_side):
-            self._machine = None  # maybe all of Kafka is slower: each suspected regression must be confirmed
-        elif both_slower:
-            self._machine = result.nodeid
-
-    @property
-    def is_common(self) -> bool:
-        """True if the suspected regressions of this run have a common cause."""
-        return self._tests >= _FEWEST and self._suspected > _SHARE * self._tests
-
-    @property
-    def slower_machine(self) -> str | None:
-        """The test that has shown, side by side, that both sides are slower; None if none has."""
-        return self._machine if self.is_common else None
-
-    def __str__(self) -> str:
-        """Describe the shift."""
-        share = f"{self._suspected} of {self._tests} tests have suspected regressions"
-        found = f"{share}: the machine or all of Kafka is slower"
-        if self._machine is None:
-            return found
-        name = self._machine.removeprefix(f"{file_of(self._machine)}::")
-        return f"{found}; side by side, {name} has shown that both sides are slower"
-
-
-def _open(check: Check) -> bool:
-    """Return True if the check was worse than its limit and could not be confirmed."""
-    if check.outcome is not Verdict.INCONCLUSIVE or check.observed is None or check.limit_value is None:
-        return False
-    return sign_of(CATALOGUE[check.metric]) * (check.observed - check.limit_value) > 0

@@ -1,4 +1,4 @@
-"""The trials of one test: the first, and those that calibrate or confirm a suspected regression."""
+"""The trials of one test, each on fresh brokers: restarted, warmed up and measured, on one side or on two in turns."""
 
 from __future__ import annotations
 
@@ -8,165 +8,22 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.spans import Span, Stopwatch
-from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecidable
 from pytest_kafkaperf.load.controller import Progress
-from pytest_kafkaperf.runner.result import Trial, judged, problems_of
+from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.loads import probe_load
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side import OnProgress, Side, rounds, running
-from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, PerfTestBudget
-from pytest_kafkaperf.runner.warmth import cold_warnings, is_cold
-from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd, warm_up
-from pytest_kafkaperf.verdict.judge import value_missing, worst
-from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.runner.time_budget import PerfTestBudget
+from pytest_kafkaperf.runner.warmup import WarmUp, warm_up
 
-OnTrial = Callable[[Sequence[Trial]], None]
-"""Takes all trials of a test so far, after each of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """The trials of a test, and the judgement on them."""
-
-    trials: tuple[Trial, ...]
-    judgement: Judgement
-    notes: tuple[str, ...] = ()
-    """Rounds and trials that the time budget left out."""
-    partial: bool = False
-    """True if less was measured than declared, for want of time: this makes no baseline."""
-
-
-_RETEST = "re-test, trial"
 _STEP_S = 0.25
 """Longest part of a pause between trials in which an interrupt is not seen."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialPolicy:
-    """Which trials a test needs besides the first."""
-
-    judge: Callable[[Sequence[Trial]], Judgement]
-    calibrate: int | None
-    """Number of trials to calibrate with; None judges the test."""
-    suffices: Callable[[Sequence[Round]], bool] = lambda _: False
-    """Returns True if the first trial can end after these rounds."""
-    short_warm_up: bool = False
-    """True if a test that passes on cold brokers would pass on warm ones as well."""
-    judge_clear: Callable[[Sequence[Trial]], Judgement] | None = None
-    """Judges suspected regressions for which the time budget has no further trial; None: `judge` does that as well."""
-    on_trial: OnTrial = lambda _: None
-    """Called after each trial."""
-
-    def labels(self, trials: Sequence[Trial]) -> Iterator[str]:
-        """Yield a label for each trial that the test needs; the caller adds it to `trials` before the next."""
-        yield ""
-        while self.calibrate is not None and _lacks(trials, self.calibrate):
-            yield "trial"
-        while self.judge(trials).unsettled:
-            yield _RETEST if trials[0].other_side is None else "trial"
-
-
-def _lacks(trials: Sequence[Trial], wanted: int) -> bool:
-    """Return True if fewer trials than wanted count, and none of them has a problem."""
-    return len(judged(trials)) < wanted and not problems_of(trials)
-
-
-def run_trials(
-    runner: TrialRunner,
-    budget: PerfTestBudget,
-    policy: TrialPolicy,
-    confirming: Callable[[str | None], TrialRunner | str | None],
-) -> Decision:
-    """Run the trials that the policy asks for and that the time budget allows.
-
-    `confirming` returns what measures the trials that confirm a suspected regression, None for `runner` itself, or the
-    reason why no trial can confirm it. It takes the reason why what it returned before has failed, if it has.
-    """
-    trials: list[Trial] = []
-    own, failed = runner, None
-    refusal, repeated, out_of_time, began_s = None, None, False, time.monotonic()
-    for label in policy.labels(trials):
-        if not trials:
-            first, repeated = _measure_first(runner, budget, policy)
-            trials.append(first)
-            policy.on_trial(trials)
-            continue
-        if label == _RETEST and len(trials) == 1:
-            found = confirming(failed)
-            if isinstance(found, str):
-                refusal = found
-                break
-            runner = found or own
-            budget.confirm(side_by_side=found is not None)
-        declared = min(runner.rounds, len(trials[0].rounds))
-        refusal = budget.refuses_trial(declared)
-        if refusal is not None:
-            out_of_time = True
-            break
-        trial = runner.measure_fresh(budget, f"{label} {len(trials) + 1}")
-        if len(trial.rounds) < declared and not trial.problems and not trial.lost_records:
-            refusal, out_of_time = BROKEN_OFF_TEXT, True
-            break
-        if trial.other_failed and runner is not own:  # nobody asked for the baseline's brokers
-            failed, trials[1:] = f"a trial side by side with them failed: {trial.other_failed}", []
-            continue
-        trials.append(trial)
-        policy.on_trial(trials)
-    judge = policy.judge_clear if out_of_time and policy.judge_clear is not None else policy.judge
-    judgement = _judged(judge, trials, budget)
-    cut, side_by_side, enough = budget.cut(trials[0]), None, None
-    if len(trials[0].rounds) < runner.rounds and policy.suffices(trials[0].rounds):
-        ran = f"{len(trials[0].rounds)} of {runner.rounds}"
-        enough = f"{ran} rounds were enough: most rounds meet every threshold already"
-        cut = None
-    if trials[0].other_side is not None:
-        took = format_quantity(time.monotonic() - began_s, Unit.SECONDS)
-        side_by_side = f"compared with the live baseline in {counted(len(judged(trials)), 'trial')}, which took {took}"
-    return Decision(
-        trials=tuple(trials),
-        judgement=judgement,
-        notes=tuple(note for note in (repeated, cut, enough, side_by_side, refusal) if note),
-        partial=cut is not None or (out_of_time and judgement.unsettled),
-    )
-
-
-def _measure_first(runner: TrialRunner, budget: PerfTestBudget, policy: TrialPolicy) -> tuple[Trial, str | None]:
-    """Return the first trial, and a note if it was measured again.
-
-    Cold brokers are measured again without a restart, as that would make them cold again.
-    """
-    trial, note = runner.measure(budget, suffices=policy.suffices, short=policy.short_warm_up), None
-    for _ in range(_MOST_COLD):
-        if not _is_undecided(trial, policy) or budget.refuses_trial(runner.rounds) is not None:
-            break
-        note = f"measured again on warm brokers: {'; '.join(cold_warnings([trial])) or 'the warm-up was short'}"
-        trial = runner.measure(budget, "warm", suffices=policy.suffices)
-    if not trial.is_invalidated or budget.refuses_trial(runner.rounds) is not None:
-        return trial, note
-    reasons = [*map(str, trial.problems)] or ["one side was colder than the other"]
-    note = f"the first trial was measured again: {'; '.join(reasons)}"
-    return runner.measure_fresh(budget, "again"), note
-
-
-_MOST_COLD = 2
-"""Further attempts at a first trial that cold brokers may have made fail."""
-
-
-def _is_undecided(trial: Trial, policy: TrialPolicy) -> bool:
-    """Return True if the trial fails, or cannot be judged, only because brokers or applications were cold."""
-    if trial.lost_records or (trial.problems and not trial.is_invalidated):
-        return False
-    if trial.warm_up_end is WarmUpEnd.SHORT:
-        return policy.judge([trial]).verdict.fails
-    # Only cold rounds have this problem; where there are none, nothing has to be judged twice.
-    return is_cold(trial) and any(problem.kind is ProblemKind.COLD_BROKER for problem in policy.judge([trial]).problems)
 
 
 def not_run(error: ClusterError | None = None) -> Trial:
@@ -313,44 +170,6 @@ def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
     metrics = {**first.metrics, "lost": first.metrics.get("lost", 0.0) + lost}
     problems = (*first.problems, Problem(ProblemKind.RECORDS_LOST, text))
     return [dataclasses.replace(first, metrics=metrics, problems=problems), *others]
-
-
-def _judged(
-    judge: Callable[[Sequence[Trial]], Judgement], trials: Sequence[Trial], budget: PerfTestBudget
-) -> Judgement:
-    """Judge the trials, of which the first may have too few rounds for a decision."""
-    judgement, undecided = judge(trials), budget.undecided(trials[0])
-    if undecided is None:
-        return judgement
-    return _cut_short(judgement, judge([_filled(trials[0], budget.fewest_rounds)]), undecided)
-
-
-def _filled(first: Trial, rounds: int) -> Trial:
-    """Return a trial with that number of rounds; those that did not run have no values."""
-    if not first.rounds:
-        return first
-    missing = [Round(metrics={})] * (rounds - len(first.rounds))
-    return dataclasses.replace(first, rounds=(*first.rounds, *missing))
-
-
-def _cut_short(judgement: Judgement, filled: Judgement, reason: str) -> Judgement:
-    """Return the judgement on a trial with too few rounds for a decision.
-
-    `filled` is the judgement on the same trial, filled up with rounds without values: an absolute threshold is
-    VIOLATED if they could not change that, and INVALID otherwise. Thresholds on the baseline are INCONCLUSIVE.
-    """
-    outcomes = {check.expression: check.outcome for check in filled.checks}
-    checks = []
-    for check in judgement.checks:
-        outcome = Verdict.INCONCLUSIVE if check.is_relative else outcomes[check.expression]
-        known = outcome is Verdict.VIOLATED
-        checks.append(check if known else dataclasses.replace(check, outcome=outcome, reason=reason))
-    missing = [check for check in checks if check.outcome is Verdict.INVALID]
-    certain = [Verdict.INCONCLUSIVE, *(check.outcome for check in checks if check not in missing)]
-    problems = judgement.problems
-    if Verdict.VIOLATED not in certain:
-        problems = (*problems, *map(value_missing, missing))
-    return Judgement(verdict=Verdict.INVALID if problems else worst(certain), checks=tuple(checks), problems=problems)
 
 
 def _other_side_problems(measured: Sequence[Round]) -> Iterator[Problem]:

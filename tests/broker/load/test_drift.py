@@ -10,6 +10,7 @@ import pytest
 
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.flow import Watch, run_test
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.rounds.actions import Action
@@ -40,7 +41,7 @@ def test_a_cluster_that_gets_faster_during_the_rounds_is_a_warning_of_the_test(
 
     perf = PerfRun(settings, began_s=time.monotonic())
     try:
-        result = perf.run(perftest, behind.proxied, set_delay, actions)
+        result = run_test(perftest, behind.proxied, perf, actions=actions, watch=Watch(progress=set_delay))
     finally:
         perf.close()
         behind.proxy.delay(0)

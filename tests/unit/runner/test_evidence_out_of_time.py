@@ -25,11 +25,8 @@ def judged(
     *levels: float, busy: str | None = None, live_baseline: float | None = None, imported: str | None = None
 ) -> Judgement:
     """Judge trials, of which the further ones may run side by side with a live baseline; there is no time for more."""
-    judge = judge_of(imported)
-    judge.rebuilt = None if live_baseline is None else Rebuilt()
-    return judge.judge_clear(
-        [trial(level, busy, live_baseline if number else None) for number, level in enumerate(levels)]
-    )
+    trials = [trial(level, busy, live_baseline if number else None) for number, level in enumerate(levels)]
+    return judge_of(imported).judge_clear(trials, rebuilt=None if live_baseline is None else Rebuilt())
 
 
 def judge_of(imported: str | None = None) -> Judging:
@@ -51,9 +48,7 @@ def trial(level: float, busy: str | None = None, live_baseline: float | None = N
 
 def test_a_machine_that_is_known_to_be_slower_explains_a_clear_suspected_regression() -> None:
     """Then only a trial side by side with the baseline's brokers tells Kafka from the machine."""
-    judge = judge_of()
-    judge.rebuilt = Rebuilt(slower_machine="test_b")
-    judgement = judge.judge_clear([trial(0.5)])
+    judgement = judge_of().judge_clear([trial(0.5)], rebuilt=Rebuilt(slower_machine="test_b"))
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 

@@ -165,6 +165,6 @@ def test_without_confirmation_the_first_trial_decides() -> None:
 def test_a_suspected_regression_that_is_worse_side_by_side_regresses() -> None:
     """They run at the same time, so what makes the machine busy affects both."""
     judge = judge_of(f"{P99} <= baseline + 20%")
-    judge.alone, judge.rebuilt = None, Rebuilt()
+    judge.alone = None
     trials = [trial(SLOW), *(trial(p99=0.3, other_side=True) for _ in range(6))]
-    assert judge.judge(trials).verdict is Verdict.REGRESSED
+    assert judge.judge(trials, rebuilt=Rebuilt()).verdict is Verdict.REGRESSED

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.flow import refused_for_time
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.result import Trial
@@ -347,6 +348,6 @@ def test_a_test_without_time_measured_less_than_declared(tmp_path: Path) -> None
     options = {"time-budget": "1s", "cluster": "local"}
     settings = read_settings(options, {}, invocation_folder=tmp_path, root=tmp_path)
     perftest = read_perftest("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
-    result = PerfRun(settings, began_s=time.monotonic() - 100).refuse_for_time(perftest, [])
+    result = refused_for_time(perftest, PerfRun(settings, began_s=time.monotonic() - 100), [])
     assert result is not None
     assert (result.rounds, result.partial) == ((), True)

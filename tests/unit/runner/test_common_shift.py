@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kafkaperf.runner.retest import CommonShift
+from pytest_kafkaperf.runner.common_shift import CommonShift
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.sequential import look
 from tests.support.results import bare_result

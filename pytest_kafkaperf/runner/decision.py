@@ -1,0 +1,246 @@
+"""Trials until they decide: the loop that all ways to compare share, and the `Decision` at its end."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.units import Unit, counted, format_quantity
+from pytest_kafkaperf.runner.evidence import Judging
+from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.result import Trial, judged, problems_of
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, PerfTestBudget
+from pytest_kafkaperf.runner.trial import TrialRunner
+from pytest_kafkaperf.runner.warmth import cold_warnings, is_cold
+from pytest_kafkaperf.runner.warmup import WarmUpEnd
+from pytest_kafkaperf.verdict.judge import value_missing, worst
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+
+OnTrial = Callable[[Sequence[Trial]], None]
+"""Takes all trials of a test so far, after each of them."""
+_MOST_COLD = 2
+"""Further attempts at a first trial that cold brokers may have made fail."""
+
+
+class RetestFailedError(Exception):
+    """A way to re-test a suspected regression cannot decide; the text says why."""
+
+
+class OutOfTimeError(Exception):
+    """The time budget has no time for another trial; the text says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """All that one test is measured and judged with."""
+
+    runner: TrialRunner
+    judging: Judging
+    budget: PerfTestBudget
+    on_trial: OnTrial = lambda _: None
+    """Called after each trial."""
+    began_s: float = field(default_factory=time.monotonic)
+    """Start of the first trial, on the monotonic clock."""
+
+    @property
+    def test(self) -> PerfTest:
+        """The test."""
+        return self.judging.test
+
+    @property
+    def calibrate(self) -> int | None:
+        """The number of trials to calibrate with; None judges the test."""
+        return None if self.test.is_smoke_test else self.test.settings.calibrate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FurtherTrials:
+    """A way to run the trials after the first one."""
+
+    runner: TrialRunner
+    label: str = "trial"
+    """Name of its trials in the progress."""
+    rebuilt: Rebuilt | None = None
+    """The stored baseline's brokers, if they run side by side with the test's own."""
+    note: str | None = None
+    """Sentence in the report about this way, once it was taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The trials of a test, and the judgement on them."""
+
+    trials: tuple[Trial, ...]
+    judgement: Judgement
+    notes: tuple[str, ...] = ()
+    """Remarks on the measurement: trials that were repeated, rounds that the time budget left out."""
+    partial: bool = False
+    """True if less was measured than declared, for want of time: this makes no baseline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstTrial:
+    """The first trial of a test, and the reason why it was measured again, if it was."""
+
+    trial: Trial
+    note: str | None = None
+
+
+def first_trial(bench: Bench) -> FirstTrial:
+    """Run the first trial; again if only cold brokers or this machine may have made it fail."""
+    warm = _on_warm_brokers(bench)
+    if not warm.trial.is_invalidated or bench.budget.refuses_trial(bench.runner.rounds) is not None:
+        return warm
+    reasons = [*map(str, warm.trial.problems)] or ["one side was colder than the other"]
+    trial = bench.runner.measure_fresh(bench.budget, "again")
+    return FirstTrial(trial=trial, note=f"the first trial was measured again: {'; '.join(reasons)}")
+
+
+def _on_warm_brokers(bench: Bench) -> FirstTrial:
+    """Run the first trial; again without a restart, which would make brokers cold, while they may make it fail."""
+    suffices = bench.judging.suffices
+    short = not bench.test.needs_warm_brokers
+    first = FirstTrial(trial=bench.runner.measure(bench.budget, suffices=suffices, short=short))
+    for _ in range(_MOST_COLD):
+        if not _is_undecided(first.trial, bench.judging):
+            break
+        if bench.budget.refuses_trial(bench.runner.rounds) is not None:
+            break
+        why = "; ".join(cold_warnings([first.trial])) or "the warm-up was short"
+        trial = bench.runner.measure(bench.budget, "warm", suffices=suffices)
+        first = FirstTrial(trial=trial, note=f"measured again on warm brokers: {why}")
+    return first
+
+
+def _is_undecided(trial: Trial, judging: Judging) -> bool:
+    """Return True if the trial fails, or cannot be judged, only because brokers or applications were cold."""
+    if trial.lost_records or (trial.problems and not trial.is_invalidated):
+        return False
+    if trial.warm_up_end is WarmUpEnd.SHORT:
+        return judging.judge([trial]).verdict.fails
+    if not is_cold(trial):  # only cold rounds have this problem; where there are none, nothing has to be judged twice
+        return False
+    problems = judging.judge([trial]).problems
+    return any(problem.kind is ProblemKind.COLD_BROKER for problem in problems)
+
+
+def decide(bench: Bench, first: FirstTrial, way: FurtherTrials) -> Decision:
+    """Run fresh trials this way until all of them decide, or until there is no time for another one.
+
+    Raises:
+        RetestFailedError: the stored baseline's brokers failed. Nobody asked for them, so the test does not fail.
+
+    """
+    trials = [first.trial]
+    try:
+        while _is_open(bench, trials, way):
+            trials.append(_fresh_trial(bench, trials, way))
+            bench.on_trial(trials)
+    except OutOfTimeError as out_of_time:
+        return end(bench, first, trials, way, out_of_time=str(out_of_time))
+    return end(bench, first, trials, way)
+
+
+def _is_open(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> bool:
+    """Return True if these trials do not decide yet, or do not suffice to calibrate."""
+    if bench.calibrate is not None:
+        return len(judged(trials)) < bench.calibrate and not problems_of(trials)
+    return bench.judging.judge(trials, rebuilt=way.rebuilt).unsettled
+
+
+def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> Trial:
+    """Run one more trial on fresh brokers.
+
+    Raises:
+        OutOfTimeError: there is no time for it, or the deadline broke it off.
+        RetestFailedError: the stored baseline's brokers failed.
+
+    """
+    declared = min(way.runner.rounds, len(trials[0].rounds))
+    refusal = bench.budget.refuses_trial(declared)
+    if refusal is not None:
+        raise OutOfTimeError(refusal)
+    trial = way.runner.measure_fresh(bench.budget, f"{way.label} {len(trials) + 1}")
+    if len(trial.rounds) < declared and not trial.problems and not trial.lost_records:
+        raise OutOfTimeError(BROKEN_OFF_TEXT)
+    if trial.other_failed and way.rebuilt is not None:
+        raise RetestFailedError(f"a trial side by side with them failed: {trial.other_failed}")
+    return trial
+
+
+def end(
+    bench: Bench, first: FirstTrial, trials: Sequence[Trial], way: FurtherTrials, *, out_of_time: str | None = None
+) -> Decision:
+    """Judge the trials, and note how they were run; `out_of_time` is the reason why no other trial could run."""
+    judging, budget = bench.judging, bench.budget
+    judge = judging.judge if out_of_time is None else judging.judge_clear
+    judgement = judge(trials, rebuilt=way.rebuilt)
+    too_few = budget.undecided(first.trial)
+    if too_few is not None:
+        filled = judge([_filled(first.trial, budget.fewest_rounds)], rebuilt=way.rebuilt)
+        judgement = _cut_short(judgement, filled, too_few)
+    enough = _enough(bench, first.trial)
+    cut = budget.cut(first.trial) if enough is None else None
+    notes = [
+        way.note if len(trials) > 1 else None,
+        first.note,
+        cut,
+        enough,
+        _comparison(bench, trials),
+        out_of_time,
+    ]
+    return Decision(
+        trials=tuple(trials),
+        judgement=judgement,
+        notes=tuple(note for note in notes if note is not None),
+        partial=cut is not None or (out_of_time is not None and judgement.unsettled),
+    )
+
+
+def _enough(bench: Bench, first: Trial) -> str | None:
+    """Return a note if the first trial ended early because its rounds were enough."""
+    ran, declared = len(first.rounds), bench.runner.rounds
+    if ran >= declared or not bench.judging.suffices(first.rounds):
+        return None
+    return f"{ran} of {declared} rounds were enough: most rounds meet every threshold already"
+
+
+def _comparison(bench: Bench, trials: Sequence[Trial]) -> str | None:
+    """Return a note on what a comparison with a live baseline took."""
+    if trials[0].other_side is None:
+        return None
+    took = format_quantity(time.monotonic() - bench.began_s, Unit.SECONDS)
+    return f"compared with the live baseline in {counted(len(judged(trials)), 'trial')}, which took {took}"
+
+
+def _filled(first: Trial, rounds: int) -> Trial:
+    """Return a trial with that number of rounds; those that did not run have no values."""
+    if not first.rounds:
+        return first
+    missing = [Round(metrics={})] * (rounds - len(first.rounds))
+    return dataclasses.replace(first, rounds=(*first.rounds, *missing))
+
+
+def _cut_short(judgement: Judgement, filled: Judgement, reason: str) -> Judgement:
+    """Return the judgement on a trial with too few rounds for a decision.
+
+    `filled` is the judgement on the same trial, filled up with rounds without values: an absolute threshold is
+    VIOLATED if they could not change that, and INVALID otherwise. Thresholds on the baseline are INCONCLUSIVE.
+    """
+    outcomes = {check.expression: check.outcome for check in filled.checks}
+    checks = []
+    for check in judgement.checks:
+        outcome = Verdict.INCONCLUSIVE if check.is_relative else outcomes[check.expression]
+        known = outcome is Verdict.VIOLATED
+        checks.append(check if known else dataclasses.replace(check, outcome=outcome, reason=reason))
+    missing = [check for check in checks if check.outcome is Verdict.INVALID]
+    certain = [Verdict.INCONCLUSIVE, *(check.outcome for check in checks if check not in missing)]
+    problems = judgement.problems
+    if Verdict.VIOLATED not in certain:
+        problems = (*problems, *map(value_missing, missing))
+    return Judgement(verdict=Verdict.INVALID if problems else worst(certain), checks=tuple(checks), problems=problems)

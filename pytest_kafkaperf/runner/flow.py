@@ -1,0 +1,235 @@
+"""The way of one test, from top to bottom: `run_test` measures and judges it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pytest_kafkaperf.clusters import provision
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.core.environment import commit_change, differences
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.spans import Span
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.load.controller import Progress
+from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBaseline
+from pytest_kafkaperf.runner.bottleneck import bottleneck
+from pytest_kafkaperf.runner.decision import Bench, Decision, FirstTrial, FurtherTrials, OnTrial, decide, first_trial
+from pytest_kafkaperf.runner.drift import drift_warnings
+from pytest_kafkaperf.runner.evidence import Judging, is_acceptable, quieter_notes
+from pytest_kafkaperf.runner.perf_run import PerfRun
+from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.result import Result, judged, warnings_of
+from pytest_kafkaperf.runner.retest import Suspected, obstacle, retest
+from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.samples import with_content
+from pytest_kafkaperf.runner.rounds.side import OnProgress, resolve_scenario
+from pytest_kafkaperf.runner.time_budget import PerfTestBudget, as_run
+from pytest_kafkaperf.runner.trial import not_run
+from pytest_kafkaperf.runner.warmth import cold_warnings, warm_up_notes
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.outcome import Verdict
+
+
+def _ignored(_label: str, _number: int, _progress: Progress) -> None:
+    """Show nothing."""
+
+
+class Watch(NamedTuple):
+    """Observers of a test: take the progress of each load, and all trials after each of them."""
+
+    progress: OnProgress = _ignored
+    trials: OnTrial = lambda _: None
+
+
+SILENT = Watch()
+
+
+def run_test(
+    test: PerfTest,
+    cluster: Cluster,
+    run: PerfRun,
+    *,
+    actions: Sequence[Action] = (),
+    later: Sequence[PerfTest] = (),
+    watch: Watch = SILENT,
+) -> Result:
+    """Measure and judge one test, and keep the result; `actions` run in every round.
+
+    `later` are the tests after this one, which share the time budget.
+
+    Raises:
+        BaselineError: the baseline file is damaged or newer: an error now, not after minutes of load.
+        ClusterError: the live baseline did not start.
+        UsageError: the target of the live baseline cannot provide it, an action cannot be done to it, or the
+            settings do not allow the load.
+
+    """
+    run.clusters.permission(test, cluster).check(test.scenario, test.plan)
+    test, absent = _resolved(test if actions else as_run(test), cluster)
+    baseline = run.baseline_of(test, cluster, actions)
+    if isinstance(baseline, StoredBaseline):
+        test = dataclasses.replace(test, live_baseline=None)  # the other revision may lack the test
+    judging = _judging(test, cluster, baseline, run, actions)
+    runner = run.trial_runner(test, cluster, baseline, actions, watch.progress)
+    at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
+    budget = run.budget_of(test, later)
+    if absent is None and budget.obstacle is None:
+        bench = Bench(runner=runner, judging=judging, budget=budget, on_trial=watch.trials)
+        decision = measured(bench, Suspected(bench=bench, cluster=cluster, run=run, on_progress=watch.progress))
+    else:
+        decision = _not_run(judging, budget, absent)
+    result = _result(judging, at_start, baseline, decision, run, allocation=runner.allocation)
+    return run.add(test, _remarked(result, baseline, actions), both_slower=bool(decision.judgement.warnings))
+
+
+def measured(bench: Bench, suspected: Suspected) -> Decision:
+    """Run the first trial, and those that follow from it.
+
+    Trials that calibrate, or run side by side with a live baseline, go on until they decide. A regression against a
+    stored baseline is only suspected, so that it is tested again.
+    """
+    first = first_trial(bench)
+    bench.on_trial([first.trial])
+    if _is_suspected(bench, first):
+        return retest(first, suspected)
+    return decide(bench, first, FurtherTrials(runner=bench.runner))
+
+
+def _is_suspected(bench: Bench, first: FirstTrial) -> bool:
+    if bench.calibrate is not None or first.trial.other_side is not None:
+        return False
+    return bench.judging.judge([first.trial]).unsettled
+
+
+def _not_run(judging: Judging, budget: PerfTestBudget, absent: ClusterError | None = None) -> Decision:
+    """Return the decision on a test whose topic is absent, or for which there is no time."""
+    trials = (not_run(absent),)
+    reason = budget.obstacle if absent is None else None
+    notes = () if reason is None else (reason,)
+    return Decision(trials=trials, judgement=judging.judge(trials), notes=notes, partial=True)
+
+
+def refused_for_time(test: PerfTest, run: PerfRun, later: Sequence[PerfTest]) -> Result | None:
+    """Return a result if the time budget has no time for this test; its cluster is not started then."""
+    if run.settings.time_budget_s is None:
+        return None
+    budget = run.budget_of(as_run(test), later)
+    if budget.obstacle is None:
+        return None
+    judging = Judging(test, BaselineRounds(), run.settings)
+    cluster = provision.not_started(test.spec, run.settings.cluster)
+    decision = _not_run(judging, budget)
+    result = _result(judging, cluster, StoredBaseline(), decision, run, allocation=run.settings.workers)
+    return run.add(test, result)
+
+
+def _resolved(test: PerfTest, cluster: Cluster) -> tuple[PerfTest, ClusterError | None]:
+    """Return the test with the content of its samples and the partitions of its existing topic.
+
+    Also returns the error if there is no such topic.
+
+    Raises:
+        ScenarioError: the file of samples cannot be read.
+
+    """
+    test = dataclasses.replace(test, scenario=with_content(test.scenario))
+    try:
+        return dataclasses.replace(test, scenario=resolve_scenario(test.scenario, cluster)), None
+    except ClusterError as error:
+        return test, error
+
+
+def _judging(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun, actions: Sequence[Action]) -> Judging:
+    rounds = baseline.rounds if isinstance(baseline, StoredBaseline) else BaselineRounds()
+    has_app = bool(run.clusters.applications_on(cluster))
+    alone = obstacle(test, cluster, rounds, has_actions=bool(actions), has_app=has_app)
+    return Judging(test, rounds, run.settings, alone=alone, actions=actions, stopwatch=run.stopwatch)
+
+
+def _result(
+    judging: Judging,
+    cluster: Cluster,
+    baseline: Baseline,
+    decision: Decision,
+    run: PerfRun,
+    *,
+    allocation: WorkerAllocation,
+) -> Result:
+    test, trials, judgement = judging.test, decision.trials, decision.judgement
+    compared = judging.is_compared
+    with run.stopwatch.measure(Span.JUDGE):
+        calibration, uncalibrated = judging.calibrate(trials)
+        other_changes = judging.other_changes(trials) if compared and not judgement.problems else ()
+    verdict = judgement.verdict if trials[0].rounds or judgement.problems else Verdict.INCONCLUSIVE
+    return Result(
+        nodeid=test.nodeid,
+        scenario=test.scenario,
+        plan=test.plan,
+        sources=test.sources,
+        parameters=test.parameters,
+        cluster=cluster,
+        trials=trials,
+        live_baseline=baseline.cluster if isinstance(baseline, LiveBaseline) else None,
+        revision=_revision(baseline),
+        baseline_trials=len(judging.baseline.trials) if compared and judging.baseline.trials else None,
+        baseline=judging.baseline,
+        changed=_changes(test, cluster, baseline, run),
+        other_changes=other_changes,
+        calibration=calibration,
+        verdict=verdict,
+        accepted=run.settings.accepts_regressed and is_acceptable(verdict, judgement),
+        checks=judgement.checks,
+        warnings=(*warnings_of(trials), *cold_warnings(judged(trials)), *judgement.warnings, *judgement.doubts),
+        problems=judgement.problems,
+        notes=(
+            *decision.notes,
+            *warm_up_notes(trials),
+            *quieter_notes(test, judgement.checks),
+            *uncalibrated,
+        ),
+        allocation=allocation,
+        partial=decision.partial,
+        options={"cluster": str(run.settings.cluster), **run.settings.command_line},
+    )
+
+
+def _revision(baseline: Baseline) -> str | None:
+    if isinstance(baseline, StoredBaseline):
+        return baseline.lacking
+    return None if baseline.twin is None else baseline.twin.revision
+
+
+def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun) -> tuple[str, ...]:
+    """Return what differs from the baseline: the code of both sides, and the facts of the brokers and the machine."""
+    if isinstance(baseline, LiveBaseline):
+        twin = baseline.twin
+        code = () if twin is None else (*commit_change(twin.commit, run.commit), *twin.changes)
+        return (*code, *differences(baseline.cluster.fingerprint, cluster.fingerprint))
+    stored = baseline.rounds
+    has_app = test.scenario.output_topic or test.scenario.watch_group or run.clusters.applications_on(cluster)
+    code = commit_change(stored.commit, run.commit) if has_app else ()
+    facts = differences(stored.fingerprint, cluster.fingerprint) if stored.fingerprint else ()
+    return (*code, *facts)
+
+
+def _remarked(result: Result, baseline: Baseline, actions: Sequence[Action]) -> Result:
+    """Return the result with what can be deduced from it: the bottleneck, and rounds that drift."""
+    deduced = bottleneck(result)
+    remarks = [] if deduced is None else [deduced]
+    note = _note_on(baseline)
+    if note is not None:
+        remarks.append(note)
+    return dataclasses.replace(
+        result,
+        deduced=deduced,
+        warnings=(*result.warnings, *drift_warnings(result, actions)),
+        notes=(*remarks, *result.notes),
+    )
+
+
+def _note_on(baseline: Baseline) -> str | None:
+    if isinstance(baseline, StoredBaseline):
+        return baseline.note
+    return None if baseline.twin is None else baseline.twin.note

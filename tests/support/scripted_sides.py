@@ -1,0 +1,84 @@
+"""Sides without a cluster, for tests of what happens between rounds."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.core.notices import Problem
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.rounds.loads import Phase
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.side import Side, Workers
+from pytest_kafkaperf.runner.trial import TrialRunner
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.patience import PATIENCE_S
+
+ROUNDS = 4
+
+
+class Scripted(Side):
+    """A side without a cluster: it writes down what it has to do."""
+
+    def __init__(self, name: str, log: list[str], *, cold: bool = False) -> None:
+        cluster = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="external", version="unknown")
+        super().__init__(Scenario.of({"rounds": ROUNDS}), cluster)
+        self.name, self.cold = name, cold
+        self.loses = 0.0
+        self.problems: list[Problem] = []
+        """Problems of the first round of each trial, the last one first."""
+        self.meets: threading.Barrier | None = None
+        self._log = log
+
+    def is_cold(self, phase: Phase) -> bool:
+        return self.cold and phase is Phase.FULL
+
+    @contextlib.contextmanager
+    def started(self, *, label: str, sides: int) -> Iterator[None]:
+        assert sides in (1, 2)
+        self._log.append(f"start {self.name}{label}")
+        self.rounds, self.broken = [], False
+        yield
+
+    def mark_warm(self, phase: Phase) -> None:
+        assert phase is Phase.FULL
+        self.cold = False
+
+    def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
+        assert workers.shares
+        assert (load.rounds, phase) == (1, Phase.FULL)
+        self._log.append(self.name.lower())
+        return Round(metrics={"lost": self.loses}, compiler={"1": 0.0})
+
+    def measure(self, workers: Workers) -> Round:
+        assert workers.shares
+        self._log.append(self.name)
+        problems = (self.problems.pop(),) if self.problems and not self.rounds else ()
+        self.rounds.append(Round(metrics={"number": float(len(self.rounds))}, problems=problems))
+        return self.rounds[-1]
+
+    def restart(self) -> None:
+        assert self.meets is not None
+        self.meets.wait(PATIENCE_S)
+
+
+class Timed(Scripted):
+    """A side on a clock that runs only while it measures."""
+
+    now_s = 0.0
+    takes_s, takes_later_s = 1.0, 1.0
+    """Time that a round takes, in the first trial and after a restart."""
+
+    def measure(self, workers: Workers) -> Round:
+        self.now_s += self.takes_s
+        return super().measure(workers)
+
+    def restart(self) -> None:
+        self.takes_s = self.takes_later_s
+
+
+def runner_of(*sides: Scripted, warm_up_s: float = 60.0, gap_s: float = 0.0) -> TrialRunner:
+    allocation = WorkerAllocation(producing=1, consuming=1)
+    return TrialRunner(sides, warm_up_s=warm_up_s, gap_s=gap_s, allocation=allocation, on_progress=lambda *_: None)

@@ -1,0 +1,291 @@
+"""The loop over the trials of a test: which trial is repeated, when it ends, and what is noted."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.decision import Bench, Decision, FurtherTrials, RetestFailedError, decide, first_trial
+from pytest_kafkaperf.runner.evidence import Judging
+from pytest_kafkaperf.runner.perftest import read_perftest
+from pytest_kafkaperf.runner.result import Trial, problems_of
+from pytest_kafkaperf.runner.retest import Opening, Suspected, retest
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.side import Workers
+from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, PerfTestBudget
+from pytest_kafkaperf.runner.trial import TrialRunner
+from pytest_kafkaperf.scenarios.threshold import parse_threshold
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.judge import judge as judge_thresholds
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.scale import Measured
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from tests.support.rounds import time_budget_of
+from tests.support.scripted_sides import ROUNDS, Scripted, Timed, runner_of
+
+PASSED = Judgement(verdict=Verdict.PASSED, checks=(), problems=())
+UNSETTLED = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
+
+Judge = Callable[[Sequence[Trial]], Judgement]
+
+
+class ScriptedJudging(Judging):
+    """Judges as a test says."""
+
+    def __init__(self, judge: Judge, *, clear: Judge | None = None, suffices: int = ROUNDS + 1) -> None:
+        settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
+        limit = pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%").mark
+        test = read_perftest("a.py::test", [limit], {}, settings, folder=Path())
+        super().__init__(test, BaselineRounds(), settings)
+        self._judge, self._clear, self._suffices = judge, clear or judge, suffices
+
+    def judge(self, trials: Sequence[Trial], **_: object) -> Judgement:
+        return self._judge(trials)
+
+    def judge_clear(self, trials: Sequence[Trial], **_: object) -> Judgement:
+        return self._clear(trials)
+
+    def suffices(self, rounds: Sequence[Round]) -> bool:
+        return len(rounds) >= self._suffices
+
+
+def decision_of(runner: TrialRunner, judging: Judging, budget: PerfTestBudget | None = None) -> Decision:
+    """The decision by trials of one side alone."""
+    bench = Bench(runner=runner, judging=judging, budget=budget or time_budget_of(ROUNDS))
+    return decide(bench, first_trial(bench), FurtherTrials(runner=runner))
+
+
+def retested(runner: TrialRunner, judging: Judging, *ways: Opening) -> Decision:
+    """The decision on a suspected regression, by the first of these ways that works."""
+    bench = Bench(runner=runner, judging=judging, budget=time_budget_of(ROUNDS))
+    none: Any = None
+    suspected = Suspected(bench=bench, cluster=none, run=none, on_progress=lambda *_: None)
+    return retest(first_trial(bench), suspected, ways)
+
+
+def test_a_first_trial_ends_when_its_rounds_suffice_and_says_so() -> None:
+    """A trial that was shortened by choice is not one that ran out of time."""
+    ran = decision_of(runner_of(Scripted("A", [])), ScriptedJudging(lambda _: PASSED, suffices=3))
+    assert [len(trial.rounds) for trial in ran.trials] == [3]
+    assert ran.notes == ("3 of 4 rounds were enough: most rounds meet every threshold already",)
+    assert not ran.partial
+
+
+P99 = "produce.latency.p99"
+
+
+@pytest.mark.parametrize(
+    ("limit", "values", "outcome"),
+    [
+        ("errors == 0", [9.0], Verdict.VIOLATED),  # more rounds could only add to it
+        ("errors == 0", [0.0], Verdict.INVALID),
+        (f"{P99} <= 25 ms", [0.03], Verdict.INVALID),  # two more rounds could change the median
+        (f"{P99} <= 25 ms", [0.03, 0.03], Verdict.VIOLATED),  # no third one could
+        (f"{P99} <= 25 ms", [0.01, 0.01], Verdict.INVALID),
+        ("error_ratio <= 1%", [0.04], Verdict.VIOLATED),  # 1.3 % of three rounds at least
+        ("error_ratio <= 1%", [0.02], Verdict.INVALID),
+        (
+            f"{P99} <= baseline + 10%",
+            [0.03, 0.03],
+            Verdict.INCONCLUSIVE,
+        ),  # a suspected regression that nothing could confirm
+    ],
+)
+def test_too_few_rounds_within_the_time_budget_pass_no_absolute_threshold(
+    limit: str, values: Sequence[float], outcome: Verdict
+) -> None:
+    """What the rounds that did not run could not change is not met; what they could change is unknown."""
+    threshold = parse_threshold(limit)
+    known = BaselineRounds(trials=(({P99: 0.01},) * 5,) * 3)
+
+    def judge(trials: Sequence[Trial]) -> Judgement:
+        ran = [{threshold.metric.name: value} for value in values]
+        measured = [Measured(rounds=[*ran, *(one.metrics for one in trials[0].rounds[len(values) :])])]
+        return judge_thresholds(thresholds=[threshold], trials=measured, baseline=known, confirm=True)
+
+    side = Timed("A", [])
+    side.takes_s = 300.0 if len(values) > 1 else 1000.0
+    budget = time_budget_of(ROUNDS, left_s=700, clock=lambda: side.now_s)
+    ran = decision_of(runner_of(side), ScriptedJudging(judge), budget)
+    assert len(ran.trials[0].rounds) == len(values)
+    (check,) = ran.judgement.checks
+    assert (check.outcome, ran.judgement.verdict, ran.partial) == (outcome, outcome, True)
+    kinds = [problem.kind for problem in ran.judgement.problems]
+    assert kinds == ([ProblemKind.VALUE_MISSING] if outcome is Verdict.INVALID else [])
+
+
+def test_a_test_without_any_round_in_time_is_inconclusive() -> None:
+    """Nothing began, so nothing is missing: it is skipped, as a test that has no time from the beginning."""
+
+    def judge(trials: Sequence[Trial]) -> Judgement:
+        measured = [Measured(rounds=[one.metrics for one in trials[0].rounds])]
+        thresholds = [parse_threshold(f"{P99} <= 25 ms")]
+        return judge_thresholds(thresholds=thresholds, trials=measured, baseline=BaselineRounds(), confirm=True)
+
+    budget = time_budget_of(ROUNDS, left_s=0)
+    ran = decision_of(runner_of(Scripted("A", [])), ScriptedJudging(judge), budget)
+    assert (len(ran.trials[0].rounds), ran.judgement.verdict) == (0, Verdict.INCONCLUSIVE)
+
+
+def test_a_threshold_that_fails_for_sure_leads_although_others_lack_rounds() -> None:
+    """INVALID does not hide it."""
+    thresholds = [parse_threshold("errors == 0"), parse_threshold("produce.throughput >= 5 records/s")]
+
+    def judge(trials: Sequence[Trial]) -> Judgement:
+        values = [{"errors": 9.0, "produce.throughput": 9.0}, *[{}] * (len(trials[0].rounds) - 1)]
+        measured = [Measured(rounds=values)]
+        return judge_thresholds(thresholds=thresholds, trials=measured, baseline=BaselineRounds(), confirm=True)
+
+    side = Timed("A", [])
+    side.takes_s = 1000.0
+    budget = time_budget_of(ROUNDS, left_s=600, clock=lambda: side.now_s)
+    judgement = decision_of(runner_of(side), ScriptedJudging(judge), budget).judgement
+    assert [check.outcome for check in judgement.checks] == [Verdict.VIOLATED, Verdict.INVALID]
+    assert (judgement.verdict, judgement.problems) == (Verdict.VIOLATED, ())
+
+
+def test_a_suspected_regression_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it() -> None:
+    """Ten seconds are enough for its rounds, and not for a restart and another warm-up."""
+    failed = Judgement(verdict=Verdict.REGRESSED, checks=(), problems=())
+    judging = ScriptedJudging(lambda _: UNSETTLED, clear=lambda _: failed)
+    ran = decision_of(runner_of(Scripted("A", [])), judging, time_budget_of(ROUNDS, left_s=10))
+    assert (ran.judgement, len(ran.trials)) == (failed, 1)
+    assert "raise --kafka-time-budget" in ran.notes[-1]
+
+
+def test_a_suspected_regression_that_cannot_be_confirmed_ends_with_the_reason() -> None:
+    """There was time, so it is not judged as one without."""
+    judging = ScriptedJudging(lambda _: UNSETTLED, clear=lambda _: PASSED)
+
+    @contextlib.contextmanager
+    def refusing(_suspected: Suspected, _against: str | None) -> Iterator[FurtherTrials]:
+        yield from ()
+        raise RetestFailedError("the machine is slower")
+
+    ran = retested(runner_of(Scripted("A", [])), judging, refusing)
+    assert (ran.judgement, len(ran.trials), ran.partial) == (UNSETTLED, 1, False)
+    assert ran.notes == ("the machine is slower",)
+
+
+def test_a_fresh_trial_that_the_time_budget_breaks_off_does_not_count() -> None:
+    """Its rounds are fewer than those of the others."""
+    log: list[str] = []
+    side = Timed("A", log)
+    side.takes_later_s = 300.0
+    budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
+    ran = decision_of(runner_of(side), ScriptedJudging(lambda _: UNSETTLED), budget)
+    assert log.count("A") == ROUNDS + 1
+    assert ([len(trial.rounds) for trial in ran.trials], ran.partial) == ([ROUNDS], True)
+    assert ran.notes == (BROKEN_OFF_TEXT,)
+
+
+class Losing(Timed):
+    """Its brokers lose a record in each round after a restart."""
+
+    def measure(self, workers: Workers) -> Round:
+        one = super().measure(workers)
+        lost = 1.0 if self.takes_s == self.takes_later_s else 0.0
+        self.rounds[-1] = dataclasses.replace(one, metrics={**one.metrics, "lost": lost})
+        return self.rounds[-1]
+
+
+def test_a_fresh_trial_that_was_broken_off_counts_if_records_were_lost() -> None:
+    """A loss is a loss, however little time was left."""
+    violated = Judgement(verdict=Verdict.VIOLATED, checks=(), problems=())
+    judging = ScriptedJudging(lambda trials: violated if any(one.lost_records for one in trials) else UNSETTLED)
+    side = Losing("A", [])
+    side.takes_later_s = 300.0
+    budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
+    ran = decision_of(runner_of(side), judging, budget)
+    assert ([len(trial.rounds) for trial in ran.trials], ran.judgement) == ([ROUNDS, 1], violated)
+
+
+def test_baseline_brokers_that_break_off_leave_a_suspected_regression_to_fresh_trials() -> None:
+    """Nobody asked for them, so their end is no failure of the test."""
+    judging = ScriptedJudging(lambda trials: UNSETTLED if len(trials) < 3 else PASSED)
+    ours, ours_again, theirs = Scripted("A", []), Scripted("A", []), Scripted("B", [])
+    ours.meets, ours_again.meets = threading.Barrier(1), threading.Barrier(2)
+    theirs.meets = ours_again.meets
+    theirs.problems = [Problem(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")]
+    reasons: list[str | None] = []
+
+    @contextlib.contextmanager
+    def side_by_side(_suspected: Suspected, _against: str | None) -> Iterator[FurtherTrials]:
+        yield FurtherTrials(runner=runner_of(ours_again, theirs), rebuilt=Rebuilt())
+
+    @contextlib.contextmanager
+    def alone(suspected: Suspected, against: str | None) -> Iterator[FurtherTrials]:
+        reasons.append(against)
+        yield FurtherTrials(runner=suspected.bench.runner)
+
+    ran = retested(runner_of(ours), judging, side_by_side, alone)
+    assert [trial.other_side for trial in ran.trials] == [None] * 3
+    assert reasons == ["a trial side by side with them failed: the baseline, round 1: broker 1 has ended"]
+    assert ran.judgement == PASSED
+
+
+class Ending(Scripted):
+    """A side whose brokers do not come up again."""
+
+    def restart(self) -> None:
+        super().restart()
+        raise ClusterError("broker 1 exited with status 1")
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_brokers_under_test_that_do_not_restart_fail_the_test(*, own: bool) -> None:
+    """Another trial could go well, and their failure would be that of brokers that nobody asked for."""
+
+    def judge(trials: Sequence[Trial]) -> Judgement:
+        return PASSED if len(trials) > 2 or problems_of(trials) else UNSETTLED
+
+    first, ours_again, theirs = Scripted("A", []), (Ending if own else Scripted)("A", []), Ending("B", [])
+    first.meets = threading.Barrier(1)
+    ours_again.meets = theirs.meets = threading.Barrier(2)
+    judging = ScriptedJudging(judge)
+    reasons: list[str | None] = []
+
+    @contextlib.contextmanager
+    def side_by_side(_suspected: Suspected, _against: str | None) -> Iterator[FurtherTrials]:
+        yield FurtherTrials(runner=runner_of(ours_again, theirs), rebuilt=Rebuilt())
+
+    @contextlib.contextmanager
+    def alone(suspected: Suspected, against: str | None) -> Iterator[FurtherTrials]:
+        reasons.append(against)
+        yield FurtherTrials(runner=suspected.bench.runner)
+
+    ran = retested(runner_of(first), judging, side_by_side, alone)
+    problems = [str(problem) for problem in problems_of(ran.trials)]
+    if own:
+        assert (problems, reasons) == (["trial 2: broker 1 exited with status 1"], [])
+    else:
+        assert (problems, reasons) == (
+            [],
+            ["a trial side by side with them failed: broker 1 exited with status 1"],
+        )
+
+
+@pytest.mark.parametrize("kind", list(ProblemKind))
+@pytest.mark.parametrize("heals", [True, False])
+def test_a_first_trial_that_the_machine_has_invalidated_is_measured_again_once(
+    kind: ProblemKind, *, heals: bool
+) -> None:
+    """It says nothing of Kafka; whatever Kafka has done counts at once."""
+    log: list[str] = []
+    side = Scripted("A", log)
+    side.meets, side.problems = threading.Barrier(1), [Problem(kind, "oops")] * (1 if heals else 9)
+    ran = decision_of(runner_of(side), ScriptedJudging(lambda _: PASSED))
+    again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
+    assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
+    assert ran.notes == (("the first trial was measured again: round 1: oops",) if again else ())
+    assert len(ran.trials) == 1
+    assert bool(ran.trials[0].problems) == (not heals or not again)
