@@ -12,7 +12,9 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 from pytest_kafkaperf.core.errors import UsageError, shortened
@@ -40,18 +42,30 @@ _FAMILY = ("cpu family", "model", "stepping", "CPU implementer", "CPU part")
 CLUSTER_ID = "cluster id"
 """Name of the fact with the id of an external cluster; those that the plugin starts get a new id each time."""
 
-_OF_MACHINE = ("docker", "system", "kernel", "architecture", "cpu", "cpu family", "cores", "governor", "memory")
-_IMPORTANCE = (
-    ("provider", "kafka", "image", "config", "java", "java options"),
-    (),
-    ("aiokafka", "python"),
-    _OF_MACHINE,
-    ("plugin",),
-)
-"""Names of facts (up to the first dot), in descending order of their effect on results: brokers, other facts about the
-cluster (every name that is not listed here), client, machine, plugin."""
 
-_OTHER_FACTS = _IMPORTANCE.index(())
+class Part(StrEnum):
+    """Subject of a fact, in descending order of the effect on results."""
+
+    CODE = "code"
+    PACKAGES = "packages"
+    BROKERS = "brokers"
+    CLUSTER = "cluster"
+    """Every other fact about the cluster."""
+    CLIENT = "client"
+    MACHINE = "machine"
+    PLUGIN = "plugin"
+
+
+_FACTS = {
+    Part.BROKERS: ("provider", "kafka", "image", "config", "java", "java options"),
+    Part.CLIENT: ("aiokafka", "python"),
+    Part.MACHINE: ("docker", "system", "kernel", "architecture", "cpu", "cpu family", "cores", "governor", "memory"),
+    Part.PLUGIN: ("plugin",),
+}
+"""Names of facts (up to the first dot), in descending order of their effect; those that are not listed are about the
+cluster."""
+
+_SETTINGS = ("config.", "java options")
 
 
 @functools.cache
@@ -122,44 +136,85 @@ def fingerprint(cluster: Mapping[str, str | None], machine: Mapping[str, str | N
     return {name: text for name, text in facts.items() if text}
 
 
-def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the differences between two fingerprints, the most important first: `kafka: 4.0.0 -> 4.1.1`.
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A fact that differs between two environments, such as those of a baseline and of a test."""
 
-    A fact that one side lacks is `not known` there, for example because an older plugin did not record it. A broker
-    property or Java options that one side lacks are `not set` there.
-    """
+    fact: str
+    before: str | None
+    """Its value on the earlier side; None if that side lacks it."""
+    now: str | None
+    of: Part
+    remark: str = ""
+    """Addition to the text, in brackets."""
 
-    def value(facts: Mapping[str, str], name: str) -> str:
-        return facts.get(name, "not set" if name.startswith(("config.", "java options")) else "not known")
+    def __str__(self) -> str:
+        """Return a text such as `kafka: 4.0.0 -> 4.1.1`."""
+        return self.shown()
 
+    def shown(self, *, colon: str = ":", arrow: str = "->") -> str:
+        """Return the text with other signs between the fact and its values; a fact without values stands alone."""
+        text = self.fact
+        if self.before is not None or self.now is not None:
+            text = f"{self.fact}{colon} {self._text(self.before)} {arrow} {self._text(self.now)}"
+        return f"{text} ({self.remark})" if self.remark else text
+
+    def with_remark(self, remark: str) -> Change:
+        """Return the same change with an addition to its text."""
+        return replace(self, remark=remark)
+
+    def _text(self, value: str | None) -> str:
+        """Return a value as text: a fact is not known if an older plugin did not record it."""
+        if value is not None:
+            return value
+        if self.of is Part.PACKAGES:
+            return "not installed"
+        return "not set" if self.fact.startswith(_SETTINGS) else "not known"
+
+
+def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
+    """Return the differences between two fingerprints, the most important first: `kafka: 4.0.0 -> 4.1.1`."""
     return tuple(
-        f"{name}: {value(before, name)} -> {value(now, name)}"
+        Change(name, before.get(name), now.get(name), _part_of(name))
         for name in sorted({*before, *now}, key=_importance)
         if before.get(name) != now.get(name)
     )
 
 
-def cluster_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+def cluster_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
     """Return the differences between two external clusters: the id and the number of brokers; empty for others."""
     if CLUSTER_ID not in before and CLUSTER_ID not in now:
         return ()
-    return tuple(each for each in differences(before, now) if each.partition(":")[0] in (CLUSTER_ID, "brokers"))
+    return tuple(each for each in differences(before, now) if each.fact in (CLUSTER_ID, "brokers"))
 
 
-def is_of_machine(difference: str) -> bool:
-    """Return True if one of the `differences` is of the machine, not of the software that is measured or measures."""
-    return difference.partition(":")[0] in _OF_MACHINE
+def package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
+    """Return the differences between two sets of installed packages: `package numpy: 1.26 -> not installed`."""
+    names = sorted({*before, *now} - {"pip"})  # it made the environment; no code imports it
+    return tuple(
+        Change(f"package {name}", before.get(name), now.get(name), Part.PACKAGES)
+        for name in names
+        if before.get(name) != now.get(name)
+    )
 
 
-def commit_change(before: str | None, now: str | None) -> tuple[str, ...]:
+def commits(texts: Iterable[str]) -> tuple[Change, ...]:
+    """Return commits as changes, each by its text alone: `commit cf541ca Round prices`."""
+    return tuple(Change(text, None, None, Part.CODE) for text in texts)
+
+
+def commit_change(before: str | None, now: str | None) -> tuple[Change, ...]:
     """Return the change of the commit, as `differences` does: `commit: e46af78 -> cf541ca`; empty if one is unknown."""
     if before is None or now is None or before == now:
         return ()
-    shown = [f"{each[:SHORT_HASH]}{' with uncommitted changes' * each.endswith(DIRTY)}" for each in (before, now)]
-    return (f"commit: {' -> '.join(shown)}",)
+    return (Change("commit", _short(before), _short(now), Part.CODE),)
 
 
-def code_change(folder: Path, before: str | None, now: str | None) -> tuple[str, ...]:
+def _short(commit: str) -> str:
+    return f"{commit[:SHORT_HASH]}{' with uncommitted changes' if commit.endswith(DIRTY) else ''}"
+
+
+def code_change(folder: Path, before: str | None, now: str | None) -> tuple[Change, ...]:
     """Return the change of the commit if it changes a file of the repository that this process has imported.
 
     If nobody can tell what the earlier code was, for example in a clone without its commit, the commit counts; earlier
@@ -174,16 +229,25 @@ def code_change(folder: Path, before: str | None, now: str | None) -> tuple[str,
         top = Path(git(folder, "rev-parse", "--show-toplevel"))
         names = git(folder, "diff", "--name-only", "--no-renames", "-z", before).split("\0")
     except UsageError:
-        return (f"{change[0]} (this clone lacks the earlier one)",)
+        return (change[0].with_remark("this clone lacks the earlier one"),)
     files = {os.path.realpath(str(getattr(module, "__file__", ""))) for module in tuple(sys.modules.values())}
     changed = [name for name in names if name and os.path.realpath(top / name) in files]
-    return (f"{change[0]} ({listed(changed)})",) if changed else ()
+    return (change[0].with_remark(listed(changed)),) if changed else ()
+
+
+def _part_of(name: str) -> Part:
+    head = _head(name)
+    return next((part for part, names in _FACTS.items() if head in names), Part.CLUSTER)
 
 
 def _importance(name: str) -> tuple[int, int, str]:
-    head = name.partition(".")[0]
-    ranks = ((rank, names.index(head), name) for rank, names in enumerate(_IMPORTANCE) if head in names)
-    return next(ranks, (_OTHER_FACTS, 0, name))
+    part = _part_of(name)
+    place = 0 if part is Part.CLUSTER else _FACTS[part].index(_head(name))
+    return list(Part).index(part), place, name
+
+
+def _head(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _slug(text: str) -> str:

@@ -62,7 +62,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "revision": result.revision,
         "baseline_trials": result.baseline_trials,
         "baseline_doubts": baseline_doubts(result),
-        "changed": list(result.changed),
+        "changed": list(map(str, result.changed)),
         "metrics": {
             name: {
                 "unit": str(CATALOGUE[name].unit),

@@ -314,7 +314,7 @@ def render_changes(changes: Iterable[Sequence[ChangePoint]], paper: Paper) -> li
         *_, last, first = found[0]
         commits = f"commit {_commit(first.commit)}, in the run before {_commit(last.commit)}"
         head = f"{first.time:%Y-%m-%d %H:%M %Z}, {commits}, environment {first.environment}"
-        other = ", ".join(differences(last.fingerprint, first.fingerprint)) or "nothing"
+        other = ", ".join(map(str, differences(last.fingerprint, first.fingerprint))) or "nothing"
         lines += [printable(first.nodeid), *render_note(head, paper), *_lines(table, paper)]
         lines += [*render_note(f"other differences of the two runs: {other}", paper), ""]
     return lines or ["no change points"]

@@ -210,10 +210,7 @@ def describe_changes(result: Result) -> str:
 
 def changes_of(result: Result) -> list[str]:
     """Return what differs from the baseline, stored or live, as shown: `kafka 4.0.0 → 4.1.1`."""
-    return [
-        each if each.startswith("commit ") else each.replace(": ", " ", 1).replace(" -> ", " → ")
-        for each in result.changed
-    ]
+    return [each.shown(colon="", arrow="→") for each in result.changed]
 
 
 def _whys(result: Result, *, verbose: bool) -> Iterator[str]:

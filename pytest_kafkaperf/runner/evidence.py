@@ -319,9 +319,9 @@ def baseline_doubts(result: Result) -> list[str]:
             doubts.append(_OLD.format(day=max(days)))
         if age < 0:
             doubts.append(_LATER.format(day=max(days)))
-        moved = [each for each in result.changed if each.partition(":")[0] in _MACHINE]
+        moved = [each for each in result.changed if each.fact in _MACHINE]
         if moved:
-            doubts.append(_MOVED.format(changes="; ".join(moved)))
+            doubts.append(_MOVED.format(changes="; ".join(map(str, moved))))
     return doubts
 
 

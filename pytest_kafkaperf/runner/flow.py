@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.environment import commit_change, differences
+from pytest_kafkaperf.core.environment import Change, commit_change, differences
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -201,7 +201,7 @@ def _revision(baseline: Baseline) -> str | None:
     return None if baseline.twin is None else baseline.twin.revision
 
 
-def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun) -> tuple[str, ...]:
+def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun) -> tuple[Change, ...]:
     """Return what differs from the baseline: the code of both sides, and the facts of the brokers and the machine."""
     if isinstance(baseline, LiveBaseline):
         twin = baseline.twin

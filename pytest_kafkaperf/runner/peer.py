@@ -38,7 +38,7 @@ from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring import probes
 from pytest_kafkaperf.core import errors, supervisor
-from pytest_kafkaperf.core.environment import SHORT_HASH, current_commit
+from pytest_kafkaperf.core.environment import SHORT_HASH, Change, commits, current_commit, package_changes
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.runner import peer_messages
@@ -118,7 +118,7 @@ class PeerTest:
     revision: str
     """Value of the option, and the commit: `git:main (cf541ca)`."""
     commit: str | None
-    changes: tuple[str, ...]
+    changes: tuple[Change, ...]
     """Differences between the code and the packages of the live baseline and of this side."""
     note: str | None
     """Remark on these packages; None if there is none."""
@@ -248,14 +248,9 @@ class Peer:
             self._reader.join(1)
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _changes(self) -> tuple[str, ...]:
-        there, here = self.hello()["packages"], peer_messages.packages()
-        changed = [
-            f"package {name}: {there.get(name, 'not installed')} -> {here.get(name, 'not installed')}"
-            for name in sorted({*there, *here} - {"pip"})  # it made the environment; no code imports it
-            if there.get(name) != here.get(name)
-        ]
-        return (*self.checkout.subjects, *changed)
+    def _changes(self) -> tuple[Change, ...]:
+        changed = package_changes(self.hello()["packages"], peer_messages.packages())
+        return (*commits(self.checkout.subjects), *changed)
 
     def _note(self) -> str | None:
         there, here = self.hello()["packages"].get("aiokafka"), peer_messages.packages()["aiokafka"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.core.environment import Change
 from pytest_kafkaperf.core.errors import NotMeasuredError
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, Metric, metric
 from pytest_kafkaperf.core.notices import MACHINE_MADE, Problem
@@ -241,7 +242,7 @@ class Result:
     """Number of baseline trials that the thresholds are judged by; None with a live baseline, or without any."""
     baseline: BaselineRounds = field(default_factory=BaselineRounds)
     """The stored rounds of earlier trials, even if they are not comparable."""
-    changed: tuple[str, ...]
+    changed: tuple[Change, ...]
     """Differences between the environments of the baseline and of this test: `kafka: 4.0.0 -> 4.1.1`."""
     other_changes: tuple[OtherChange, ...]
     """Significant changes of metrics without a threshold."""

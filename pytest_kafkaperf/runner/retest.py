@@ -17,7 +17,7 @@ from pathlib import Path
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.clusters.target import decides_version
-from pytest_kafkaperf.core.environment import code_change, differences
+from pytest_kafkaperf.core.environment import Change, code_change, differences
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.text import may_be_secret
 from pytest_kafkaperf.runner.decision import Bench, Decision, FirstTrial, FurtherTrials, RetestFailedError, decide, end
@@ -174,12 +174,14 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
     return ClusterSpec.of(fields, where="the baseline's fingerprint: ")
 
 
-def common_changes(baseline: BaselineRounds, live_baseline: Cluster, root: Path, commit: str | None) -> tuple[str, ...]:
+def common_changes(
+    baseline: BaselineRounds, live_baseline: Cluster, root: Path, commit: str | None
+) -> tuple[Change, ...]:
     """Return the differences from the baseline on both sides: a comparison of the two cannot show their effect.
 
     Here a commit matters only by the code of the test: such a test has no application (see `obstacle`).
     If the baseline's trials differ from each other, the newest one is rebuilt, and the level is that of all.
     """
     changes = differences(baseline.fingerprint, live_baseline.fingerprint)
-    mixed = (f"{one} (between trials of the baseline)" for one in baseline.mixed)
+    mixed = (one.with_remark("between trials of the baseline") for one in baseline.mixed)
     return (*changes, *code_change(root, baseline.commit, commit), *mixed)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from pytest_kafkaperf.core.environment import cluster_changes, differences
+from pytest_kafkaperf.core.environment import Change, cluster_changes, differences
 from pytest_kafkaperf.core.errors import BaselineError, shortened
 from pytest_kafkaperf.core.text import MAX_PROBLEM
 from pytest_kafkaperf.scenarios.fields import NewerSchemaError, explain, format_field, parse_model
@@ -176,7 +176,7 @@ class BaselineRounds:
     """Day of each trial, in ISO 8601; empty if all ran on the same day."""
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     """Fingerprint of the newest trial; empty if unknown."""
-    mixed: tuple[str, ...] = ()
+    mixed: tuple[Change, ...] = ()
     """Differences between the environments of earlier trials and of the newest one."""
     commit: str | None = None
     """Commit of the newest trial, if known."""
@@ -211,8 +211,9 @@ def comparable_rounds(
     trials, newest = tuple(trial.rounds for trial in record.trials), record.trials[-1].fingerprint
     moved = () if fingerprint is None or record.imported else cluster_changes(newest, fingerprint)
     if moved:
+        others = "; ".join(map(str, moved))
         return BaselineRounds(
-            obstacle=f"the baseline was measured on another cluster ({'; '.join(moved)}); run the test on that "
+            obstacle=f"the baseline was measured on another cluster ({others}); run the test on that "
             f"cluster, use --kafka-environment for separate baselines, or {HOW_TO_MAKE}"
         )
     return BaselineRounds(

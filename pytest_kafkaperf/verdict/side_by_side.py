@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_kafkaperf.core.environment import is_of_machine
+from pytest_kafkaperf.core.environment import Change, Part
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
@@ -24,7 +24,7 @@ from pytest_kafkaperf.verdict.scale import Measured, change_of, exceeds, flaw_of
 class Rebuilt:
     """The baseline's brokers, started again."""
 
-    common_changes: tuple[str, ...] = ()
+    common_changes: tuple[Change, ...] = ()
     """Differences from the baseline on both sides, such as the version of Python."""
     slower_machine: str | None = None
     """A test that has shown, side by side, that both sides are slower today: then a suspected regression is cleared as
@@ -58,8 +58,8 @@ def judge_suspected(
     if machine is None:
         return Finding(outcome=Verdict.PASSED, reason=reason), None
     shift = f"{subject.name} is {format_ratio(machine)} against the stored baseline on both sides today"
-    changes = "; ".join(rebuilt.common_changes)
-    if all(is_of_machine(each) for each in rebuilt.common_changes):
+    changes = "; ".join(map(str, rebuilt.common_changes))
+    if all(each.of is Part.MACHINE for each in rebuilt.common_changes):
         told = f" ({changes})" if changes else ""
         return Finding(outcome=Verdict.PASSED, reason=reason), f"the machine differs{told}: {shift}; Kafka is unchanged"
     text = f"{shift}: by the machine, or by what the rebuilt brokers cannot undo: {changes}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from pytest_kafkaperf.core.environment import Change, Part
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.scenarios.payloads import is_utf8
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -57,7 +58,7 @@ def hostile(name: str) -> Result:
         scenario=Scenario.of(scenario),
         sources={"topic": "marker", "payload": name, "headers": "parameter", "duration": "ini"},
         cluster=KnownCluster(bootstrap_servers="127.0.0.1:9092", provider="local", version=name),
-        changed=(f"image: {name} -> x",),
+        changed=(Change("image", name, "x", Part.BROKERS),),
         warnings=(name,),
         notes=(name,),
     )

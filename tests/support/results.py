@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves
-from pytest_kafkaperf.core.environment import differences
+from pytest_kafkaperf.core.environment import Change, Part, differences
 from pytest_kafkaperf.core.metrics import QUANTILES
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import WorkerShare
@@ -202,7 +202,7 @@ def one_of_each() -> list[Result]:
             "produce.throughput >= baseline - 10%",
             baseline=rounds(),
             measured=rounds(produce__latency__p99=1.5, e2e__latency__p99=1.1),
-            changed=("kafka: 4.0.0 -> 4.1.1", "config.num.io.threads: not set -> 16"),
+            changed=differences({"kafka": "4.0.0"}, {"kafka": "4.1.1", "config.num.io.threads": "16"}),
             other_changes=(
                 OtherChange(
                     metric="produce.latency.p50",
@@ -462,7 +462,7 @@ def hostile(markup: str) -> list[Result]:
                 trials=(dataclasses.replace(trial, rounds=rounds),),
                 checks=tuple(dataclasses.replace(check, reason=markup) for check in whole.checks),
                 cluster=dataclasses.replace(whole.cluster, version=markup),
-                changed=(markup,),
+                changed=(Change(markup, None, None, Part.CLUSTER),),
                 warnings=(markup,),
                 problems=(Problem(ProblemKind.CLUSTER_ERROR, markup),),
                 notes=(markup,),

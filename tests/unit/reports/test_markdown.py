@@ -8,6 +8,7 @@ import dataclasses
 import pytest
 from markdown_it import MarkdownIt
 
+from pytest_kafkaperf.core.environment import Change, Part, commit_change, commits
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
 from pytest_kafkaperf.runner.result import Ending
 from tests.support.results import ending, endings, one_of_each, result, rounds, run_of, side_by_side
@@ -103,7 +104,12 @@ NASTY = "test_x[a|b`c`<script>alert(1)</script>&amp; *b* __c__ [l](http://x) ![i
 
 def test_a_name_is_shown_as_it_is_whatever_it_holds() -> None:
     """Parameters are text of anyone: pipes end no cell, backticks no code, and nothing becomes HTML or a link."""
-    bad = result(NASTY, "produce.latency.p99 <= 1 ms", changed=("image: <b>a|b</b>",), warnings=("| `x` <i>",))
+    bad = result(
+        NASTY,
+        "produce.latency.p99 <= 1 ms",
+        changed=(Change("image <b>a|b</b>", None, None, Part.BROKERS),),
+        warnings=("| `x` <i>",),
+    )
     html = RENDERER.render(markdown(run_of([bad], endings=endings([bad]))))
     shown = NASTY.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
     assert html.count(f"<code>{shown}</code>") == 1
@@ -159,7 +165,7 @@ def test_a_failure_that_is_expected_is_no_failure() -> None:
 
 def test_a_comparison_with_a_revision_names_it() -> None:
     """The column has the live baseline's values, not those of a stored one."""
-    changed = ("commit: e46af78 -> cf541ca", "commit cf541ca Prices: round a -> b")
+    changed = (*commit_change("e46af78", "cf541ca"), *commits(["commit cf541ca Prices: round a -> b"]))
     one = dataclasses.replace(side_by_side(), revision="git:main (cf541ca)", changed=changed)
     text = markdown(run_of([one, dataclasses.replace(one, nodeid="test_other.py::test_other")]))
     assert text.startswith("### ✅ Kafka performance compared with git:main (cf541ca): ")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.core.environment import differences
 from pytest_kafkaperf.reports.columns import Paper, mark_of
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
@@ -212,7 +213,7 @@ def test_a_change_by_a_factor_is_a_factor() -> None:
 
 def test_what_changed_is_shown_of_a_test_that_passes_although_it_moved_much() -> None:
     """Half as slow again within a wide tolerance is worth a look; a change within noise is not."""
-    limit, changed = "produce.latency.p99 <= baseline + 80%", ("kafka: 4.0.0 -> 4.1.1",)
+    limit, changed = "produce.latency.p99 <= baseline + 80%", differences({"kafka": "4.0.0"}, {"kafka": "4.1.1"})
     moved = result("test_x", limit, baseline=rounds(), measured=rounds(produce__latency__p99=1.47), changed=changed)
     same = result("test_x", limit, baseline=rounds(), changed=changed)
     assert "  changed: kafka 4.0.0 → 4.1.1" in table([moved], {}).splitlines()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kafkaperf.core.environment import Change, differences
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.baseline_update import accepted
@@ -104,8 +105,10 @@ def test_trials_next_to_other_brokers_are_no_baseline() -> None:
 
 # Doubts about a baseline
 
+_KERNEL = differences({"kernel": "6.1"}, {"kernel": "6.8"})
 
-def doubts(*days: str, changed: tuple[str, ...] = (), written: int | None = None) -> list[str]:
+
+def doubts(*days: str, changed: tuple[Change, ...] = (), written: int | None = None) -> list[str]:
     known = BaselineRounds(trials=(tuple(rounds()),) * len(days), days=days)
     today = replace(trial(), created="2026-01-31T12:00:00+00:00")
     result = bare_result(today, baseline=known, baseline_trials=len(days) or None, changed=changed)
@@ -119,16 +122,15 @@ def test_a_baseline_that_is_weak_old_or_of_another_machine_says_so() -> None:
     assert doubts() == doubts(*good) == []
     assert doubts(*good[:2], good[1]) == ["weak baselines"]
     assert doubts("2026-01-14", "2026-01-15", "2026-01-16") == ["baselines older than 14 days"]
-    assert doubts(*good, changed=("kafka: 4.0.0 -> 4.1.1", "kernel: 6.1 -> 6.8")) == [
-        "baselines of another machine or JDK"
-    ]
-    assert doubts(*good, changed=("kafka: 4.0.0 -> 4.1.1",)) == []
+    kafka = differences({"kafka": "4.0.0"}, {"kafka": "4.1.1"})
+    assert doubts(*good, changed=(*kafka, *_KERNEL)) == ["baselines of another machine or JDK"]
+    assert doubts(*good, changed=kafka) == []
     assert doubts(*good[:2], "2026-02-01") == ["baselines of a later day than today"]
 
 
 def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_days() -> None:
     """What it was before does not matter any more."""
-    assert doubts("2025-01-01", changed=("kernel: 6.1 -> 6.8",), written=3) == []
+    assert doubts("2025-01-01", changed=_KERNEL, written=3) == []
     assert doubts(written=1) == ["weak baselines"]
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.environment import Part, differences
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
@@ -107,15 +108,16 @@ def test_a_fingerprint_that_no_cluster_can_have_is_an_error() -> None:
 def test_what_differs_on_both_sides_is_told(tmp_path: Path) -> None:
     known = baseline({**OURS.fingerprint, "aiokafka": "0.1"}, commit="a" * 40)
     package, commit = common_changes(known, OURS, tmp_path, "b" * 40)
-    assert package.startswith("aiokafka: 0.1 -> ")
-    assert commit == f"commit: {'a' * 7} -> {'b' * 7} (this clone lacks the earlier one)"
+    assert (package.fact, package.before, package.of) == ("aiokafka", "0.1", Part.CLIENT)
+    assert str(commit) == f"commit: {'a' * 7} -> {'b' * 7} (this clone lacks the earlier one)"
     assert common_changes(baseline(OURS.fingerprint), OURS, tmp_path, "b" * 40) == ()
 
 
 def test_what_differs_between_trials_of_the_baseline_is_told(tmp_path: Path) -> None:
     """The brokers are those of its newest trial, and its level is that of all."""
-    known = baseline(OURS.fingerprint, mixed=("kafka: 4.0.0 -> 4.1.0", "aiokafka: 0.12 -> 0.13"))
-    assert common_changes(known, OURS, tmp_path, None) == (
+    mixed = differences({"kafka": "4.0.0", "aiokafka": "0.12"}, {"kafka": "4.1.0", "aiokafka": "0.13"})
+    found = common_changes(baseline(OURS.fingerprint, mixed=mixed), OURS, tmp_path, None)
+    assert list(map(str, found)) == [
         "kafka: 4.0.0 -> 4.1.0 (between trials of the baseline)",
         "aiokafka: 0.12 -> 0.13 (between trials of the baseline)",
-    )
+    ]

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.core.environment import Change, Part
 from pytest_kafkaperf.core.errors import BaselineError, UsageError
 from pytest_kafkaperf.core.files import lock_folder
 from pytest_kafkaperf.runner.baseline_update import orphans_of
@@ -557,7 +558,7 @@ def test_the_newest_trial_shows_where_results_come_from(tmp_path: Path) -> None:
         trials=(_ROUNDS, _ROUNDS),
         days=("2025-01-31", "2025-02-01"),
         fingerprint={"kafka": "4.2.0"},
-        mixed=("kafka: 4.1.0 -> 4.2.0",),
+        mixed=(Change("kafka", "4.1.0", "4.2.0", Part.BROKERS),),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.core.environment import Change, differences
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge
@@ -20,6 +21,8 @@ RATE = "produce.throughput"
 LIMIT = f"{RATE} >= baseline - 10%"
 NOISE = (0.995, 1.0, 1.005, 1.002)
 LEVELS = (0.99, 1.01, 1.0, 0.995)
+_KERNEL = differences({"kernel": "6.1.0"}, {"kernel": "6.8.0"})
+_CLIENT = differences({"aiokafka": "0.12"}, {"aiokafka": "0.13"})
 
 
 def rounds(factor: float) -> tuple[Mapping[str, float], ...]:
@@ -32,7 +35,7 @@ BASELINE = BaselineRounds(trials=(rounds(0.99), rounds(1.0), rounds(1.01)))
 def judged(
     first: float,
     *pairs: tuple[float, float],
-    changes: Sequence[str] = (),
+    changes: Sequence[Change] = (),
     slower_machine: str | None = None,
     threshold: str = LIMIT,
 ) -> Judgement:
@@ -82,7 +85,7 @@ def test_a_reading_that_is_missing_does_not_hide_that_both_sides_are_slower() ->
         trials=[Measured(rounds=rounds(0.7)), *pairs, holed],
         baseline=BASELINE,
         confirm=True,
-        rebuilt=Rebuilt(common_changes=("aiokafka: 0.13.0 -> 0.14.0",)),
+        rebuilt=Rebuilt(common_changes=_CLIENT),
     )
     assert judgement.verdict is Verdict.INCONCLUSIVE
     assert "-30.0 % against the stored baseline on both sides today" in judgement.checks[0].reason
@@ -90,17 +93,19 @@ def test_a_reading_that_is_missing_does_not_hide_that_both_sides_are_slower() ->
 
 def test_a_machine_that_was_changed_passes_with_a_warning_that_says_so() -> None:
     """A pool of machines has several kernels; whatever they cost, Kafka is not the reason."""
-    changes = ["kernel: 6.1.0 -> 6.8.0", "cpu: Xeon -> EPYC (between trials of the baseline)"]
+    (cpu,) = differences({"cpu": "Xeon"}, {"cpu": "EPYC"})
+    changes = [*_KERNEL, cpu.with_remark("between trials of the baseline")]
     judgement = judged(0.7, *equal(0.7), changes=changes)
     assert judgement.verdict is Verdict.PASSED
     (warning,) = judgement.warnings
-    assert warning.startswith(f"the machine differs ({'; '.join(changes)}): {RATE} is -30.0 % against")
+    told = "kernel: 6.1.0 -> 6.8.0; cpu: Xeon -> EPYC (between trials of the baseline)"
+    assert warning.startswith(f"the machine differs ({told}): {RATE} is -30.0 % against")
 
 
-@pytest.mark.parametrize("machine", [[], ["kernel: 6.1.0 -> 6.8.0"]])
-def test_both_slower_but_something_else_differs_is_inconclusive(machine: list[str]) -> None:
+@pytest.mark.parametrize("machine", [(), _KERNEL])
+def test_both_slower_but_something_else_differs_is_inconclusive(machine: tuple[Change, ...]) -> None:
     """The rebuilt brokers run with today's client: it may be the reason."""
-    judgement = judged(0.7, *equal(0.7), changes=["aiokafka: 0.12 -> 0.13", *machine])
+    judgement = judged(0.7, *equal(0.7), changes=[*_CLIENT, *machine])
     (check,) = judgement.checks
     assert (judgement.verdict, check.outcome) == (Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE)
     assert "what the rebuilt brokers cannot undo: aiokafka: 0.12 -> 0.13" in check.reason
@@ -108,7 +113,7 @@ def test_both_slower_but_something_else_differs_is_inconclusive(machine: list[st
 
 def test_a_disturbance_that_is_over_leaves_no_warning() -> None:
     """Both sides are as fast as the baseline now, so what differs from it explains nothing."""
-    judgement = judged(0.7, *equal(1.0), changes=["aiokafka: 0.12 -> 0.13"])
+    judgement = judged(0.7, *equal(1.0), changes=_CLIENT)
     assert (judgement.verdict, judgement.warnings) == (Verdict.PASSED, ())
 
 
