@@ -29,6 +29,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.target import MAX_PORT
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError, warn
+from pytest_kafkaperf.core.notices import Event, EventKind
 from pytest_kafkaperf.core.signals import without_interrupt
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.scenarios.fields import Config, Count, MarkerFields, Seconds, Topic
@@ -98,8 +99,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def __init__(self, recipe: Recipe, cluster: Cluster, side: Literal["test", "baseline"] = "test") -> None:
         self.cluster = cluster
         self.side = side
-        self.events: list[tuple[int, str]] = []
-        """Stops and starts by the test, each with its time on the monotonic clock, in ns."""
+        self.events: list[Event] = []
+        """Stops and starts by the test."""
         self.created: list[str] = []
         """The topics that were created for it, while it is open."""
         self.closing = contextlib.ExitStack()
@@ -193,9 +194,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
         with self._changing:
             begun_ns = time.monotonic_ns()
             pid = self._spawn()
-            self._record("started", begun_ns)
+            self._record(EventKind.STARTED, begun_ns)
         self._await_ready(pid)
-        self._record("ready")
+        self._record(EventKind.READY, time.monotonic_ns())
 
     def stop(self, *, kill: bool = False) -> None:
         """End the process and its children, in order if they end within 10 s, or at once; nothing if it is stopped."""
@@ -203,7 +204,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
             if self.pid is not None:
                 begun_ns = time.monotonic_ns()
                 self._process.stop(kill=kill)
-                self._record(f"{'killed' if kill else 'stopped'} ({self._process.ending})", begun_ns)
+                kind = EventKind.KILLED if kill else EventKind.STOPPED
+                self._record(kind, begun_ns, str(self._process.ending))
 
     def restart(self) -> None:
         """Stop and start; raises as `launch` does."""
@@ -293,8 +295,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
             "choose the port by KAFKAPERF_SIDE"
         )
 
-    def _record(self, text: str, at_ns: int | None = None) -> None:
-        self.events.append((at_ns or time.monotonic_ns(), f"{self} {text}"))
+    def _record(self, kind: EventKind, at_ns: int, detail: str = "") -> None:
+        self.events.append(Event(at_ns, kind, str(self), detail))
 
     def _await_ready(self, pid: int | None) -> None:
         """Wait until the process with that id is ready; stop it if it is not."""

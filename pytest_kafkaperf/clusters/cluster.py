@@ -15,6 +15,7 @@ from pytest_kafkaperf.clusters.access.client_properties import read_access
 from pytest_kafkaperf.clusters.target import parse_servers
 from pytest_kafkaperf.core.environment import fingerprint
 from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.notices import Event
 from pytest_kafkaperf.core.text import repr_of
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ class Cluster:
         return fingerprint(known)
 
     @property
-    def actions(self) -> Sequence[tuple[int, str]]:
-        """Actions on brokers, such as a stop, each with its time on the monotonic clock, in ns."""
+    def actions(self) -> Sequence[Event]:
+        """Actions on brokers, such as a stop."""
         return () if self.fleet is None else tuple(self.fleet.events)
 
     def probes(self) -> Mapping[str | int, Sequence[Probe]]:

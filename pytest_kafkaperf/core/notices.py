@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
 
@@ -79,3 +80,33 @@ class Problem:
     def within(self, place: str) -> Problem:
         """Return the same problem with the place where it occurred before its text: `round 2: ...`."""
         return replace(self, text=f"{place}: {self.text}")
+
+
+class EventKind(StrEnum):
+    """Kinds of what a test does to brokers and applications."""
+
+    STOPPED = "stopped"
+    KILLED = "killed"
+    STARTED = "started"
+    READY = "ready"
+    READY_AGAIN = "ready again"
+    """A broker that was stopped."""
+    PAUSED = "paused"
+    RESUMED = "resumed"
+
+
+class Event(NamedTuple):
+    """One stop, start or pause of a broker or an application by the test."""
+
+    at_ns: int
+    """On the monotonic clock."""
+    kind: EventKind
+    subject: str
+    """`broker 1`, or the name of the application."""
+    detail: str = ""
+    """Ending of a process that was stopped: `exited with status 0`."""
+
+    def __str__(self) -> str:
+        """Return a text such as `broker 1 started`."""
+        text = f"{self.subject} {self.kind}"
+        return f"{text} ({self.detail})" if self.detail else text

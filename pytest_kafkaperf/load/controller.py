@@ -21,7 +21,7 @@ from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.audit import AuditTask
-from pytest_kafkaperf.load.backends.processes import DIED, Processes
+from pytest_kafkaperf.load.backends.processes import DIED, Processes, WorkerDiedError
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.engines.aiokafka.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
 from pytest_kafkaperf.load.messages import Assignment, Audit, LoadReport, WorkerReport
@@ -149,9 +149,10 @@ class WorkerPool:
         with counters, contextlib.ExitStack() as stack:
             try:
                 futures = stack.enter_context(self._backend.load(assignments, counters))
+            except WorkerDiedError as error:
+                return LoadReport.failed(ProblemKind.WORKER_LOST, error)
             except LoadError as error:
-                kind = ProblemKind.WORKER_LOST if str(error) == DIED else ProblemKind.WORKER_FAILED
-                return LoadReport.failed(kind, error)
+                return LoadReport.failed(ProblemKind.WORKER_FAILED, error)
             scenario, read = assignments[0].scenario, assignments[0].read_partitions
             return _Round(futures, counters, scenario, read, check, progress, self._backend.margin_ns).run()
 

@@ -14,7 +14,7 @@ from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.monitoring.compiler import Usage
 from pytest_kafkaperf.clusters.monitoring.readings import Sample
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets, PartitionState
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Event, Problem, ProblemKind
 from pytest_kafkaperf.load.engines.aiokafka.decoder import RecordSet
 from pytest_kafkaperf.load.payload import NO_NONCE, Nonce
 from pytest_kafkaperf.load.recorder import Histogram, Series
@@ -192,12 +192,12 @@ class LoadReport:
     """States of the topic's partitions that changed, each with its instant."""
     groups: Mapping[str, GroupOffsets] = field(default_factory=dict)
     """Offsets of the watched consumer groups, by group."""
-    actions: Sequence[tuple[int, str]] = ()
-    """Actions on brokers during the round, each with its instant."""
+    actions: Sequence[Event] = ()
+    """Actions on brokers during the round."""
     acted_ns: int | None = None
     """Instant of the first `kafka_perf.at(...)` action of the round; None if there was none."""
-    application_events: Sequence[tuple[int, str]] = ()
-    """Stops and starts of applications by the test, each with its instant."""
+    application_events: Sequence[Event] = ()
+    """Stops and starts of applications by the test."""
     recorded: Mapping[str, float] = field(default_factory=dict)
     """Metrics that the test records, by name."""
     broken: bool = False

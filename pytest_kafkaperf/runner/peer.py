@@ -296,11 +296,12 @@ class Peer:
         if self._test is None or state is None:
             return
         if isinstance(fleet := self._test.cluster.fleet, PeerFleet):
-            fleet.described, fleet.events[:] = state["probes"], [(at_ns, text) for at_ns, text in state["events"]]
+            fleet.described = state["probes"]
+            fleet.events[:] = peer_messages.events_from_json(state["events"])
         for application in self._test.applications:
             found = state["applications"][str(application)]
             application.described = found["probes"]
-            application.events[:] = [(at_ns, text) for at_ns, text in found["events"]]
+            application.events[:] = peer_messages.events_from_json(found["events"])
 
     def _send(self, do: str, *arguments: object) -> Future[dict[str, Any]]:
         number = next(self._numbers)

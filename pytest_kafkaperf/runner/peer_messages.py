@@ -17,8 +17,9 @@ from pydantic import SecretStr, TypeAdapter
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring import probes
+from pytest_kafkaperf.core.notices import Event, EventKind
 
-PROTOCOL = 2
+PROTOCOL = 3
 SOCKET = "KAFKAPERF_PEER_SOCKET"
 """Variable with the number of the peer's socket."""
 ORIGIN = "KAFKAPERF_PEER_ORIGIN"
@@ -99,6 +100,11 @@ def _container(name: str) -> Any:
     from pytest_kafkaperf.clusters.docker.daemon import container_of  # noqa: PLC0415 - only for containers
 
     return container_of(name)
+
+
+def events_from_json(rows: Sequence[Sequence[Any]]) -> list[Event]:
+    """Return the events, which are sent as lists of their fields."""
+    return [Event(at_ns, EventKind(kind), subject, detail) for at_ns, kind, subject, detail in rows]
 
 
 _FIELDS = ("bootstrap_servers", "brokers", "provider", "version", "facts", "metrics_urls")

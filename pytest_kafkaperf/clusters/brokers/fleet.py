@@ -16,6 +16,7 @@ from pytest_kafkaperf.clusters.brokers.config import USER, Security
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
+from pytest_kafkaperf.core.notices import Event, EventKind
 
 STOP_TIMEOUT_S = 30
 """Time for an orderly shutdown, in which a broker hands over its partitions; after that it is killed."""
@@ -81,8 +82,8 @@ class Fleet:
     """Workloads for which these processes are warmed up."""
     disturbed: bool = False
     """True after an action on a broker: the next test needs a new cluster."""
-    events: list[tuple[int, str]] = field(default_factory=list)
-    """Actions on brokers, each with its time on the monotonic clock, in ns."""
+    events: list[Event] = field(default_factory=list)
+    """Actions on brokers."""
     _down: set[int] = field(default_factory=set)
 
     def probes(self) -> dict[str | int, Sequence[Probe]]:
@@ -100,7 +101,7 @@ class Fleet:
         """Stop or kill a running broker."""
         server = self._running(broker)
         self._down.add(broker)
-        self._record(f"broker {broker} {'killed' if kill else 'stopped'}")
+        self._record(broker, EventKind.KILLED if kill else EventKind.STOPPED)
         server.stop(kill=kill)
 
     def start(self, broker: int) -> None:
@@ -108,11 +109,11 @@ class Fleet:
         server = self._server(broker)
         if broker not in self._down:
             raise UsageError(f"broker {broker} is already running; stop it first: stop_broker({broker})")
-        self._record(f"broker {broker} started")
+        self._record(broker, EventKind.STARTED)
         server.start()
         self._down.discard(broker)
         self.await_ready()
-        self._record(f"broker {broker} ready again")
+        self._record(broker, EventKind.READY_AGAIN)
 
     def renew(self) -> None:
         """Restart the running brokers and wait until they are ready; those that the test has stopped stay stopped.
@@ -141,13 +142,13 @@ class Fleet:
     def pause(self, broker: int) -> None:
         """Suspend a broker."""
         server = self._running(broker)
-        self._record(f"broker {broker} paused")
+        self._record(broker, EventKind.PAUSED)
         server.pause()
 
     def resume(self, broker: int) -> None:
         """Resume a paused broker."""
         self._running(broker).resume()
-        self._record(f"broker {broker} resumed")
+        self._record(broker, EventKind.RESUMED)
 
     def await_ready(self) -> None:
         """Wait until all brokers that should run are ready, and their user exists: logs in memory lose it in a restart.
@@ -185,9 +186,9 @@ class Fleet:
             raise UsageError(f"no broker {broker!r} in this cluster; its brokers are {sorted(self.servers)}")
         return server
 
-    def _record(self, text: str) -> None:
+    def _record(self, broker: int, kind: EventKind) -> None:
         self.disturbed = True
-        self.events.append((time.monotonic_ns(), text))
+        self.events.append(Event(time.monotonic_ns(), kind, f"broker {broker}"))
 
 
 _READY_TIMEOUT_S = 90

@@ -28,7 +28,7 @@ from distributed.worker import Worker, secede
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.signals import interrupt_blocked
 from pytest_kafkaperf.load.backends.dask_sync import SILENT_S, TICK_S, Exchange, clock_name, reading, until
-from pytest_kafkaperf.load.backends.processes import DIED, begin, without_main
+from pytest_kafkaperf.load.backends.processes import DIED, WorkerDiedError, begin, without_main
 from pytest_kafkaperf.load.clock import set_clock
 from pytest_kafkaperf.load.engines.aiokafka.worker import work
 from pytest_kafkaperf.load.messages import Assignment, Clock, WorkerReport
@@ -73,7 +73,7 @@ def result_of(results: Connection) -> Any:
     try:
         result = results.recv()
     except (EOFError, OSError):
-        raise LoadError(DIED) from None
+        raise WorkerDiedError(DIED) from None
     if isinstance(result, LoadError):
         raise result
     return result

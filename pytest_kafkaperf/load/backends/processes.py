@@ -28,6 +28,11 @@ from pytest_kafkaperf.load.shared_counters import SharedCounters
 
 DIED = "a worker process died: killed, out of memory, or crashed"
 
+
+class WorkerDiedError(LoadError):
+    """Worker process that died."""
+
+
 _GIVE_UP_S = 5
 """Time that idle processes get to end by themselves; then they are killed."""
 
@@ -81,7 +86,7 @@ class Processes:
             with without_main(), interrupt_blocked():
                 self._futures = [self._executor.submit(function, task) for task in tasks]
         except BrokenProcessPool:
-            raise LoadError(DIED) from None
+            raise WorkerDiedError(DIED) from None
         for process in _processes(self._executor):
             if process.pid is not None:
                 supervisor.kill_later(process.pid)  # one that is stopped or hangs does not end by itself

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.clusters.monitoring.watchers import OFFSETS_INTERVAL_S, GroupOffsets, Int64s
 from pytest_kafkaperf.core.metrics import bounded_latencies
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.load.recorder import Histogram
@@ -46,7 +46,7 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
     if not scenario.watch_group or report.start_ns is None or not places.size:
         return found
     last_ack_ns, last_due_ns = max(part.last_ack_ns or 0 for part in report.produced), int(places[:, 4].max())
-    events = [event for event in report.application_events if event[0] >= report.start_ns]
+    events = [event for event in report.application_events if event.at_ns >= report.start_ns]
     for group, offsets in report.groups.items():
         begun = int(np.searchsorted(offsets.at_ns, report.start_ns))
         if problem := _unusable(f"group {group!r}", f"topic {scenario.topic!r}", offsets, begun, last_due_ns):
@@ -72,7 +72,7 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
         ended = int(np.searchsorted(offsets.at_ns, due_ns.max(), side="right"))
         values |= _lag(offsets, begun, ended, last, interval_s)
         if events or scenario.backlog:
-            begin_ns = report.start_ns if scenario.backlog else events[0][0]
+            begin_ns = report.start_ns if scenario.backlog else events[0].at_ns
             recovered = _recovered(offsets, (begun, ended), begin_ns, events, interval_s)
             if "app.recovery" not in recovered:
                 waited_ns = int(offsets.at_ns[ended - 1]) - begin_ns
@@ -188,12 +188,13 @@ def not_caught_up(who: str, metric: str, waited_ns: int) -> tuple[Problem, dict[
 
 
 def _recovered(
-    offsets: GroupOffsets, window: tuple[int, int], begin_ns: int, events: Sequence[tuple[int, str]], interval_s: float
+    offsets: GroupOffsets, window: tuple[int, int], begin_ns: int, events: Sequence[Event], interval_s: float
 ) -> dict[str, float]:
     """Return the metrics of a group whose application has these events, without `app.recovery` if it has none."""
     at_ns, first, metrics = offsets.at_ns, window[0], {}
     if events:  # the lag is not back before the application that was started last has committed something
-        started_ns = max((event_ns for event_ns, text in events if text.endswith(" started")), default=at_ns[-1])
+        starts_ns = [event.at_ns for event in events if event.kind is EventKind.STARTED]
+        started_ns = max(starts_ns, default=at_ns[-1])
         since = int(np.searchsorted(at_ns, started_ns))
         moved = np.flatnonzero((offsets.committed[since:] != offsets.committed[since : since + 1]).any(axis=1))
         first = since + int(moved[0]) if moved.size else at_ns.size

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings, named
 from pytest_kafkaperf.clusters.monitoring.watchers import PartitionState, events, instants
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.recorder import Curves, Histogram, merged, merged_series
@@ -108,7 +108,7 @@ def _compiler(report: LoadReport, start_ns: int, end_ns: int) -> dict[str, float
 
 def _starts_program(report: LoadReport) -> bool:
     """Return True if the test started a broker or an application, which is cold then."""
-    return any("started" in text for _, text in (*report.actions, *report.application_events))
+    return any(event.kind is EventKind.STARTED for event in (*report.actions, *report.application_events))
 
 
 def _fault_metrics(produced: Sequence[Produced], *, excused: bool) -> dict[str, float]:
@@ -276,10 +276,10 @@ def _causes_s(report: LoadReport, events_ns: Sequence[int]) -> list[float]:
     return [(at_ns - (report.start_ns or 0)) / NS_PER_S for at_ns in sorted([*events_ns, *acted_ns])]
 
 
-def _done(actions: Sequence[tuple[int, str]], start_ns: int) -> list[tuple[int, str]]:
+def _done(actions: Sequence[Event], start_ns: int) -> list[tuple[int, str]]:
     """Return the actions since the window opened, each with its time in its text."""
-    since = [(at_ns, text) for at_ns, text in actions if at_ns >= start_ns]
-    return [(at_ns, f"at {(at_ns - start_ns) / NS_PER_S:.1f} s: {text}") for at_ns, text in since]
+    since = [event for event in actions if event.at_ns >= start_ns]
+    return [(event.at_ns, f"at {(event.at_ns - start_ns) / NS_PER_S:.1f} s: {event}") for event in since]
 
 
 def _moved_by_test(report: LoadReport, found: Sequence[tuple[int, str]], start_ns: int) -> bool:

@@ -88,7 +88,7 @@ def test_it_is_stopped_in_order_and_started_again(run: Launch) -> None:
     assert application.output == "ready"
     assert application.pid not in (None, pid)
     application.stop(kill=True)
-    assert [text for _, text in application.events] == [
+    assert [str(event) for event in application.events] == [
         "shop stopped (exited with status 7)",
         *("shop started", "shop ready"),
         "shop killed (exited with status 137)",

@@ -197,7 +197,7 @@ def test_it_is_stopped_in_order_and_started_again(run: Launch, tmp_path: Path) -
     with pytest.raises(UsageError, match=r"application shop is already running; stop it first"):
         application.start()
     application.restart()
-    texts = [text for _, text in application.events]
+    texts = [str(event) for event in application.events]
     stopped = "shop stopped (exited with status 0)"
     assert texts == [stopped, "shop started", "shop ready", stopped, "shop started", "shop ready"]
     assert sorted(application.events) == application.events
@@ -211,7 +211,7 @@ def test_a_crash_leaves_it_no_time(run: Launch, tmp_path: Path) -> None:
     application.stop(kill=True)
     assert ended(pid or 0)
     assert not (tmp_path / "done").exists()
-    assert [text for _, text in application.events] == ["shop killed (ended by SIGKILL)"]
+    assert [str(event) for event in application.events] == ["shop killed (ended by SIGKILL)"]
 
 
 def test_one_that_ignores_sigterm_is_killed_with_its_children(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ def test_it_starts_again_only_when_it_has_ended(run: Launch, monkeypatch: pytest
     application.start()
     stopping.join()
     assert ended(before)
-    assert [text for _, text in application.events] == [
+    assert [str(event) for event in application.events] == [
         f"{application} stopped (ended by SIGKILL)",
         f"{application} started",
         f"{application} ready",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.runner.rounds.fold import fold
@@ -73,7 +73,9 @@ def report(offsets: GroupOffsets, *events: tuple[float, str], backlog: int = 0) 
         start_ns=START_NS,
         log_growth={},
         groups={"billing": offsets},
-        application_events=[(START_NS + round(at_s * NS_PER_S), f"service {text}") for at_s, text in events],
+        application_events=[
+            Event(START_NS + round(at_s * NS_PER_S), EventKind(kind), "service") for at_s, kind in events
+        ],
     )
 
 

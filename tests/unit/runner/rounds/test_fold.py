@@ -11,7 +11,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.monitoring.readings import Sample
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Audit, Clock, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.recorder import Histogram, Series
@@ -324,13 +324,17 @@ MOVED = [(START_NS - 1, {0: (1, (1, 2), (1, 2))}), (MOVED_NS, {0: (2, (2,), (1, 
 """A partition whose leader changes, and which falls out of sync."""
 
 
+def stopped_at(at_ns: int, broker: int = 1) -> Event:
+    return Event(at_ns, EventKind.STOPPED, f"broker {broker}")
+
+
 @pytest.mark.parametrize(
     ("seen_by_plugin", "unsent"),
     [
         pytest.param({}, 30, id="no event"),
         pytest.param({"states": MOVED}, 30, id="an event that may be due to the overload"),
-        pytest.param({"actions": [(MOVED_NS, "broker 1 stopped")]}, 10, id="a broker that the test stopped"),
-        pytest.param({"actions": [(START_NS - 1, "broker 1 started")]}, 30, id="an action before the window"),
+        pytest.param({"actions": [stopped_at(MOVED_NS)]}, 10, id="a broker that the test stopped"),
+        pytest.param({"actions": [stopped_at(START_NS - 1)]}, 30, id="an action before the window"),
         pytest.param({"states": MOVED, "acted_ns": MOVED_NS - 1}, 10, id="an event after an action of the test"),
         pytest.param({"states": MOVED, "acted_ns": MOVED_NS + 1}, 30, id="an event before it"),
         pytest.param({"acted_ns": MOVED_NS}, 30, id="an action without an effect on brokers"),
@@ -603,10 +607,13 @@ def test_what_happened_to_brokers_is_kept_with_its_time() -> None:
     """Plots mark it; the warnings tell it."""
     moved = START_NS + 3 * NS_PER_S
     states = [(START_NS - 1, {0: (1, (1, 2), (1, 2))}), (moved, {0: (2, (1, 2), (1, 2))})]
-    actions = [(START_NS - 5, "too early"), (START_NS + NS_PER_S // 2, "stop_broker(1)")]
+    actions = [
+        Event(START_NS - 5, EventKind.STARTED, "broker 1"),  # too early
+        Event(START_NS + NS_PER_S // 2, EventKind.STOPPED, "broker 1"),
+    ]
     done = fold(report(produced(), states=states, actions=actions), PACED)
     assert done.events == (
-        (0.5, "at 0.5 s: stop_broker(1)"),
+        (0.5, "at 0.5 s: broker 1 stopped"),
         (3.0, "at 3.0 s: 1 partition (0): leader moved from broker 1 to 2"),
     )
     assert {text for _, text in done.events} <= set(done.warnings)
@@ -621,7 +628,7 @@ def test_a_broker_that_was_not_read_leaves_a_metric_of_all_brokers_without_a_val
     seconds = range(-1, 12)
     read = [Sample(at_ns=START_NS + at * NS_PER_S, kind="Process", readings={"cpu_s": float(at)}) for at in seconds]
     unread = [Sample(at_ns=START_NS, kind="Process", readings={})]
-    actions = [(START_NS + NS_PER_S, "broker 2 stopped")] if stopped else []
+    actions = [stopped_at(START_NS + NS_PER_S, 2)] if stopped else []
     worker = WorkerReport(
         produced=[produced()],
         produce_series=seen(*((second, 5) for second in range(10))),
@@ -637,7 +644,10 @@ def test_what_applications_did_is_on_the_time_line_and_no_event_of_a_broker() ->
     """How long the latency of brokers takes to recover from it would be a value without a meaning."""
     edges = [START_NS + second * NS_PER_S for second in range(-1, 12)]
     used = [Sample(at_ns=at, readings={"cpu_s": i / 4, "memory_bytes": 9.0 + i}) for i, at in enumerate(edges)]
-    events = [(START_NS - 5, "shop started"), (START_NS + 2 * NS_PER_S, "shop stopped")]
+    events = [
+        Event(START_NS - 5, EventKind.STARTED, "shop"),
+        Event(START_NS + 2 * NS_PER_S, EventKind.STOPPED, "shop"),
+    ]
     series = seen(*((second, 5) for second in range(10)))
     worker = WorkerReport(produced=[produced()], produce_series=series, consume_series=Series(START_NS))
     done = fold(report(workers=[worker], samples={"application shop": used}, application_events=events), PACED)
@@ -657,7 +667,7 @@ def with_outage(*bad_seconds: int, **seen_by_plugin: Any) -> LoadReport:
 
 def test_a_round_that_ends_before_latency_has_recovered_has_a_lower_bound_of_the_recovery() -> None:
     """A limit of 8 s would otherwise hold wherever the window ends 5 s after the stop."""
-    stopped = [(START_NS + 5 * NS_PER_S, "broker 1 stopped")]
+    stopped = [stopped_at(START_NS + 5 * NS_PER_S)]
     over, never = (fold(with_outage(*bad, actions=stopped), PACED) for bad in ((5, 6), (5, 6, 7, 8, 9)))
     assert (over.metrics["recovery"], over.at_least) == (2, ())
     assert (never.metrics["recovery"], never.at_least) == (5, ("recovery",))
