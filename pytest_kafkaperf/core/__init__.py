@@ -4,7 +4,7 @@
 - text: safe reading and display of foreign text
 - units: quantities, parsed and formatted
 - metrics: the catalogue of metrics
-- notices: problems that make a round INVALID
+- notices: problems that make a round INVALID, with the table of their texts; events
 - spans: where the time of a test goes
 - environment: facts about the machine, the software and the commit
 - files: atomic writes and folder locks

@@ -13,6 +13,7 @@ import re
 from datetime import timedelta
 from enum import StrEnum
 from fractions import Fraction
+from typing import NamedTuple
 
 from pytest_kafkaperf.core.errors import UnitError, shortened
 from pytest_kafkaperf.core.text import repr_of
@@ -242,6 +243,29 @@ def format_percent(ratio: float) -> str:
     """Format a ratio without a sign: `0.65 %`, `6.5 %`, `65 %`."""
     percent = 100 * ratio
     return f"{percent:.0f} %" if percent >= _WHOLE_PERCENT else f"{percent:.2g} %"
+
+
+class Quantity(NamedTuple):
+    """A value with its unit, which shows itself as `format_quantity` does."""
+
+    value: float
+    unit: str
+    digits: int = 3
+
+    def __str__(self) -> str:
+        """Format the value: `25.1 ms`."""
+        return format_quantity(self.value, self.unit, digits=self.digits)
+
+
+class Count(NamedTuple):
+    """A number of things, which shows itself as `counted` does."""
+
+    number: int
+    noun: str
+
+    def __str__(self) -> str:
+        """Format the number: `5 rounds`."""
+        return counted(self.number, self.noun)
 
 
 def counted(number: int, noun: str) -> str:

@@ -18,7 +18,7 @@ from typing import Protocol, Self
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.audit import AuditTask
 from pytest_kafkaperf.load.backends.processes import DIED, Processes, WorkerDiedError
@@ -150,9 +150,9 @@ class WorkerPool:
             try:
                 futures = stack.enter_context(self._backend.load(assignments, counters))
             except WorkerDiedError as error:
-                return LoadReport.failed(ProblemKind.WORKER_LOST, error)
+                return LoadReport.failed(Cause.WORKER_LOST, error)
             except LoadError as error:
-                return LoadReport.failed(ProblemKind.WORKER_FAILED, error)
+                return LoadReport.failed(Cause.WORKER_FAILED, error)
             scenario, read = assignments[0].scenario, assignments[0].read_partitions
             return _Round(futures, counters, scenario, read, check, progress, self._backend.margin_ns).run()
 
@@ -210,7 +210,7 @@ class _Round:
         except ClusterLostError as error:
             self._add_loss(error)
         except LoadError as error:
-            self._add_worker_problem(str(error))
+            self._add_problem(Problem(Cause.WORKER_FAILED, {"reason": str(error)}))
         finally:
             if not all(future.done() for future in self._futures):
                 self._counters.stop()
@@ -349,27 +349,26 @@ class _Round:
     def _collect(self) -> None:
         for number, future in enumerate(self._futures):
             if not future.done():
-                text = f"worker {number} did not report within {_GIVE_UP_S} s and was killed"
-                self._add_worker_problem(text, ProblemKind.WORKER_LOST)
+                self._add_problem(Problem(Cause.WORKER_KILLED, {"worker": number, "timeout_s": _GIVE_UP_S}))
                 self._broken = True
                 continue
             try:
                 self._workers.append(future.result(timeout=0))
             except LoadError as error:
-                self._add_worker_problem(str(error))
+                self._add_problem(Problem(Cause.WORKER_FAILED, {"reason": str(error)}))
             except BrokenProcessPool:
-                self._add_worker_problem(DIED, ProblemKind.WORKER_LOST)
+                self._add_problem(Problem(Cause.WORKER_LOST, {"reason": DIED}))
                 self._broken = True
             except Exception as error:  # noqa: BLE001 - the report must name any cause
                 # concurrent.futures keeps the worker's own traceback as the cause.
                 traceback = str(error.__cause__ or "").strip().strip('"').strip()
-                self._add_worker_problem(f"worker {number} failed: {type(error).__name__}: {error}\n{traceback}")
+                values = {"worker": number, "error": f"{type(error).__name__}: {error}", "traceback": traceback}
+                self._add_problem(Problem(Cause.WORKER_CRASHED, values))
 
     def _add_loss(self, error: ClusterLostError) -> None:
         self._problems.append(Problem.of(error))
         self._broken = True
 
-    def _add_worker_problem(self, text: str, kind: ProblemKind = ProblemKind.WORKER_FAILED) -> None:
-        problem = Problem(kind, text)
+    def _add_problem(self, problem: Problem) -> None:
         if problem not in self._problems:  # a cause that ends several workers is reported once
             self._problems.append(problem)

@@ -14,7 +14,7 @@ from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.monitoring.compiler import Usage
 from pytest_kafkaperf.clusters.monitoring.readings import Sample
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets, PartitionState
-from pytest_kafkaperf.core.notices import Event, Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Event, Problem
 from pytest_kafkaperf.load.engines.aiokafka.decoder import RecordSet
 from pytest_kafkaperf.load.payload import NO_NONCE, Nonce
 from pytest_kafkaperf.load.recorder import Histogram, Series
@@ -204,9 +204,9 @@ class LoadReport:
     """True if the cluster or the workers are gone, so that no further round can run."""
 
     @classmethod
-    def failed(cls, kind: ProblemKind, error: Exception) -> LoadReport:
+    def failed(cls, cause: Cause, error: Exception) -> LoadReport:
         """Return the report of a load that did not start and after which no further round can run."""
-        return cls(workers=(), start_ns=None, problems=(Problem(kind, str(error)),), broken=True)
+        return cls(workers=(), start_ns=None, problems=(Problem(cause, {"reason": str(error)}),), broken=True)
 
     @property
     def produced(self) -> list[Produced]:

@@ -46,7 +46,7 @@ def describe_trial(test: PerfTest, measured: Sequence[Trial], trials: int, *, le
     """Return a line about the trial that has just ended, the last one of `measured`, and the time to the end."""
     name, last = printable(test.nodeid.partition("::")[2]), measured[-1]
     if last.is_invalidated and last not in judged(measured):
-        return f"{name}: a trial is measured again: {last.problems[0].text.partition(';')[0]}"
+        return f"{name}: a trial is measured again: {last.problems[0].fact}"
     left = f", {about(left_s)} left" if left_s > 0 else ""
     number = f"{name}: trial {len(judged(measured))} of {trials}"
     if last.problems:

@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_kafkaperf.core.metrics import LOG_FACTS
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.core.text import listed
-from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.core.units import Count, counted
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.warmup import WarmUpEnd
@@ -29,14 +29,15 @@ def is_cold(trial: Trial) -> bool:
 
 def cold_warnings(trials: Sequence[Trial]) -> list[str]:
     """Return a warning for each side that was cold in some round; a note explains what a short warm-up means."""
-    return _cold_texts([trial for trial in trials if trial.warm_up_end is not WarmUpEnd.SHORT])
+    return [problem.text for problem in _problems([each for each in trials if each.warm_up_end is not WarmUpEnd.SHORT])]
 
 
-def _cold_texts(trials: Sequence[Trial]) -> list[str]:
+def _problems(trials: Sequence[Trial]) -> list[Problem]:
+    """Return a problem for each side that was cold in some round."""
     own = [one for trial in trials for one in trial.rounds]
     other = [one for trial in trials for one in trial.other_side or ()]
-    ends = {trial.warm_up_end for trial in trials}
-    return [text + _why(ends) for text in (*_described(own, ""), *_described(other, "the baseline: "))]
+    cause = _cause({trial.warm_up_end for trial in trials})
+    return [*_problem(own, cause, ""), *_problem(other, cause, "the baseline")]
 
 
 def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool) -> Judgement:
@@ -58,9 +59,7 @@ def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool)
     if checks == judgement.checks and not kept:
         return judgement
     found = Verdict.INVALID if kept else worst([check.outcome for check in checks])
-    problems: tuple[Problem, ...] = ()
-    if found is Verdict.INVALID:
-        problems = tuple(Problem(ProblemKind.COLD_BROKER, text) for text in _cold_texts(trials))
+    problems = tuple(_problems(trials)) if found is Verdict.INVALID else ()
     return dataclasses.replace(judgement, verdict=found, checks=checks, problems=problems, unsettled=False)
 
 
@@ -78,27 +77,26 @@ def _cold_check(check: Check, *, paired: bool, uneven: bool) -> Check:
     return check
 
 
-def _described(rounds: Sequence[Round], side: str) -> Iterator[str]:
+def _problem(rounds: Sequence[Round], cause: Cause, place: str) -> Iterator[Problem]:
     cold = [one for one in rounds if one.cold]
     if cold:
-        names = listed([*dict.fromkeys(_named(name) for one in cold for name in one.cold)])
-        most = max(one.compiler[name] or 0.0 for one in cold for name in one.cold)
-        yield (
-            f"{side}{names} still compiled code in {len(cold)} of {counted(len(rounds), 'round')}, with up to "
-            f"{most:.0%} of a core, and may be faster when warm"
-        )
+        values = {
+            "names": listed([*dict.fromkeys(_named(name) for one in cold for name in one.cold)]),
+            "cold": len(cold),
+            "rounds": Count(len(rounds), "round"),
+            "most": max(one.compiler[name] or 0.0 for one in cold for name in one.cold),
+        }
+        yield Problem(cause, values, place=place)
 
 
 def _named(name: str) -> str:
     return f"broker {name}" if name.isdigit() else name
 
 
-def _why(ends: set[WarmUpEnd | None]) -> str:
+def _cause(ends: set[WarmUpEnd | None]) -> Cause:
     if WarmUpEnd.OFF in ends:
-        return " (kafka_broker_warmup is 0 s)"
-    if WarmUpEnd.LIMIT in ends:
-        return "; the warm-up took as long as kafka_broker_warmup allows: raise it, or use a machine with more cores"
-    return ""
+        return Cause.WARM_UP_OFF
+    return Cause.WARM_UP_TOO_SHORT if WarmUpEnd.LIMIT in ends else Cause.COLD_BROKER
 
 
 def warm_up_notes(trials: Sequence[Trial]) -> list[str]:

@@ -109,7 +109,7 @@ def _concluded(
     """Return the judgement on a test by the results of its thresholds and the problems of its rounds."""
     violated = [one for one in found if one.check.outcome is Verdict.VIOLATED]
     over = {one.check.metric for one in violated if one.threshold.operator in _UPPER}
-    facts = {problem.metric: problem.text.partition(";")[0] for problem in problems if problem.metric in over}
+    facts = {problem.metric: problem.fact for problem in problems if problem.metric in over}
     checks = tuple(
         dataclasses.replace(one, reason=f"{one.reason}; {facts[one.metric]}") if one.metric in facts else one
         for one in (result.check for result in found)

@@ -22,7 +22,7 @@ from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError, warn
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.notices import Cause
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, shares
@@ -281,7 +281,7 @@ class Side:
             reason = self._reason(error)
             if first:
                 raise reason from None
-            report = LoadReport.failed(ProblemKind.CLUSTER_ERROR, reason)
+            report = LoadReport.failed(Cause.CLUSTER_ERROR, reason)
         finally:
             self._stopwatch.begin(Span.TOPIC)
             hasty = report is None or report.broken

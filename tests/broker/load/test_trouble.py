@@ -16,7 +16,7 @@ import pytest
 from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
 from pytest_kafkaperf.load import controller
 from pytest_kafkaperf.load.messages import Assignment
 from pytest_kafkaperf.runner.rounds.load_run import RoundContext
@@ -86,7 +86,7 @@ def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(
     assert ran.metrics["errors"] > 0
 
 
-DIED = Problem(ProblemKind.WORKER_LOST, "a worker process died: killed, out of memory, or crashed")
+DIED = Problem(Cause.WORKER_LOST, {"reason": "a worker process died: killed, out of memory, or crashed"})
 
 
 def test_a_killed_worker_ends_the_round_with_the_reason(broker: Cluster, load: Load) -> None:

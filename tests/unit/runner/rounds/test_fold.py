@@ -11,7 +11,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.monitoring.readings import Sample
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Audit, Clock, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.recorder import Histogram, Series
@@ -559,9 +559,9 @@ def test_a_round_that_broke_tells_why_and_nothing_that_follows_from_it() -> None
 
 def test_a_round_that_never_began_has_its_reason_and_no_errors_of_records() -> None:
     """Nothing was sent."""
-    done = fold(LoadReport.failed(ProblemKind.WORKER_FAILED, LoadError("no connection")), PACED)
+    done = fold(LoadReport.failed(Cause.WORKER_FAILED, LoadError("no connection")), PACED)
 
-    why = Problem(ProblemKind.WORKER_FAILED, "no connection")
+    why = Problem(Cause.WORKER_FAILED, {"reason": "no connection"})
     assert (dict(done.metrics), done.problems, done.warnings) == ({"errors": 0.0}, (why,), ())
     assert done.series == {}
 
