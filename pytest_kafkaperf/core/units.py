@@ -88,8 +88,10 @@ _HELP: dict[str, tuple[str, str]] = {
 """The dimension of each unit, and examples, for error texts."""
 
 _PLURALS: dict[str, str] = {Unit.BYTES: "bytes"}
-_BARE = (Unit.RECORDS, Unit.CORES, Unit.CPU_COST, Unit.RATIO, Unit.COUNT)
-"""Base units whose name a text may omit."""
+_NEEDING_UNIT = (Unit.SECONDS, Unit.BYTES, Unit.RECORD_RATE, Unit.BYTE_RATE)
+"""Base units in which a text other than zero must name its unit."""
+_WITHOUT_MULTIPLIER = _SCALES.keys() - {Unit.RECORDS, Unit.RECORD_RATE}
+"""Base units that take no multiplier such as the k of `50k`."""
 _TIME_STEPS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 _BINARY_STEPS = {"GiB": 1024.0**3, "MiB": 1024.0**2, "KiB": 1024.0, "B": 1.0}
 _MAX_PLAIN_COUNT = 9999
@@ -196,15 +198,20 @@ def format_quantity(value: float, unit: str, *, digits: int = 3) -> str:
         return f"{value} {unit}"
     match unit:
         case Unit.SECONDS:
-            return _scaled(value, _TIME_STEPS, digits)
+            text = _scaled(value, _TIME_STEPS, digits)
         case Unit.BYTES | Unit.BYTE_RATE:
-            return _scaled(value, _BINARY_STEPS, digits) + str(unit).removeprefix("B")
+            text = _scaled(value, _BINARY_STEPS, digits) + str(unit).removeprefix("B")
         case Unit.RATIO:
-            return f"{_digits(value * 100, digits)} %"
-        case Unit.COUNT | Unit.CORES | Unit.CPU_COST:
-            return _digits(value, digits) + ("" if unit == Unit.COUNT else f" {unit}")
+            text = f"{_digits(value * 100, digits)} %"
+        case Unit.COUNT:
+            text = _digits(value, digits)
+        case Unit.CORES | Unit.CPU_COST:
+            text = f"{_digits(value, digits)} {unit}"
+        case Unit.RECORDS if value == 1:
+            text = "1 record"
         case _:
-            return f"{_counted(value, digits)} {'record' if unit == Unit.RECORDS and value == 1 else unit}".strip()
+            text = f"{_counted(value, digits)} {unit}".strip()
+    return text
 
 
 def unit_of(given: object) -> str:
@@ -275,23 +282,36 @@ def counted(number: int, noun: str) -> str:
 
 @functools.lru_cache(maxsize=1000)  # the tests of one run repeat the same texts
 def _parse_text(quantity: str, unit: str) -> Fraction:
-    own = unit not in _SCALES
-    text = quantity.strip().removesuffix(unit) if own else quantity  # the k of `5 keys/s` is no multiplier
-    match = _QUANTITY.fullmatch(text) if len(quantity) <= _MAX_LENGTH else None
+    if len(quantity) > _MAX_LENGTH:
+        raise UnitError(_unreadable(quantity, unit))
+    is_own = unit not in _SCALES
+    text = quantity.strip().removesuffix(unit) if is_own else quantity  # the k of `5 keys/s` is no multiplier
+    match = _QUANTITY.fullmatch(text)
     if match is None:
         raise UnitError(_unreadable(quantity, unit))
     number = Fraction(match["number"].replace("_", "")) * _MULTIPLIERS[match["multiplier"] or ""]
     if number < 0:
         raise UnitError(f"invalid quantity {quantity!r}: must be at least 0")
     name = " ".join((match["unit"] or "").split())
-    scale = _SCALES.get(unit, {}).get(name) if name and unit else Fraction(1)
-    if scale is None or (match["multiplier"] and not own and unit not in (Unit.RECORDS, Unit.RECORD_RATE)):
+    scale = _scale_of(name, unit)
+    if scale is None or (match["multiplier"] and unit in _WITHOUT_MULTIPLIER):
         raise UnitError(_unreadable(quantity, unit))
-    if not name and number and unit == Unit.SECONDS:
-        raise UnitError(_time_without_unit(quantity.strip()))
-    if not name and number and not own and unit not in _BARE:
-        raise UnitError(f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_HELP[unit][1]}")
+    if number and not name and unit in _NEEDING_UNIT:
+        raise UnitError(_without_unit(quantity, unit))
     return number * scale
+
+
+def _scale_of(name: str, unit: str) -> Fraction | None:
+    """Return what a unit is in the base unit `unit`, which is not known yet if it is empty; None: another dimension."""
+    if not name or not unit:
+        return Fraction(1)
+    return _SCALES.get(unit, {}).get(name)
+
+
+def _without_unit(quantity: str, unit: str) -> str:
+    if unit == Unit.SECONDS:
+        return _time_without_unit(quantity.strip())
+    return f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_HELP[unit][1]}"
 
 
 def _time_without_unit(number: object) -> str:

@@ -59,15 +59,15 @@ def count_not_judged(
 
     `failures` are the nodeids and phases (`setup`, `call`, `teardown`) of all failed reports of the run.
     """
-    open_tests = {
-        result.nodeid
-        for result in results
-        if (result.verdict is Verdict.INVALID or is_undecided(result))
-        and not any(check.outcome is Verdict.VIOLATED and check.metric in LOG_FACTS for check in result.checks)
-        and result.nodeid in endings
-        and endings[result.nodeid].by_verdict
-    }
-    return sum(nodeid in open_tests and phase != "teardown" for nodeid, phase in failures)
+    by_verdict = {nodeid for nodeid, ending in endings.items() if ending.by_verdict}
+    not_judged = {result.nodeid for result in results if _is_not_judged(result)} & by_verdict
+    return sum(nodeid in not_judged and phase != "teardown" for nodeid, phase in failures)
+
+
+def _is_not_judged(result: Result) -> bool:
+    """Return True if nothing is known: neither the values, nor lost records, which the log proves."""
+    is_proven = any(check.outcome is Verdict.VIOLATED and check.metric in LOG_FACTS for check in result.checks)
+    return not is_proven and (result.verdict is Verdict.INVALID or is_undecided(result))
 
 
 def nothing_measured(selected: Iterable[pytest.Item], results: Sequence[Result], endings: Mapping[str, Ending]) -> str:

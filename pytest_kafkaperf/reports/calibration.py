@@ -103,7 +103,10 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     if found.drowns(found.detectable_over_days) and 100 * tolerance < wider <= 100 * _WIDEST:
         cures.append(f"{wider} %")
     *first, last = cures
-    tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
+    tries = last
+    if first:
+        comma = "," if len(first) > 1 else ""
+        tries = f"{', '.join(first)}{comma} or {last}"
     change, given = _change(name, found.detectable_change), format_percent(tolerance)
     return f"can detect {change}, so a tolerance of {given} finds no smaller change here; try {tries}"
 

@@ -9,7 +9,7 @@ What failed in the second run fails here as well, except a REGRESSED verdict, be
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -81,10 +81,7 @@ def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) ->
         ScenarioError: A threshold of the second report cannot be read.
 
     """
-    for test in (*before.tests, *after.tests):
-        for name, one in test.metrics.items():
-            with contextlib.suppress(ScenarioError):  # the plugin's own, perhaps those of another version
-                declare(name, unit=one.unit, better=one.better)
+    _declare_metrics((*before.tests, *after.tests))
     earlier = {test.nodeid: test for test in before.tests}
     elsewhere = None
     if before.key != after.key:
@@ -93,18 +90,23 @@ def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) ->
             "the change is shown but not judged"
         )
     measured = [test for test in after.tests if test.rounds or test.problems]
+    in_both = [test for test in measured if test.nodeid in earlier]
     missing = _missing(before, after, {test.nodeid for test in measured})
     failed = {one.nodeid: str(one) for one in after.unmeasured if one.fails and one.nodeid not in missing}
     return ComparedReports(
-        tests=tuple(
-            _compared(earlier[test.nodeid], test, elsewhere, tolerance_ratio)
-            for test in measured
-            if test.nodeid in earlier
-        ),
+        tests=tuple(_compared(earlier[test.nodeid], test, elsewhere, tolerance_ratio) for test in in_both),
         new=tuple(_new(test) for test in measured if test.nodeid not in earlier),
         missing=missing,
         unmeasured=failed,
     )
+
+
+def _declare_metrics(tests: Iterable[ReportedTest]) -> None:
+    """Declare the metrics that tests recorded."""
+    for test in tests:
+        for name, one in test.metrics.items():
+            with contextlib.suppress(ScenarioError):  # the plugin's own, perhaps those of another version
+                declare(name, unit=one.unit, better=one.better)
 
 
 def _missing(before: Report, after: Report, measured: Collection[str]) -> dict[str, str | None]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -63,33 +63,71 @@ def find_change_points(
         UsageError: The file is not a history, or has too few runs; or Otava is missing.
 
     """
-    try:
-        from otava.analysis import compute_change_points  # noqa: PLC0415 - of an extra
-    except ImportError:
-        raise UsageError("kafkaperf trend needs Apache Otava: pip install 'pytest-kafkaperf[trend]'") from None
+    compute = _change_point_analysis()
     runs, skipped = _read(path)
     if skipped:
         lines = listed([str(number) for number in skipped])
         say(f"{path}: skipped {counted(len(skipped), 'line')} of {len(runs) + len(skipped)} that are not JSON: {lines}")
-    series: dict[tuple[str, str, str], list[tuple[Run, float]]] = defaultdict(list)
-    for run in sorted(runs, key=lambda run: run.time):
-        if run.kind == "first" and run.verdict != Verdict.INVALID and test in run.nodeid:
-            for name in metrics:
-                if (value := run.metrics.get(name)) is not None:
-                    series[run.nodeid, run.environment, name].append((run, value))
-    enough = {key: measured for key, measured in series.items() if len(measured) >= FEWEST_RUNS}
-    if not enough:
+    counted_runs = [
+        run for run in runs if run.kind == "first" and run.verdict != Verdict.INVALID and test in run.nodeid
+    ]
+    series = [each for each in _series(counted_runs, metrics) if len(each.values) >= FEWEST_RUNS]
+    if not series:
         raise UsageError(
             f"{path} has fewer than {FEWEST_RUNS} valid runs of each {test or 'test'} in one environment with "
             f"{' or '.join(metrics)}; add runs with --kafka-report=history, or name another metric or test"
         )
     found: dict[tuple[str, str, str], list[ChangePoint]] = defaultdict(list)
-    for (nodeid, environment, name), measured in enough.items():
-        for point in compute_change_points([value for _, value in measured], max_pvalue=_MAX_PVALUE)[0]:
-            (last, _), (first, _) = measured[point.index - 1 : point.index + 1]
-            change = ChangePoint(name, float(point.stats.mean_1), float(point.stats.mean_2), last, first)
-            found[nodeid, environment, first.time.isoformat()].append(change)
+    for each in series:
+        for change in _change_points(each, compute):
+            first = change.first
+            found[first.nodeid, first.environment, first.time.isoformat()].append(change)
     return [found[key] for key in sorted(found)]
+
+
+def _change_point_analysis() -> Callable[..., Any]:
+    """Return Otava's function.
+
+    Raises:
+        UsageError: Otava is missing.
+
+    """
+    try:
+        from otava.analysis import compute_change_points  # noqa: PLC0415 - of an extra
+    except ImportError:
+        raise UsageError("kafkaperf trend needs Apache Otava: pip install 'pytest-kafkaperf[trend]'") from None
+    return compute_change_points  # type: ignore[no-any-return]
+
+
+class _Series(NamedTuple):
+    """One metric of one test in one environment, over the runs in order of time."""
+
+    metric: str
+    runs: list[Run]
+    values: list[float]
+
+
+def _series(runs: Sequence[Run], metrics: Sequence[str]) -> list[_Series]:
+    found: dict[tuple[str, str, str], _Series] = {}
+    for run in sorted(runs, key=lambda run: run.time):
+        for name in metrics:
+            value = run.metrics.get(name)
+            if value is not None:
+                series = found.setdefault((run.nodeid, run.environment, name), _Series(name, [], []))
+                series.runs.append(run)
+                series.values.append(value)
+    return list(found.values())
+
+
+def _change_points(series: _Series, compute: Callable[..., Any]) -> Iterator[ChangePoint]:
+    for point in compute(series.values, max_pvalue=_MAX_PVALUE)[0]:
+        yield ChangePoint(
+            metric=series.metric,
+            before=float(point.stats.mean_1),
+            after=float(point.stats.mean_2),
+            last=series.runs[point.index - 1],
+            first=series.runs[point.index],
+        )
 
 
 def _read(path: Path) -> tuple[list[Run], list[int]]:

@@ -43,19 +43,13 @@ def markdown(run: RunResult, *, limit_bytes: int = LIMIT_BYTES) -> str:
     ranked = sorted(results, key=lambda result: _rank(result, endings.get(result.nodeid)))
     alone = unmeasured(results, endings)
     failed = [each for each in alone if each.fails]
-    return _joined(
-        _headline(results, endings, alone, run.errors),
-        {
-            "tests": [*map(_unmeasured_row, alone), *_table_rows(ranked, endings)],
-            "tests' reasons": [
-                *(_section("❌ not measured", each.nodeid, [text(each.reason or each.outcome)]) for each in failed),
-                *(_reasons(result, endings.get(result.nodeid)) for result in ranked if _has_reasons(result, endings)),
-                *_compared(result for result in ranked if not _has_reasons(result, endings)),
-            ],
-            "tests' values": [_values(result) for result in ranked],
-        },
-        limit_bytes,
-    )
+    rows = [*map(_unmeasured_row, alone), *_table_rows(ranked, endings)]
+    reasons = [_section("❌ not measured", each.nodeid, [text(each.reason or each.outcome)]) for each in failed]
+    reasons += [_reasons(result, endings.get(result.nodeid)) for result in ranked if _has_reasons(result, endings)]
+    reasons += _compared(result for result in ranked if not _has_reasons(result, endings))
+    values = [_values(result) for result in ranked]
+    sections = {"tests": rows, "tests' reasons": reasons, "tests' values": values}
+    return _joined(_headline(results, endings, alone, run.errors), sections, limit_bytes)
 
 
 def code(given: str) -> str:
@@ -101,21 +95,27 @@ def _rank(result: Result, ending: Ending | None) -> tuple[bool, int]:
 def _headline(
     results: Sequence[Result], endings: Mapping[str, Ending], unmeasured: Sequence[Ending], errors: Sequence[str]
 ) -> str:
-    counts = Counter(result.verdict for result in results)
-    texts = [f"{counts[verdict]} {verdict}" for verdict in reversed(Verdict) if verdict in counts]
-    texts += [f"{count} not measured ({outcome})" for outcome, count in Counter(e.outcome for e in unmeasured).items()]
-    others = sum(bool(wording.failure_next_to(result, endings.get(result.nodeid))) for result in results)
     signs = [_sign(each, Verdict.INCONCLUSIVE) for each in unmeasured]
     signs += [_sign(endings.get(result.nodeid), result.verdict) for result in results]
-    revisions = ", ".join(dict.fromkeys(text(result.revision) for result in results if result.revision))
     signs += ["❌"] * len(errors)
     sign = next((each for each in ("❌", "⚠️") if each in signs), "✅")
-    return (
-        f"### {sign} Kafka performance{f' compared with {revisions}' if revisions else ''}: "
-        f"{', '.join(texts) or 'no tests'}"
-        f"{f'; {others} of them failed for another reason' if others else ''}\n"
-        f"{''.join(f'{chr(10)}- ❌ {text(error)}' for error in errors)}{chr(10) if errors else ''}"
-    )
+    revisions = ", ".join(dict.fromkeys(text(result.revision) for result in results if result.revision))
+    compared = f" compared with {revisions}" if revisions else ""
+    lines = [f"### {sign} Kafka performance{compared}: {_counts(results, endings, unmeasured)}\n"]
+    if errors:
+        lines += ["\n", *(f"- ❌ {text(error)}\n" for error in errors)]
+    return "".join(lines)
+
+
+def _counts(results: Sequence[Result], endings: Mapping[str, Ending], unmeasured: Sequence[Ending]) -> str:
+    """Return the number of tests by verdict, and of those that failed for another reason than their verdict."""
+    counts = Counter(result.verdict for result in results)
+    texts = [f"{counts[verdict]} {verdict}" for verdict in reversed(Verdict) if verdict in counts]
+    outcomes = Counter(ending.outcome for ending in unmeasured)
+    texts += [f"{count} not measured ({outcome})" for outcome, count in outcomes.items()]
+    others = sum(bool(wording.failure_next_to(result, endings.get(result.nodeid))) for result in results)
+    remark = f"; {others} of them failed for another reason" if others else ""
+    return f"{', '.join(texts) or 'no tests'}{remark}"
 
 
 def _fails(verdict: Verdict, ending: Ending | None) -> bool:

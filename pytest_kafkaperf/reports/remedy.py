@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Sequence
 
 from pytest_kafkaperf.core.text import shown_value
 from pytest_kafkaperf.runner.result import Result
@@ -51,24 +52,34 @@ def remedy_of(result: Result) -> str:
 
 def _remedy(result: Result) -> tuple[str, ...]:
     """Return what to do, and the options of the command that does it."""
-    before = result.baseline.fingerprint
     if _is_new(result):
-        ref, _, tests = str(result.revision).partition(",")
-        label = "repair that, then" if tests == "tests=head" else "run it there, too"
-        takes_tests = not ref.startswith("path:")
-        return (label, f"--kafka-compare={ref},tests=head") if takes_tests else ("add it there, then",)
+        return _remedy_of_new(str(result.revision))
     if lacks_baseline(result) and result.rounds:
         return "make one", "--kafka-update-baselines"
     if result.partial or not result.rounds:
         return "give it more time", "--kafka-time-budget=1h"
-    started, noisy = result.cluster.provider != "external", "low noise" not in result.cluster.fingerprint
+    return _remedy_of_noise(result)
+
+
+def _remedy_of_new(revision: str) -> tuple[str, ...]:
+    ref, _, tests = revision.partition(",")
+    if ref.startswith("path:"):
+        return ("add it there, then",)
+    label = "repair that, then" if tests == "tests=head" else "run it there, too"
+    return label, f"--kafka-compare={ref},tests=head"
+
+
+def _remedy_of_noise(result: Result) -> tuple[str, ...]:
+    is_noisy = "low noise" not in result.cluster.fingerprint
     if result.live_baseline is not None:
-        calmer = ("reduce the noise", "--kafka-low-noise")
-        return calmer if started and noisy else ("space the trials out", "-o", "kafka_trial_gap=1m")
+        if is_noisy and result.cluster.provider != "external":
+            return "reduce the noise", "--kafka-low-noise"
+        return "space the trials out", "-o", "kafka_trial_gap=1m"
+    version = result.baseline.fingerprint.get("kafka")
     side_by_side = any(check.trials for check in result.checks)
-    if result.cluster.provider == "local" and "kafka" in before and (noisy or not side_by_side):
+    if result.cluster.provider == "local" and version is not None and (is_noisy or not side_by_side):
         quiet = ["--kafka-low-noise"] if side_by_side else []
-        return "compare side by side", f"--kafka-compare=local:{before['kafka']}", *quiet
+        return "compare side by side", f"--kafka-compare=local:{version}", *quiet
     return "measure the baseline on another day", "--kafka-update-baselines=add"
 
 
@@ -85,15 +96,19 @@ def command_for(result: Result, *more: str) -> str:
     The provider that was chosen replaces `auto`. `LOGIN` and `***` replace possible secrets and shell commands.
     """
     replaced = {option.partition("=")[0] for option in more}
-    given = [
-        f"--kafka-{name}" if value == "true" else f"--kafka-{name}={shown_value(name, value, login='LOGIN@')}"
-        for name in _OPTIONS.split()
-        if f"--kafka-{name}" not in replaced
-        for value in result.options.get(name, "").splitlines()
-    ]
+    given: list[str] = []
+    for name in _OPTIONS.split():
+        if f"--kafka-{name}" not in replaced:
+            given += _given(name, result.options.get(name, "").splitlines())
     target = result.options.get("cluster", "auto")
     if result.cluster.provider != "external":
         _, colon, version = target.partition(":")
         target = f"{result.cluster.provider}{colon}{version}"
     cluster = [f"--kafka-cluster={target}"] if target != "auto" else []
     return shlex.join(["pytest", result.nodeid, *cluster, *given, *more])
+
+
+def _given(name: str, values: Sequence[str]) -> Iterator[str]:
+    for value in values:
+        is_switch = value == "true"
+        yield f"--kafka-{name}" if is_switch else f"--kafka-{name}={shown_value(name, value, login='LOGIN@')}"

@@ -331,7 +331,10 @@ def _lines(table: Table, paper: Paper) -> list[str]:
 
 
 def _commit(given: str | None) -> str:
-    return printable(f"{given[:12]}{DIRTY if given.endswith(DIRTY) else ''}") if given else "-"
+    if not given:
+        return "-"
+    mark = DIRTY if given.endswith(DIRTY) else ""
+    return printable(f"{given[:12]}{mark}")
 
 
 def _value(name: str, value: float) -> str:

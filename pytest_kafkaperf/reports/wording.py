@@ -130,12 +130,18 @@ def how_of(result: Result) -> str:
     suspected = [check for check in result.checks if check.rerun]
     if not suspected or not further or result.verdict is Verdict.INVALID:
         return ""
+    outcome = _RETEST_OUTCOMES.get(worst([check.outcome for check in suspected]), "re-tested, cleared")
     side_by_side = bool(suspected[0].trials)
     where = f"side by side, {counted(further, 'trial')}" if side_by_side else f"in {counted(further, 'fresh trial')}"
-    outcome = worst([check.outcome for check in suspected])
-    open_or_cleared = "re-tested, undecided" if outcome is Verdict.INCONCLUSIVE else "re-tested, cleared"
-    confirmed = outcome in {Verdict.REGRESSED, Verdict.VIOLATED}
-    return f"{'confirmed' if confirmed else open_or_cleared} {where}"
+    return f"{outcome} {where}"
+
+
+_RETEST_OUTCOMES = {
+    Verdict.REGRESSED: "confirmed",
+    Verdict.VIOLATED: "confirmed",
+    Verdict.INCONCLUSIVE: "re-tested, undecided",
+}
+"""Outcome of the re-test of a suspected regression, by the worst verdict; every other verdict clears it."""
 
 
 def tolerated(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[str]:
@@ -340,24 +346,38 @@ def moved_much(result: Result) -> bool:
 
 
 def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
-    told = any(check.outcome.fails and check.is_relative for check in result.checks)
-    shown = verbose or result.live_baseline is not None or len(result.trials) > 1 or moved_much(result)
-    if result.changed and shown and not told:
+    if result.changed and (verbose or _needs_changes(result)) and not _has_changes_in_rows(result):
         yield describe_changes(result)
     if result.verdict is Verdict.REGRESSED and result.live_baseline is None:
         calibrate = f"--kafka-calibrate={max(2, result.baseline_trials or 2)}"  # to make no weaker baseline
         yield f"accept it, if it is intended: {command_for(result, calibrate, '--kafka-update-baselines')}"
     yield from warning_lines(result)
     yield from result.notes
-    yield from (f"other change (no threshold): {describe_other_change(one)}" for one in result.other_changes)
+    for other in result.other_changes:
+        yield f"other change (no threshold): {describe_other_change(other)}"
     if verbose:
-        yield f"scenario: {_scenario(result)}"
-    if verbose:
-        yield from describe_warm_ups(result.trials[0])
-    if verbose and result.rounds and result.rounds[0].shares:
+        yield from _conditions(result)
+
+
+def _needs_changes(result: Result) -> bool:
+    """Return True if what differs from the baseline may explain the result."""
+    return result.live_baseline is not None or len(result.trials) > 1 or moved_much(result)
+
+
+def _has_changes_in_rows(result: Result) -> bool:
+    """Return True if a row of the table has the changes: that of a threshold on a change that fails."""
+    return any(check.outcome.fails and check.is_relative for check in result.checks)
+
+
+def _conditions(result: Result) -> Iterator[str]:
+    """Yield what the values of a test depend on, and where its time went."""
+    yield f"scenario: {_scenario(result)}"
+    yield from describe_warm_ups(result.trials[0])
+    if result.rounds and result.rounds[0].shares:
         yield describe_workers(result.allocation, result.rounds[0].shares)
-    if verbose and (time := describe_spans(result.spans)):
-        yield time
+    spans = describe_spans(result.spans)
+    if spans:
+        yield spans
 
 
 def _scenario(result: Result) -> str:
@@ -378,25 +398,37 @@ def failure_of(result: Result, *, strict: bool) -> str | None:
     undecided = strict and is_undecided(result)
     if not undecided and (result.accepted or not result.verdict.fails):
         return None
-    lines, notes = [], [*filter(None, [result.deduced])]
-    if undecided:
-        notes = list(result.notes)
-    elif result.verdict is Verdict.REGRESSED:
-        rounds = [one for trial in result.trials for one in trial.all_rounds]
-        busy = without_repeats(one.busy_warning for one in rounds if one.busy_warning is not None)
-        notes += [f"warning: {text}" for text in busy]
-    if result.problems:
-        lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
-        texts = [text for problem in result.problems for text in problem.text.split("\n")]  # the lines of a log stay
-        lines += [line for text in texts for line in PLAIN.wrap(text, indent="  ")]
+    lines = list(_untrusted(result))
     failing = {Verdict.INCONCLUSIVE} if undecided else {Verdict.REGRESSED, Verdict.VIOLATED}
     if not result.problems:  # otherwise they explain what is INVALID
         failing.add(Verdict.INVALID)
     broken = [check for check in result.checks if check.outcome in failing]
     if broken:
         lines += _not_met(broken, result)
-    lines = lines or [f"{result.verdict} (--kafka-strict)"]
-    return "\n".join([*lines, *(line for note in notes for line in PLAIN.wrap(note, indent="  ", hanging="  "))])
+    if not lines:
+        lines.append(f"{result.verdict} (--kafka-strict)")
+    for note in result.notes if undecided else _explanations(result):
+        lines += PLAIN.wrap(note, indent="  ", hanging="  ")
+    return "\n".join(lines)
+
+
+def _untrusted(result: Result) -> Iterator[str]:
+    """Yield the problems of a run."""
+    if result.problems:
+        yield f"{Verdict.INVALID}: the run cannot be trusted"
+    for problem in result.problems:
+        for text in problem.text.split("\n"):  # the lines of a log stay
+            yield from PLAIN.wrap(text, indent="  ")
+
+
+def _explanations(result: Result) -> Iterator[str]:
+    """Yield what may explain a failure: the deduced bottleneck, and for a regression the busy machine."""
+    if result.deduced:
+        yield result.deduced
+    if result.verdict is Verdict.REGRESSED:
+        rounds = [one for trial in result.trials for one in trial.all_rounds]
+        for text in without_repeats(one.busy_warning for one in rounds if one.busy_warning is not None):
+            yield f"warning: {text}"
 
 
 def is_undecided(result: Result) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import BinaryIO
 
-    from pytest_kafkaperf.runner.result import Result, RunResult
+    from pytest_kafkaperf.runner.result import Result, RunResult, Trial
     from pytest_kafkaperf.runner.rounds.round import Round
     from pytest_kafkaperf.runner.settings import Settings
 
@@ -85,7 +85,6 @@ def history_lines(result: Result, *, plugin: str, commit: str | None, environmen
 
     `environment` is the key under which the baseline is stored.
     """
-    further = "calibration" if result.calibration else "fresh"
     return [
         {
             "schema": HISTORY_SCHEMA,
@@ -95,7 +94,7 @@ def history_lines(result: Result, *, plugin: str, commit: str | None, environmen
             "environment": environment,
             "nodeid": result.nodeid,
             "trial": number,
-            "kind": "side by side" if trial.other_side is not None else further if number else "first",
+            "kind": _kind_of(trial, result, is_first=number == 0),
             "verdict": str(result.verdict),
             "rounds": len(trial.rounds),
             "metrics": _metrics(trial.rounds),
@@ -103,6 +102,14 @@ def history_lines(result: Result, *, plugin: str, commit: str | None, environmen
         }
         for number, trial in enumerate(judged(result.trials))
     ]
+
+
+def _kind_of(trial: Trial, result: Result, *, is_first: bool) -> str:
+    if trial.other_side is not None:
+        return "side by side"
+    if is_first:
+        return "first"
+    return "calibration" if result.calibration else "fresh"
 
 
 def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:

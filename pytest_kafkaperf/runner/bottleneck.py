@@ -56,26 +56,70 @@ GROUP = Way(word="committed", throughput="app.throughput", latency="app.delay", 
 
 def bottleneck(result: Result) -> str | None:
     """Return a line that says where the time or the rate of a failed test went; None if the values do not show it."""
-    scenario = result.scenario
     is_late = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in result.problems)
     if not result.verdict.fails or not is_late:
         return None
+    failed = _failed_way(result)
+    if failed is None:
+        return None
+    way, names = failed
+    parts = [name.removeprefix(f"{way.latency}.") for name in names if name.startswith(way.latency)]
+    scenario = result.scenario
+    now = [one.metrics for trial in judged(result.trials) for one in trial.rounds]
+    return deduced(
+        way,
+        parts[0] if parts else "p50",
+        _medians(now, scenario.consumer_groups),
+        _medians(_rounds_before(result), scenario.consumer_groups),
+        rate=None if isinstance(scenario.rate, tuple) else scenario.rate,
+        relative=result.verdict is Verdict.REGRESSED,
+    )
+
+
+def _failed_way(result: Result) -> tuple[Way, list[str]] | None:
+    """Return the first way of observation with failed metrics of the application, and these metrics; None without."""
     failed = [each.metric for each in result.checks if each.outcome.fails and each.metric not in _NO_WAY]
-    for way, observed in ((OUTPUT, scenario.output_topic is not None), (GROUP, bool(scenario.watch_group))):
-        names = [name for name in failed if observed and name.startswith(way.families) and not metric(name).is_own]
-        if not names:
-            continue
-        parts = [name.removeprefix(f"{way.latency}.") for name in names if name.startswith(way.latency)]
-        trials = judged(result.trials)
-        before = [one.metrics for trial in trials for one in trial.other_side or ()]
-        if not before and result.baseline_trials:
-            before = [one for trial in result.baseline.trials for one in trial]
-        after = [one.metrics for trial in trials for one in trial.rounds]
-        now, earlier = (_medians(rounds, scenario.consumer_groups) for rounds in (after, before))
-        rate = None if isinstance(scenario.rate, tuple) else scenario.rate
-        relative = result.verdict is Verdict.REGRESSED
-        return deduced(way, parts[0] if parts else "p50", now, earlier, rate=rate, relative=relative)
+    ways = []
+    if result.scenario.output_topic is not None:
+        ways.append(OUTPUT)
+    if result.scenario.watch_group:
+        ways.append(GROUP)
+    for way in ways:
+        names = [name for name in failed if name.startswith(way.families) and not metric(name).is_own]
+        if names:
+            return way, names
     return None
+
+
+def _rounds_before(result: Result) -> list[Values]:
+    """Return the rounds of the live baseline, or else of the stored one; empty without both."""
+    live: list[Values] = [one.metrics for trial in judged(result.trials) for one in trial.other_side or ()]
+    if live or not result.baseline_trials:
+        return live
+    return [one for trial in result.baseline.trials for one in trial]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Names:
+    """The metrics that are compared: what happens before the application, and at its end."""
+
+    before_latency: str
+    before_throughput: str
+    end_latency: str
+    end_throughput: str
+
+    def all_in(self, values: Values) -> bool:
+        """Return True if all of them are known and not 0."""
+        names = (self.before_latency, self.before_throughput, self.end_latency, self.end_throughput)
+        return all(values.get(name) for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """Texts that blame the application, or what is before it; None: nothing shows it."""
+
+    application: str | None
+    before_it: str | None
 
 
 def deduced(way: Way, part: str, now: Values, before: Values, *, rate: float | None, relative: bool) -> str | None:
@@ -84,44 +128,94 @@ def deduced(way: Way, part: str, now: Values, before: Values, *, rate: float | N
     `part` is the quantile of the latencies that are compared, `rate` the declared rate of the load. `relative`: only a
     change against `before` made the test fail.
     """
-    entry, end, given = f"produce.latency.{part}", f"{way.latency}.{part}", "produce.throughput"
-    names = (entry, end, given, way.throughput)
-    if not all(now.get(name) for name in names):
+    names = _Names(
+        before_latency=f"produce.latency.{part}",
+        before_throughput="produce.throughput",
+        end_latency=f"{way.latency}.{part}",
+        end_throughput=way.throughput,
+    )
+    if not names.all_in(now):
         return None
-    # The throughput of a group includes the wait for its last commit.
-    grows = way is OUTPUT or now.get("app.lag.slope", 0.0) > (1 - _BEHIND) * now[given]
-    behind = ""
-    if grows and now[way.throughput] < _BEHIND * now[given]:
-        lag = _shown(round(now.get(way.lag, 0.0)), Unit.RECORDS)
-        behind = f"{way.word} {_shown(now[way.throughput])} of {_shown(now[given])}, lag {lag}"
-    cpu = now.get("app.cpu", 0.0)
-    busy = f", app.cpu {format_quantity(cpu, Unit.CORES)}" if _ONE_CORE[0] <= cpu <= _ONE_CORE[1] else ""
-    cause, effect = (f"{name} {_shown(now[name], Unit.SECONDS)}" for name in (entry, end))
-    by_application = bool(behind) or now[entry] <= _SMALL * now[end]
-    by_kafka, of_kafka = now[entry] >= _LARGE * now[end], f"{cause} of {effect}"
-    if rate is not None and now[given] < _BEHIND * rate:
-        by_application, by_kafka, of_kafka = False, True, f"{given} {_shown(now[given])} of {_shown(rate)}"
-    if all(before.get(name) for name in names):
-        slower, change = _slowdown(now, before, end, way.throughput)
-        before_it, change_before_it = _slowdown(now, before, entry, given)
-        if slower <= _SAME and (relative or before_it > _SAME):
+    behind = _behind(way, names, now)
+    if names.all_in(before):
+        at_end = _slowdown(now, before, names.end_latency, names.end_throughput)
+        before_it = _slowdown(now, before, names.before_latency, names.before_throughput)
+        if at_end.ratio > _SAME:
+            return _told(_by_change(names, now, before, at_end, before_it, behind), now)
+        if relative or before_it.ratio > _SAME:
             return None
-        if slower > _SAME:
-            additional_s = 1 / now[way.throughput] - 1 / before[way.throughput] if behind else now[end] - before[end]
-            little = now[entry] - before[entry] <= _SMALL * additional_s
-            by_application = before_it <= _SAME or (little and before_it <= min(_MOST, slower / 2))
-            by_kafka, of_kafka = before_it >= slower / 2, f"{change_before_it}, too"
-            cause, effect = f"{entry} unchanged" if before_it <= _SAME else change_before_it, change
-    if by_application:
-        return f"{cause}; {behind or effect}{busy}: {_APPLICATION}"
-    return f"{of_kafka}: {_BEFORE}" if by_kafka else None
+    return _told(_by_values(names, now, behind, rate), now)
 
 
-def _slowdown(now: Values, before: Values, latency: str, throughput: str) -> tuple[float, str]:
-    """Return by which ratio a latency or a throughput is slower, whichever is more, and its change as text."""
+def _behind(way: Way, names: _Names, now: Values) -> str | None:
+    """Return by how much an application falls behind its input; None if it keeps up."""
+    given = now[names.before_throughput]
+    # The throughput of a group includes the wait for its last commit.
+    grows = way is OUTPUT or now.get("app.lag.slope", 0.0) > (1 - _BEHIND) * given
+    taken = now[names.end_throughput]
+    if not grows or taken >= _BEHIND * given:
+        return None
+    lag = _shown(round(now.get(way.lag, 0.0)), Unit.RECORDS)
+    return f"{way.word} {_shown(taken)} of {_shown(given)}, lag {lag}"
+
+
+def _by_values(names: _Names, now: Values, behind: str | None, rate: float | None) -> _Evidence:
+    """Return what the values of this run alone show."""
+    given = now[names.before_throughput]
+    if rate is not None and given < _BEHIND * rate:
+        text = f"{names.before_throughput} {_shown(given)} of {_shown(rate)}"
+        return _Evidence(application=None, before_it=text)
+    before_s = now[names.before_latency]
+    end_s = now[names.end_latency]
+    cause = f"{names.before_latency} {_shown(before_s, Unit.SECONDS)}"
+    effect = f"{names.end_latency} {_shown(end_s, Unit.SECONDS)}"
+    is_small = before_s <= _SMALL * end_s
+    is_large = before_s >= _LARGE * end_s
+    return _Evidence(
+        application=f"{cause}; {behind or effect}" if behind or is_small else None,
+        before_it=f"{cause} of {effect}" if is_large else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slowdown:
+    """The change of a latency or a throughput, whichever got worse by more."""
+
+    ratio: float
+    text: str
+
+
+def _slowdown(now: Values, before: Values, latency: str, throughput: str) -> _Slowdown:
     longer, more = (now[name] / before[name] - 1 for name in (latency, throughput))
-    slower, name, change = max((longer, latency, longer), (1 / (1 + more) - 1, throughput, more))
-    return slower, f"{name} {short_change(change)}"
+    ratio, name, change = max((longer, latency, longer), (1 / (1 + more) - 1, throughput, more))
+    return _Slowdown(ratio=ratio, text=f"{name} {short_change(change)}")
+
+
+def _by_change(
+    names: _Names, now: Values, before: Values, at_end: _Slowdown, before_it: _Slowdown, behind: str | None
+) -> _Evidence:
+    """Return what the changes since `before` show of an application that got slower."""
+    if behind:  # then the time for one record counts
+        additional_s = 1 / now[names.end_throughput] - 1 / before[names.end_throughput]
+    else:
+        additional_s = now[names.end_latency] - before[names.end_latency]
+    is_same = before_it.ratio <= _SAME
+    is_small = now[names.before_latency] - before[names.before_latency] <= _SMALL * additional_s
+    explains_little = is_small and before_it.ratio <= min(_MOST, at_end.ratio / 2)
+    cause = f"{names.before_latency} unchanged" if is_same else before_it.text
+    return _Evidence(
+        application=f"{cause}; {behind or at_end.text}" if is_same or explains_little else None,
+        before_it=f"{before_it.text}, too" if before_it.ratio >= at_end.ratio / 2 else None,
+    )
+
+
+def _told(evidence: _Evidence, now: Values) -> str | None:
+    if evidence.application is not None:
+        cpu = now.get("app.cpu", 0.0)
+        is_one_core = _ONE_CORE[0] <= cpu <= _ONE_CORE[1]
+        busy = f", app.cpu {format_quantity(cpu, Unit.CORES)}" if is_one_core else ""
+        return f"{evidence.application}{busy}: {_APPLICATION}"
+    return None if evidence.before_it is None else f"{evidence.before_it}: {_BEFORE}"
 
 
 def _medians(rounds: Sequence[Values], groups: int) -> Values:

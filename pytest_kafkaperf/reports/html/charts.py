@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.result import Result
     from pytest_kafkaperf.runner.rounds.round import Round
     from pytest_kafkaperf.scenarios.scenario import Scenario
+    from pytest_kafkaperf.verdict.outcome import Check
 
 
 Figure = dict[str, Any]
 """The arguments `data` and `layout` of `Plotly.newPlot`."""
 
-NOW, STANDARD, FRESH, LIMIT = "var(--now)", "var(--baseline)", "var(--fresh)", "var(--bad)"
+NOW = "var(--now)"
+STANDARD = "var(--baseline)"
+FRESH = "var(--fresh)"
+LIMIT = "var(--bad)"
 SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
 """Colours of lines of the same kind, such as one line for each broker."""
 SPAN = 20
@@ -202,30 +206,20 @@ def rounds_chart(result: Result) -> Chart | None:
 
     A single round with nothing next to it shows nothing that the table does not, so it has no chart.
     """
-    known = result.values()
-    wanted = dict.fromkeys([*(check.metric for check in result.checks), *HEADLINES])
-    names = [name for name in wanted if name in known and all(0 < value < math.inf for value in known[name])]
-    sides = {
-        "baseline": (STANDARD, list(itertools.chain.from_iterable(standard_rounds(result)))),
-        "this run": (NOW, [one.metrics for one in result.rounds]),
-        "further trials": (FRESH, [one.metrics for trial in result.trials[1:] for one in trial.rounds]),
-    }
-    if not names or sum(len(rounds) for _, rounds in sides.values()) <= 1:
+    names = _names_in_chart(result)
+    baseline: Rounds = list(itertools.chain.from_iterable(standard_rounds(result)))
+    now: Rounds = [one.metrics for one in result.rounds]
+    further: Rounds = [one.metrics for trial in result.trials[1:] for one in trial.rounds]
+    if not names or len(baseline) + len(now) + len(further) <= 1:
         return None
-    against = "baseline" if sides["baseline"][1] else "this run"
-    before = medians(sides[against][1], names)
-    centre = medians(sides["this run"][1], names) | {name: it for name, it in before.items() if 0 < it < math.inf}
-    data = [_round_points(side, colour, rounds, centre) for side, (colour, rounds) in sides.items() if rounds]
+    centre = medians(now, names)
+    centre |= {name: value for name, value in medians(baseline, names).items() if 0 < value < math.inf}
+    sides = (("baseline", STANDARD, baseline), ("this run", NOW, now), ("further trials", FRESH, further))
+    data = [_round_points(side, colour, rounds, centre) for side, colour, rounds in sides if rounds]
     farthest = max(_FAR, *(max(ratio, 1 / ratio) for trace in data for ratio in trace["x"]))
-    # A threshold that is farther away than all rounds would squeeze them together; the table shows it.
-    limits = [
-        (rounded(check.limit_value / centre[check.metric]), check.metric, check.expression)
-        for check in result.checks
-        if check.metric in names and check.limit_value
-        if 1 / farthest <= check.limit_value / centre[check.metric] <= farthest
-    ]
+    limits = _limits_in_chart(result.checks, centre, farthest)
     data.append(labelled("threshold", limits, symbol="line-ns", size=30, line={"width": 2, "color": LIMIT}))
-    title = {"text": f"ratio to the median ({against})"}
+    title = {"text": f"ratio to the median ({'baseline' if baseline else 'this run'})"}
     layout = {
         "xaxis": {"type": "log", "tickformat": "~r", "tickangle": 0, "nticks": 6, "title": title},
         "yaxis": {"type": "category", "autorange": "reversed"},
@@ -240,13 +234,35 @@ def rounds_chart(result: Result) -> Chart | None:
     )
 
 
+def _names_in_chart(result: Result) -> list[str]:
+    """Return the metrics with a threshold and the headlines, without those that a ratio cannot show."""
+    known = result.values()
+    wanted = dict.fromkeys([*(check.metric for check in result.checks), *HEADLINES])
+    return [name for name in wanted if name in known and all(0 < value < math.inf for value in known[name])]
+
+
+def _limits_in_chart(
+    checks: Sequence[Check], centre: Mapping[str, float], farthest: float
+) -> list[tuple[float, str, str]]:
+    """Return the thresholds as ratio, metric and expression.
+
+    One that is farther away than all rounds would squeeze them together; the table shows it.
+    """
+    limits = []
+    for check in checks:
+        if check.metric not in centre or not check.limit_value:
+            continue
+        ratio = check.limit_value / centre[check.metric]
+        if 1 / farthest <= ratio <= farthest:
+            limits.append((rounded(ratio), check.metric, check.expression))
+    return limits
+
+
 def _round_points(side: str, colour: str, rounds: Rounds, centre: Mapping[str, float]) -> dict[str, Any]:
-    points = [
-        (one[name], middle, name)
-        for name, middle in centre.items()
-        for one in rounds
-        if 0 < one.get(name, 0) < math.inf
-    ]
+    points = []
+    for name, middle in centre.items():
+        values = (one.get(name, 0) for one in rounds)
+        points += [(value, middle, name) for value in values if 0 < value < math.inf]
     return {
         "type": "box",
         "orientation": "h",
