@@ -7,6 +7,7 @@ import importlib.util
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ from pytest_kafkaperf.plugin.options import OPTIONS, REPORTS, shown
 from pytest_kafkaperf.reports.html.html_report import check_installed
 from pytest_kafkaperf.runner.rounds.permission import MaxRate, parse_max_rate
 from pytest_kafkaperf.runner.settings import Revision, Settings, parse_revision
-from pytest_kafkaperf.scenarios.threshold import parse_declared
+from pytest_kafkaperf.scenarios.threshold import Threshold, parse_declared
 
 UPDATE_MODES = {
     "replace": "without judging thresholds on the baseline, it replaces the baselines of all tests",
@@ -64,65 +65,146 @@ def read_settings(
 
     """
     given = _texts(command_line)
-    set_aside = {name for a, b, _ in _EXCLUSIVE for name, by in ((a, b), (b, a)) if by in given}
+    written = _texts(ini)
     other = _parse_compare(given.get("compare"), invocation_folder)
-    set_aside |= {"compare-config"} if "compare" in set_aside or isinstance(other, Revision | External) else set()
-    if "cluster" in given:
-        target = parse_target(given["cluster"])
-        set_aside |= set() if isinstance(target, External) else {"client-config", "metrics-url"}
-        set_aside |= {"log-dirs"} if isinstance(target, External | Docker) else set()
-    written = {name: text for name, text in _texts(ini).items() if text and name not in set_aside}
-    values = {**written, **given}
-
-    def path(name: str) -> Path | None:
-        if values.get(name) == "":
-            raise UsageError(f"--kafka-{name}=: the path is empty; name a file or folder, or leave the option out")
-        return (invocation_folder if name in given else root) / values[name] if name in values else None
-
-    cluster = parse_target(values.get("cluster", OPTIONS["cluster"].default))
-    compare = other or _parse_compare(written.get("compare"), root)
+    set_aside = _set_aside(given, other)
+    values = _Values(
+        command_line=given,
+        ini={name: text for name, text in written.items() if text and name not in set_aside},
+        invocation_folder=invocation_folder,
+        root=root,
+    )
+    cluster = parse_target(values.text("cluster"))
+    compare = other or _parse_compare(values.ini.get("compare"), root)
     _check_combinations(values, compare, cluster)
-    # An external live baseline uses the ini file's client properties even if the command line gives another cluster.
-    login = _texts(ini).get("client-config") if "client-config" in set_aside and isinstance(compare, External) else ""
-    reports = {**_reports(written.get("report"), root), **_reports(given.get("report"), invocation_folder)}
+    reports = {**_reports(values.ini.get("report"), root), **_reports(given.get("report"), invocation_folder)}
     _refuse_shared_paths(reports)
     if "html" in reports:
         check_installed()
+    # An external live baseline uses the ini file's client properties even if the command line gives another cluster.
+    login = None
+    if "client-config" in set_aside and isinstance(compare, External):
+        login = written.get("client-config")
     return Settings(
         command_line=given,
-        ini=written,
+        ini=values.ini,
         root=root,
         cluster=cluster,
-        workers=_workers(values.get("workers"), insecure="insecure-workers" in values),
-        client_config=path("client-config"),
-        metrics_urls=_urls(_listed(values, "metrics-url")),
-        connect_timeout_s=_seconds(values, "connect-timeout", minimum=1),
-        allow_unlimited="allow-unlimited" in values,
-        max_rate=_max_rate(values.get("max-rate", OPTIONS["max-rate"].default)),
-        writable_topics=tuple(_listed(values, "writable-topics")),
-        topic_prefix=_prefix(values.get("topic-prefix", OPTIONS["topic-prefix"].default)),
-        log_dirs=_folders(_listed(values, "log-dirs"), root),
-        baselines=path("baselines") or root / OPTIONS["baselines"].default,
+        workers=_workers(values.get("workers"), insecure=values.has("insecure-workers")),
+        client_config=values.path("client-config"),
+        metrics_urls=_urls(values.listed("metrics-url")),
+        connect_timeout_s=values.seconds("connect-timeout", minimum=1),
+        allow_unlimited=values.has("allow-unlimited"),
+        max_rate=_max_rate(values.text("max-rate")),
+        writable_topics=tuple(values.listed("writable-topics")),
+        topic_prefix=_prefix(values.text("topic-prefix")),
+        log_dirs=_folders(values.listed("log-dirs"), root),
+        baselines=values.path("baselines") or root / OPTIONS["baselines"].default,
         update=_update_mode(values.get("update-baselines")),
-        environment=environment_key(values["environment"]) if "environment" in values else None,
-        strict="strict" in values,
+        environment=_environment(values.get("environment")),
+        strict=values.has("strict"),
         accepts_regressed=_accepts_regressed(values.get("accept")),
-        broker_warmup_s=_seconds(values, "broker-warmup", minimum=0),
-        trial_gap_s=_seconds(values, "trial-gap", minimum=0, maximum=_MOST_GAP_S),
-        confirm="no-confirm" not in values,
+        broker_warmup_s=values.seconds("broker-warmup", minimum=0),
+        trial_gap_s=values.seconds("trial-gap", minimum=0, maximum=_MOST_GAP_S),
+        confirm=not values.has("no-confirm"),
         compare=compare,
         compare_setup=values.get("compare-setup"),
         compare_config=_properties(values.get("compare-config")),
-        compare_client_config=path("compare-client-config") or (root / login if login else None),
-        calibrate=_whole_number(values, "calibrate", minimum=2),
-        time_budget_s=_seconds(values, "time-budget", minimum=1) if "time-budget" in values else None,
-        prune="prune-baselines" in values,
+        compare_client_config=values.path("compare-client-config") or (root / login if login else None),
+        calibrate=values.whole_number("calibrate", minimum=2),
+        time_budget_s=values.seconds("time-budget", minimum=1) if values.has("time-budget") else None,
+        prune=values.has("prune-baselines"),
         reports=reports,
-        thresholds=tuple(
-            dataclasses.replace(parse_declared(text), from_ini=True)
-            for text in values.get("thresholds", "").splitlines()
-        ),
+        thresholds=_thresholds(values.get("thresholds")),
     )
+
+
+def _set_aside(given: Mapping[str, str], compare: Target | Revision | None) -> set[str]:
+    """Return the ini keys that do not count next to the options of the command line, of which `compare` is parsed."""
+    names = set()
+    for one, other, _ in _EXCLUSIVE:
+        if one in given:
+            names.add(other)
+        if other in given:
+            names.add(one)
+    if "compare" in names or isinstance(compare, Revision | External):
+        names.add("compare-config")
+    if "cluster" in given:
+        cluster = parse_target(given["cluster"])
+        if not isinstance(cluster, External):
+            names |= {"client-config", "metrics-url"}
+        if isinstance(cluster, External | Docker):
+            names.add("log-dirs")
+    return names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Values:
+    """The texts of all options that count, by name; the command line overrides the ini file."""
+
+    command_line: Mapping[str, str]
+    ini: Mapping[str, str]
+    invocation_folder: Path
+    root: Path
+
+    def has(self, name: str) -> bool:
+        """Return True if an option is set."""
+        return name in self.command_line or name in self.ini
+
+    def get(self, name: str) -> str | None:
+        """Return the text of an option; None if it is not set."""
+        return self.command_line.get(name, self.ini.get(name))
+
+    def text(self, name: str) -> str:
+        """Return the text of an option, or its default."""
+        text = self.get(name)
+        return OPTIONS[name].default if text is None else text
+
+    def listed(self, name: str) -> list[str]:
+        """Return the parts of a value, which stand on lines or between commas."""
+        text = self.get(name)
+        return [] if text is None else [part.strip() for part in re.split("[,\n]", text)]
+
+    def path(self, name: str) -> Path | None:
+        """Return a path; a relative one starts where the option is set."""
+        text = self.get(name)
+        if text is None:
+            return None
+        if not text:
+            raise UsageError(f"--kafka-{name}=: the path is empty; name a file or folder, or leave the option out")
+        return (self.invocation_folder if name in self.command_line else self.root) / text
+
+    def whole_number(self, name: str, *, minimum: int) -> int | None:
+        """Return a whole number; None if the option is not set."""
+        text = self.get(name)
+        if text is None:
+            return None
+        if not re.fullmatch(r"[0-9]{1,9}", text.strip()) or int(text) < minimum:
+            raise UsageError(f"--kafka-{name}={text}: a whole number of at least {minimum} is needed")
+        return int(text)
+
+    def seconds(self, name: str, *, minimum: int, maximum: float = math.inf) -> float:
+        """Return a time in seconds, or the default."""
+        text = self.text(name)
+        try:
+            seconds = parse_time(text)
+        except UnitError as error:
+            raise UsageError(f"{shown(name, text)}: {error}") from None
+        if seconds < minimum:
+            raise UsageError(f"{shown(name, text)}: a time of at least {minimum} s is needed, for example 10m")
+        if seconds > maximum:
+            raise UsageError(f"{shown(name, text)}: a time of at most {maximum} s is possible, for example 10m")
+        return seconds
+
+
+def _environment(text: str | None) -> str | None:
+    return None if text is None else environment_key(text)
+
+
+def _thresholds(text: str | None) -> tuple[Threshold, ...]:
+    """Parse the thresholds of the ini file, one per line."""
+    declared = [] if text is None else [parse_declared(line) for line in text.splitlines()]
+    return tuple(dataclasses.replace(threshold, from_ini=True) for threshold in declared)
 
 
 def _parse_compare(text: str | None, start: Path) -> Target | Revision | None:
@@ -131,21 +213,21 @@ def _parse_compare(text: str | None, start: Path) -> Target | Revision | None:
     return parse_revision(text, start=start) or parse_target(text, option="--kafka-compare")
 
 
-def _check_combinations(values: Mapping[str, str], compare: Target | Revision | None, cluster: Target) -> None:
+def _check_combinations(values: _Values, compare: Target | Revision | None, cluster: Target) -> None:
     """Check that no options contradict each other.
 
     Raises:
         UsageError: two options do; names both and what to do.
 
     """
-    if "compare-config" in values and compare is None:
+    if values.has("compare-config") and compare is None:
         raise UsageError(
             "--kafka-compare-config needs brokers to configure: add --kafka-compare, for example --kafka-compare=local"
         )
     for one, other, reason in _EXCLUSIVE:
-        if one in values and other in values:
+        if values.has(one) and values.has(other):
             raise UsageError(f"--kafka-{one} with --kafka-{other}: {reason}; leave one of them out")
-    if "compare-setup" in values and (not isinstance(compare, Revision) or compare.ref is None):
+    if values.has("compare-setup") and (not isinstance(compare, Revision) or compare.ref is None):
         raise UsageError(
             "--kafka-compare-setup: it is only for a revision of the code, such as --kafka-compare=git:origin/main"
         )
@@ -154,12 +236,12 @@ def _check_combinations(values: Mapping[str, str], compare: Target | Revision | 
             f"--kafka-compare={compare} with --kafka-cluster={cluster}: the applications of both sides would share "
             "topics and groups on one cluster; use --kafka-cluster=local or docker"
         )
-    if "compare-config" in values and isinstance(compare, Revision):
+    if values.has("compare-config") and isinstance(compare, Revision):
         raise UsageError(
             f"--kafka-compare-config with --kafka-compare={compare}: each side's cluster is as its own tests "
             "declare it; compare either code or brokers"
         )
-    if "compare-config" in values and isinstance(compare, External):
+    if values.has("compare-config") and isinstance(compare, External):
         raise UsageError(
             f"--kafka-compare-config with --kafka-compare={compare}: it is only for brokers that the plugin "
             "starts; use --kafka-compare=local or docker, or configure those servers yourself"
@@ -189,11 +271,6 @@ def _workers(text: str | None, *, insecure: bool) -> WorkerAllocation:
             f"--kafka-workers={text}: Dask is not installed; install it with: pip install 'pytest-kafkaperf[dask]'"
         )
     return allocation
-
-
-def _listed(values: Mapping[str, str], name: str) -> list[str]:
-    """Return the parts of a value, which stand on lines or between commas."""
-    return [part.strip() for part in re.split("[,\n]", values[name])] if name in values else []
 
 
 def _folders(names: list[str], start: Path) -> tuple[Path, ...]:
@@ -256,28 +333,6 @@ def _refuse_shared_paths(reports: Mapping[str, Path]) -> None:
     for kind, path in reports.items():
         if (other := kinds.setdefault(path.resolve(), kind)) != kind:
             raise UsageError(f"--kafka-report: {other} and {kind} would be the same file, {path}; name two files")
-
-
-def _whole_number(values: Mapping[str, str], name: str, *, minimum: int) -> int | None:
-    text = values.get(name)
-    if text is None:
-        return None
-    if not re.fullmatch(r"[0-9]{1,9}", text.strip()) or int(text) < minimum:
-        raise UsageError(f"--kafka-{name}={text}: a whole number of at least {minimum} is needed")
-    return int(text)
-
-
-def _seconds(values: Mapping[str, str], name: str, *, minimum: int, maximum: float = math.inf) -> float:
-    text = values.get(name, OPTIONS[name].default)
-    try:
-        seconds = parse_time(text)
-    except UnitError as error:
-        raise UsageError(f"{shown(name, text)}: {error}") from None
-    if seconds < minimum:
-        raise UsageError(f"{shown(name, text)}: a time of at least {minimum} s is needed, for example 10m")
-    if seconds > maximum:
-        raise UsageError(f"{shown(name, text)}: a time of at most {maximum} s is possible, for example 10m")
-    return seconds
 
 
 def _urls(urls: list[str]) -> tuple[str, ...]:
