@@ -7,8 +7,7 @@
 - collection: markers of collected tests
 - perf_plugin: hooks of a run with perf tests
 - kafka_perf: the fixture
-- conclusion: how a run ends
-- whole_run: whether a run left out tests
+- conclusion: how a run ends, and what it left out
 - console: progress and table in pytest's terminal
 - benchmarks: perf tests in pytest-benchmark's files
 - peer_side: the pytest of the other revision

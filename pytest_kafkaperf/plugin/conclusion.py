@@ -1,18 +1,28 @@
-"""The end of a run: its exit status, the tests that did not run, and verdicts that pytest does not report."""
+"""The end of tests and of a run: its exit status, tests that it left out, and verdicts that pytest does not report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.core.metrics import LOG_FACTS
+from pytest_kafkaperf.core.errors import shortened, suggestion
+from pytest_kafkaperf.core.metrics import JMX_METRICS, LOG_FACTS
+from pytest_kafkaperf.core.text import file_of
+from pytest_kafkaperf.plugin.items import Collection
 from pytest_kafkaperf.reports.wording import failure_of, is_undecided
 from pytest_kafkaperf.runner.result import Ending, Result
+from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 NOT_JUDGED = 10
 """Exit status of a run in which nothing failed except tests that could not be judged."""
+_MAX_REASON = 2000
+"""Maximum length, in characters, of the reason of a failure in reports."""
 _GREEN = ("passed", "skipped")
 
 
@@ -34,6 +44,36 @@ def contradictions(
                 "plugin or a repetition of the test has hidden the failure"
             )
     return found
+
+
+def ending_of(item: pytest.Item, report: pytest.TestReport, previous: Ending | None) -> Ending | None:
+    """Return the outcome of a test after this phase; None if the previous one remains."""
+    expected = hasattr(report, "wasxfail")
+    outcome: Any = f"x{report.outcome}" if expected and report.passed else report.outcome
+    if report.skipped and expected:
+        outcome = "xfailed"
+    elif report.failed and report.when != "call":
+        outcome = "error"
+    if (previous is not None and previous.fails) or (outcome == "passed" and report.when != "call"):
+        return None
+    file, line, _ = item.location
+    return Ending(
+        nodeid=item.nodeid,
+        outcome=outcome,
+        reason=None if report.passed else _reason(report),
+        file=file,
+        line=None if line is None else line + 1,
+    )
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """Return the reason of a failure, without its traceback."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if isinstance(report.longrepr, tuple):  # a skipped test: file, line, reason
+        text = str(report.longrepr[-1])
+    else:
+        text = report.longreprtext if crash is None else str(crash.message)
+    return shortened(text, _MAX_REASON)
 
 
 def not_run(items: Iterable[pytest.Item], known: Iterable[str]) -> list[Ending]:
@@ -70,12 +110,14 @@ def _is_not_judged(result: Result) -> bool:
     return not is_proven and (result.verdict is Verdict.INVALID or is_undecided(result))
 
 
-def nothing_measured(selected: Iterable[pytest.Item], results: Sequence[Result], endings: Mapping[str, Ending]) -> str:
-    """Return a line if no selected perf test measured anything, although none failed; else an empty text."""
+def nothing_measured(
+    selected: Iterable[pytest.Item], results: Sequence[Result], endings: Mapping[str, Ending]
+) -> Iterator[str]:
+    """Yield a line if no selected perf test measured anything, although none failed."""
     known = [endings[item.nodeid] for item in selected if item.nodeid in endings]
-    if not known or results or any(ending.outcome != "skipped" for ending in known):
-        return ""
-    return f"--kafka-strict: all perf tests were skipped, so that nothing was judged; {known[0].reason or 'no reason'}"
+    if known and not results and all(ending.outcome == "skipped" for ending in known):
+        reason = known[0].reason or "no reason"
+        yield f"--kafka-strict: all perf tests were skipped, so that nothing was judged; {reason}"
 
 
 def exit_status(status: int, has_errors: bool, /, *, failed: int, not_judged: int) -> int:  # noqa: FBT001 - see below
@@ -93,3 +135,83 @@ def exit_status(status: int, has_errors: bool, /, *, failed: int, not_judged: in
     if status == pytest.ExitCode.TESTS_FAILED and not has_errors and 0 < failed == not_judged:
         return NOT_JUDGED
     return status
+
+
+_LEAVING_OUT = ("lf", "ignore", "ignore_glob")
+"""Options of pytest that leave out tests before they are collected."""
+
+
+def ran_everything(session: pytest.Session, collection: Collection, measured: AbstractSet[str]) -> bool:
+    """Return True if pytest collected all tests, and every perf test is among those that were measured.
+
+    A run of chosen paths, even of all of them, is a run of some tests.
+    """
+    config = session.config
+    chosen = config.args_source is pytest.Config.ArgsSource.ARGS
+    left_out = any(config.getoption(name, default=None) for name in _LEAVING_OUT)
+    items = {item.nodeid for item in session.items}
+    if chosen or left_out or collection.incomplete or collection.nodeids - items:
+        return False
+    return bool(collection.tests) and collection.tests.keys() <= measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """The tests that a run collected, and the files of which it ran all tests."""
+
+    nodeids: AbstractSet[str]
+    files: AbstractSet[str]
+    whole: bool
+    """True if the run left out no test."""
+
+
+_COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+"""Statuses of a run that has collected all tests."""
+
+
+def coverage_of(session: pytest.Session, collection: Collection) -> Coverage:
+    """Return what a run covered of the project."""
+    config = session.config
+    nodeids = {item.nodeid for item in session.items}
+    broken = session.exitstatus not in _COMPLETE  # perhaps in the collection
+    left_out = collection.incomplete | (collection.nodeids - nodeids) | _named_tests(session, nodeids)
+    if broken or session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
+        left_out |= nodeids
+    partial = {file_of(nodeid) for nodeid in left_out}
+    files = {file_of(nodeid) for nodeid in nodeids} - partial
+    return Coverage(nodeids=nodeids, files=files, whole=not (broken or partial))
+
+
+def _named_tests(session: pytest.Session, nodeids: AbstractSet[str]) -> set[str]:
+    """Return the tests of files of which the command line names single tests."""
+    config = session.config
+    found: set[str] = set()
+    for argument in config.args:
+        if "::" in argument:
+            found.add(argument)
+            # Relative to the invocation folder, unlike nodeids. The file of a module's name is unknown.
+            path = os.path.normpath(config.invocation_params.dir / file_of(argument))
+            found.update([item.nodeid for item in session.items if str(item.path) == path] or nodeids)
+    return found
+
+
+def describe_unjudged(thresholds: Sequence[Threshold], results: Sequence[Result]) -> list[str]:
+    """Return one sentence for each of these thresholds that none of the results has judged."""
+    judged = {check.expression for result in results for check in result.checks}
+    measured = sorted({name for result in results for one in result.rounds for name in one.metrics})
+    return [
+        f"kafka_thresholds: no test judged {limit.expression!r}, because none measures {limit.metric.name}; "
+        f"{_remedy_of_unjudged(limit, measured)}"
+        for limit in thresholds
+        if limit.expression not in judged
+    ]
+
+
+def _remedy_of_unjudged(limit: Threshold, measured: Sequence[str]) -> str:
+    name = limit.metric.name
+    if limit.metric.is_own:
+        record = f"record it with kafka_perf.add_metric({name!r}, ...), or remove the threshold"
+        return suggestion(name, measured) or record
+    if name in JMX_METRICS:
+        return "set kafka_jmx = true or kafka_metrics_url, or remove the threshold"
+    return "add a test that measures it, or remove the threshold"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,7 +15,7 @@ from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.cluster import Cluster, as_cluster
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError, shortened
+from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.signals import ignored_interrupt, interrupted_by_sigterm, without_interrupt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import counted
@@ -24,16 +24,19 @@ from pytest_kafkaperf.plugin.collection import marks_of, read_item
 from pytest_kafkaperf.plugin.conclusion import (
     contradictions,
     count_not_judged,
+    coverage_of,
+    describe_unjudged,
+    ending_of,
     exit_status,
     not_run,
     nothing_measured,
+    ran_everything,
 )
 from pytest_kafkaperf.plugin.console import print_table
 from pytest_kafkaperf.plugin.items import ARGUMENTS, PEER, Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.kafka_perf import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
 from pytest_kafkaperf.plugin.peer_side import peer_options
-from pytest_kafkaperf.plugin.whole_run import ran_everything
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
@@ -43,7 +46,6 @@ from pytest_kafkaperf.runner.perftest import PerfTest, read_spec
 from pytest_kafkaperf.runner.result import Ending, RunResult
 from pytest_kafkaperf.runner.settings import Revision, Settings
 from pytest_kafkaperf.runner.time_budget import estimate
-from pytest_kafkaperf.runner.unjudged import describe_unjudged
 from pytest_kafkaperf.scenarios.threshold import count_gated
 
 if TYPE_CHECKING:
@@ -54,10 +56,6 @@ _REPLACED = (
     "kafka_perf is not the plugin's fixture here: a fixture or a parameter of the same name replaces it, and nothing "
     "was measured; give that another name"
 )
-_COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-"""Statuses of a run that has collected all tests."""
-_MAX_REASON = 2000
-"""Maximum length, in characters, of the reason of a failure in reports."""
 
 
 class PerfPlugin:
@@ -190,34 +188,44 @@ class PerfPlugin:
         tests = [self._collection.tests[item.nodeid] for item in items if item.nodeid in self._collection.tests]
         if not tests:
             return []
-        settings, verbosity = self._settings, self._config.get_verbosity()
-        target = settings.compare
-        lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
-        wanted = {(test.spec, settings.cluster) for test in tests}
-        if target is not None and not isinstance(target, Revision):
-            wanted |= {(test.live_baseline, target) for test in tests if test.live_baseline is not None}
-        if settings.calibrate is not None and not is_disabled(self._config):
-            lines += describe_plan(tests, settings.calibrate)
-        elif verbosity >= 0:
-            lines.append(estimate(tests))
-        notices = dict.fromkeys(provision.first_fetch(spec, target=place) for spec, place in wanted)
-        shown = [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
-        if settings.update is not None and not is_disabled(self._config):
-            option = f"--kafka-update-baselines={settings.update}"
-            accepts = f"kafkaperf: this run accepts its results: {UPDATE_MODES[settings.update]} ({option})"
-            shown.append(self._in_red(accepts))
-        if settings.accepts_regressed:
-            shown.append(
-                self._in_red("kafkaperf: this run accepts tests that are REGRESSED (--kafka-accept=regressed)")
-            )
-        if self._config.getoption("benchmark_skip", default=False):
-            shown.append(self._in_red("kafkaperf: this run skips all perf tests (--benchmark-skip)"))
-        if is_disabled(self._config) and any(test.thresholds for test in tests):
-            shown.append(self._in_red("kafkaperf: this run judges no threshold (--benchmark-disable)"))
-        return shown
+        in_red = functools.partial(self._config.get_terminal_writer().markup, red=True)
+        return [
+            *(f"kafkaperf: {line}" for line in self._plan(tests)),
+            *(f"kafkaperf: {line}" for line in self._downloads(tests)),
+            *(in_red(f"kafkaperf: this run {deviation}") for deviation in self._deviations(tests)),
+        ]
 
-    def _in_red(self, line: str) -> str:
-        return self._config.get_terminal_writer().markup(line, red=True)
+    def _plan(self, tests: Sequence[PerfTest]) -> Iterator[str]:
+        """Yield what the tests run on and are compared with, and how long they will take."""
+        settings = self._settings
+        verbosity = self._config.get_verbosity()
+        if verbosity >= 0:
+            yield from settings.describe(verbose=verbosity > 0)
+        if settings.calibrate is not None and not is_disabled(self._config):
+            yield from describe_plan(tests, settings.calibrate)
+        elif verbosity >= 0:
+            yield estimate(tests)
+
+    def _downloads(self, tests: Sequence[PerfTest]) -> list[str]:
+        """Return each download that the first test waits for."""
+        other = self._settings.compare
+        wanted = {(test.spec, self._settings.cluster) for test in tests}
+        if other is not None and not isinstance(other, Revision):
+            wanted |= {(test.live_baseline, other) for test in tests if test.live_baseline is not None}
+        notices = dict.fromkeys(provision.first_fetch(spec, target=target) for spec, target in wanted)
+        return [notice for notice in notices if notice]
+
+    def _deviations(self, tests: Sequence[PerfTest]) -> Iterator[str]:
+        """Yield why a slowdown may pass in this run."""
+        update = self._settings.update
+        if update is not None and not is_disabled(self._config):
+            yield f"accepts its results: {UPDATE_MODES[update]} (--kafka-update-baselines={update})"
+        if self._settings.accepts_regressed:
+            yield "accepts tests that are REGRESSED (--kafka-accept=regressed)"
+        if self._config.getoption("benchmark_skip", default=False):
+            yield "skips all perf tests (--benchmark-skip)"
+        if is_disabled(self._config) and any(test.thresholds for test in tests):
+            yield "judges no threshold (--benchmark-disable)"
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Before the fixtures, after marks that skip: skip a test that cannot run, or restore lasting clusters."""
@@ -279,7 +287,7 @@ class PerfPlugin:
         if takes_perf(item):
             if report.when == "setup":
                 self._endings.pop(item.nodeid, None)  # if a test is run again, its last run counts
-            ending = _ending_of(item, report, self._endings.get(item.nodeid))
+            ending = ending_of(item, report, self._endings.get(item.nodeid))
             if ending is not None:
                 by_verdict = call.excinfo is not None and isinstance(call.excinfo.value, FailedByVerdict)
                 self._endings[item.nodeid] = dataclasses.replace(ending, by_verdict=by_verdict)
@@ -369,6 +377,7 @@ class PerfPlugin:
             )
 
     def _finish(self, session: pytest.Session) -> None:
+        """Stop the clusters, delete the baselines of deleted tests, write the reports, and set the exit status."""
         try:
             if self._perf is not None:
                 self._perf.close()
@@ -378,19 +387,14 @@ class PerfPlugin:
             return  # the other side writes the reports
         try:
             # If every test failed before it needed the `PerfRun`, there is none yet.
-            self._find_orphans(session, self.open_perf_run())
+            opened = self.open_perf_run()
+            covered = coverage_of(session, self._collection)
+            opened.prune(collected=covered.nodeids, files=covered.files, whole=covered.whole)
         except KafkaPerfError as error:
             self._errors.append(str(error))
         perf = self._perf
         if perf is not None:
-            self._find_unjudged(session, perf)
-            strict, succeeds = self._settings.strict, session.exitstatus == pytest.ExitCode.OK
-            self._errors += contradictions(perf.results, self._endings, strict=strict, succeeds=succeeds)
-            selected = [item for item in session.items if item.nodeid in self._collection.tests]
-            if strict and (problem := nothing_measured(selected, perf.results, self._endings)):
-                self._errors.append(problem)
-            self._errors += [f"{name} could not be collected" for name in sorted(self._collection.broken)]
-            self._endings |= {each.nodeid: each for each in not_run(selected, self._endings)}
+            self._find_errors(session, perf)
         status = functools.partial(
             exit_status,
             int(session.exitstatus),
@@ -399,10 +403,23 @@ class PerfPlugin:
         )
         if perf is not None:
             run = write_reports(perf.run_result(self._endings, self._errors), exit_status=status)
-            self._run, self._errors = run, [*run.errors]
+            self._run = run
+            self._errors = [*run.errors]
             if run.results or run.endings:
                 self._annotations = report_to_github(run, os.environ)
         session.exitstatus = status(bool(self._errors))
+
+    def _find_errors(self, session: pytest.Session, perf: PerfRun) -> None:
+        """Find what fails the run although no test of it failed, and the tests that did not run."""
+        self._find_unjudged(session, perf)
+        strict = self._settings.strict
+        succeeds = session.exitstatus == pytest.ExitCode.OK
+        self._errors += contradictions(perf.results, self._endings, strict=strict, succeeds=succeeds)
+        selected = [item for item in session.items if item.nodeid in self._collection.tests]
+        if strict:
+            self._errors += nothing_measured(selected, perf.results, self._endings)
+        self._errors += [f"{name} could not be collected" for name in sorted(self._collection.broken)]
+        self._endings |= {each.nodeid: each for each in not_run(selected, self._endings)}
 
     def _find_unjudged(self, session: pytest.Session, perf: PerfRun) -> None:
         """Find the thresholds of the ini file that no test has judged, if the run shows it for all tests."""
@@ -411,55 +428,3 @@ class PerfPlugin:
             return
         found = describe_unjudged(self._settings.thresholds, perf.results)
         (self._errors if self._settings.strict else self._unjudged).extend(found)
-
-    def _find_orphans(self, session: pytest.Session, perf: PerfRun) -> None:
-        """Find the baselines of deleted tests, in files whose tests all ran; delete them if that was requested.
-
-        Raises:
-            BaselineError: the baseline folder cannot be read, or a file cannot be deleted.
-
-        """
-        config = self._config
-        nodeids = {item.nodeid for item in session.items}
-        not_run = self._collection.incomplete | (self._collection.nodeids - nodeids)
-        for argument in config.args:
-            if "::" in argument:
-                not_run.add(argument)
-                # Relative to the invocation folder, unlike nodeids. The file of a module's name is unknown.
-                path = os.path.normpath(config.invocation_params.dir / file_of(argument))
-                not_run.update([item.nodeid for item in session.items if str(item.path) == path] or nodeids)
-        broken = session.exitstatus not in _COMPLETE  # perhaps in the collection
-        if broken or session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
-            not_run |= nodeids
-        partial = {file_of(nodeid) for nodeid in not_run}
-        perf.prune(collected=nodeids, files={file_of(one) for one in nodeids} - partial, whole=not (broken or partial))
-
-
-def _ending_of(item: pytest.Item, report: pytest.TestReport, previous: Ending | None) -> Ending | None:
-    """Return the outcome of a test after this phase; None if the previous one remains."""
-    expected = hasattr(report, "wasxfail")
-    outcome: Any = f"x{report.outcome}" if expected and report.passed else report.outcome
-    if report.skipped and expected:
-        outcome = "xfailed"
-    elif report.failed and report.when != "call":
-        outcome = "error"
-    if (previous is not None and previous.fails) or (outcome == "passed" and report.when != "call"):
-        return None
-    file, line, _ = item.location
-    return Ending(
-        nodeid=item.nodeid,
-        outcome=outcome,
-        reason=None if report.passed else _reason(report),
-        file=file,
-        line=None if line is None else line + 1,
-    )
-
-
-def _reason(report: pytest.TestReport) -> str:
-    """Return the reason of a failure, without its traceback."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    if isinstance(report.longrepr, tuple):  # a skipped test: file, line, reason
-        text = str(report.longrepr[-1])
-    else:
-        text = report.longreprtext if crash is None else str(crash.message)
-    return shortened(text, _MAX_REASON)

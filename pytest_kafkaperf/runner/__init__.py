@@ -19,7 +19,6 @@
 - time_budget: one deadline for all tests
 - bottleneck: where time or rate went
 - drift: warnings of rounds that drift
-- unjudged: thresholds that no test judged
 - checkout: files and environment of another revision
 - peer: the pytest of the other revision
 - peer_messages: its messages

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_kafkaperf.core.text import without_folders
+from pytest_kafkaperf.plugin.conclusion import coverage_of
 from pytest_kafkaperf.plugin.items import Collection
 from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
 
@@ -78,10 +79,8 @@ def pruned(one: Any, items: list[Any], status: pytest.ExitCode = pytest.ExitCode
     session: Any = SimpleNamespace(
         config=one.config, items=items, shouldstop=False, shouldfail=False, exitstatus=status
     )
-    seen: dict[str, Any] = {}
-    perf: Any = SimpleNamespace(prune=lambda **given: seen.update(given))
-    plugin_of(one)._find_orphans(session, perf)
-    return seen["files"], seen["whole"]
+    covered = coverage_of(session, Collection())
+    return set(covered.files), covered.whole
 
 
 def test_ctrl_c_in_the_collection_makes_all_files_incomplete() -> None:

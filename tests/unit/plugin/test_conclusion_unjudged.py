@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.runner.unjudged import describe_unjudged
+from pytest_kafkaperf.plugin.conclusion import describe_unjudged
 from pytest_kafkaperf.scenarios.threshold import parse_declared
 from tests.support.results import result, rounds
 

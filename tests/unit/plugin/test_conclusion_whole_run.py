@@ -8,7 +8,7 @@ from tests.support.project import RunPytest
 
 CONFTEST = """
 import pytest
-from pytest_kafkaperf.plugin.whole_run import ran_everything
+from pytest_kafkaperf.plugin.conclusion import ran_everything
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
