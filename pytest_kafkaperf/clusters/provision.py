@@ -215,20 +215,19 @@ def facts(cluster: Cluster, brokers: Mapping[int, Mapping[str, Property]]) -> Ma
     kept = {name: text for name, text in cluster.facts.items() if name not in reported}
     defaults = {} if cluster.fleet is None else default_properties(cluster.brokers)
     hidden = _LOCATION_PROPERTIES if cluster.fleet is None else (*_LOCATION_PROPERTIES, *OWN_PROPERTIES)
-    changed = {
-        name: text
-        for name, text in _changed(brokers).items()
-        if text != defaults.get(name)
-        and not is_secret(name, text)
-        and not any(fnmatchcase(name, pattern) for pattern in hidden)
-    }
-    config = {f"{CONFIG}{name}": text for name, text in changed.items()}
+    config = {}
+    for name, text in _changed(brokers).items():
+        is_hidden = any(fnmatchcase(name, pattern) for pattern in hidden)
+        if text != defaults.get(name) and not is_hidden and not is_secret(name, text):
+            config[f"{CONFIG}{name}"] = text
     return MappingProxyType({**kept, **dict(sorted(config.items()))})
 
 
 def _changed(brokers: Mapping[int, Mapping[str, Property]]) -> dict[str, str]:
     """Return the properties that were changed on at least one broker, as text by name."""
-    names = {name for properties in brokers.values() for name, each in properties.items() if each.changed}
+    names: set[str] = set()
+    for properties in brokers.values():
+        names |= {name for name, each in properties.items() if each.changed}
     return {
         name: _by_broker({broker: found[name].value for broker, found in brokers.items() if name in found})
         for name in names

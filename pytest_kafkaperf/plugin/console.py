@@ -39,44 +39,63 @@ def progress(
     if reporter is None or config.get_verbosity() < 0:
         yield None, lambda _: None
         return
-    live = reporter.isatty and not os.environ.get("CI")
-    printed = False
-
-    def write(text: str) -> None:
-        with _uncaptured(config):
-            encoding = sys.stdout.encoding or "utf-8"
-            sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-            sys.stdout.flush()
-
-    def write_line(text: str) -> None:
-        nonlocal printed
-        printed = True
-        with _uncaptured(config):
-            reporter.ensure_newline()
-            reporter.write_line(text)
+    terminal = _Terminal(config, reporter)
+    is_live = reporter.isatty and not os.environ.get("CI")
+    line: ProgressLine | RoundLines | None = None
+    metrics = shown_metrics(test.thresholds)
+    if is_live:
+        terminal.end_line()
+        line = ProgressLine(item.name, test.scenario, terminal.write, metrics=metrics)
+    elif config.get_verbosity() > 0:
+        line = RoundLines(item.name, test.scenario, terminal.write_line, metrics=metrics)
 
     def say(text: str) -> None:
         if line is not None:
             line.close()
-        write_line(text)
+        terminal.write_line(text)
 
-    line: ProgressLine | RoundLines | None = None
-    metrics = shown_metrics(test.thresholds)
-    if live:
-        with _uncaptured(config):
-            reporter.ensure_newline()
-        line = ProgressLine(item.name, test.scenario, write, metrics=metrics)
-    elif config.get_verbosity() > 0:
-        line = RoundLines(item.name, test.scenario, write_line, metrics=metrics)
     try:
         yield line, say
     finally:
         if line is not None:
             line.close()
         # With -v, pytest itself writes the name of the test again.
-        if config.get_verbosity() == 0 and (live or printed):
-            with _uncaptured(config):
-                reporter.write_fspath_result(item.nodeid, "")
+        if config.get_verbosity() == 0 and (is_live or terminal.has_lines):
+            terminal.write_name(item.nodeid)
+
+
+class _Terminal:
+    """pytest's terminal, written to while pytest captures the output of a test."""
+
+    def __init__(self, config: pytest.Config, reporter: pytest.TerminalReporter) -> None:
+        self._config = config
+        self._reporter = reporter
+        self.has_lines = False
+        """True if lines were written, so that pytest's own line ended."""
+
+    def write(self, text: str) -> None:
+        """Write characters that standard output can show."""
+        with _uncaptured(self._config):
+            encoding = sys.stdout.encoding or "utf-8"
+            sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+            sys.stdout.flush()
+
+    def write_line(self, text: str) -> None:
+        """Write a line."""
+        self.has_lines = True
+        with _uncaptured(self._config):
+            self._reporter.ensure_newline()
+            self._reporter.write_line(text)
+
+    def end_line(self) -> None:
+        """End pytest's line with the name of the test's file."""
+        with _uncaptured(self._config):
+            self._reporter.ensure_newline()
+
+    def write_name(self, nodeid: str) -> None:
+        """Write the name of the test's file as pytest does, so that its result follows."""
+        with _uncaptured(self._config):
+            self._reporter.write_fspath_result(nodeid, "")
 
 
 def print_table(terminalreporter: pytest.TerminalReporter, config: pytest.Config, run: RunResult) -> None:

@@ -21,20 +21,25 @@ from pytest_kafkaperf.verdict.scale import flaw_of
 
 def update_baseline(
     store: BaselineStore,
-    mode: str,
+    settings: Settings,
     result: Result,
     *,
     environment: str,
     thresholds: Sequence[Threshold],
-    calibrated: bool,
     commit: str | None,
 ) -> tuple[BaselineRecord | None, list[str]]:
     """Write the acceptable trials of a result; return the record that was written, if any, and remarks.
+
+    Nothing is written if the settings do not ask for it.
 
     Raises:
         BaselineError: the file is damaged, has a newer schema, or cannot be written.
 
     """
+    mode = settings.update
+    if mode is None:
+        return None, []
+    calibrated = settings.calibrate is not None
     with lock_folder(store.folder):  # another run may have changed the file since this one began
         old = store.load(environment, result.nodeid)
         chosen, notes = accepted(mode, result, thresholds=thresholds, exists=old is not None, calibrated=calibrated)
@@ -67,7 +72,7 @@ def accepted(
     Returns no trial if the baseline is not changed, and the reasons why trials are left out that the mode asks for.
 
     Args:
-        mode: `all`, `new` or `append`.
+        mode: `replace`, `new` or `add`.
         result: of the test; a failed test is never written.
         thresholds: of the test.
         exists: True if the test has a baseline file, comparable or not.

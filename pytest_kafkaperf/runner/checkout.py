@@ -75,11 +75,7 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
 
     """
     if revision.folder is not None:
-        if not revision.folder.is_dir():
-            raise UsageError(f"{_OPTION}={revision}: there is no folder {revision.folder}")
-        if (python := shutil.which(revision.python or sys.executable)) is None:
-            raise UsageError(f"{_OPTION}={revision}: there is no program {revision.python}; name a Python interpreter")
-        yield Checkout(root=revision.folder.resolve(), python=python, commit=current_commit(revision.folder))
+        yield _existing(revision, revision.folder)
         return
     top = Path(git(root, "rev-parse", "--show-toplevel", problem=f"{_OPTION}={revision}: {root} is in no git checkout"))
     commit = _commit(revision, root)
@@ -90,27 +86,61 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
         )
     with _folder(commit, top, setup) as folder:
         tree = folder / "tree"
-        try:
-            if not (tree / ".git").exists():  # git would take a folder above this one instead
-                shutil.rmtree(tree, ignore_errors=True)
-                git(folder, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(tree))
-            problem = f"{_OPTION}={revision}: commit {commit} cannot be checked out; {_hint(root)}"
-            git(tree, "checkout", "--quiet", "--force", "--detach", commit, problem=problem)
-            git(tree, "clean", "--quiet", "--force", "-d")
-        except UsageError:
-            shutil.rmtree(tree, ignore_errors=True)  # the next run clones it again
-            raise
+        problem = f"{_OPTION}={revision}: commit {commit} cannot be checked out; {_hint(root)}"
+        _check_out(commit, top, tree, problem=problem)
         inside = tree / root.resolve().relative_to(top)
         inside.mkdir(parents=True, exist_ok=True)  # it is new
         python = sys.executable if setup is None else _environment(folder / "venv", inside, setup)
-        for file in () if revision.tests == "ref" else files:
-            if (inside / file).is_file() or revision.tests == "head":
-                for name in (file, *_payloads(file, root)):
-                    (inside / name).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(root / name, inside / name)
-        since = git(top, "log", "--format=commit %h %s", f"{commit}..HEAD").splitlines()
-        more = [f"{len(since) - _MOST_SUBJECTS} more commits"] if len(since) > _MOST_SUBJECTS else []
-        yield Checkout(root=inside, python=python, commit=commit, subjects=(*since[:_MOST_SUBJECTS], *more))
+        _copy_tests(files, root, inside, tests=revision.tests)
+        yield Checkout(root=inside, python=python, commit=commit, subjects=_subjects(top, commit))
+
+
+def _existing(revision: Revision, folder: Path) -> Checkout:
+    """Return another checkout of the user's."""
+    if not folder.is_dir():
+        raise UsageError(f"{_OPTION}={revision}: there is no folder {folder}")
+    python = shutil.which(revision.python or sys.executable)
+    if python is None:
+        raise UsageError(f"{_OPTION}={revision}: there is no program {revision.python}; name a Python interpreter")
+    return Checkout(root=folder.resolve(), python=python, commit=current_commit(folder))
+
+
+def _check_out(commit: str, top: Path, tree: Path, *, problem: str) -> None:
+    """Check a commit out into `tree`, a clone that earlier runs may have left there.
+
+    Raises:
+        UsageError: git failed; `problem` is its text if the commit cannot be checked out.
+
+    """
+    try:
+        if not (tree / ".git").exists():  # git would take a folder above this one instead
+            shutil.rmtree(tree, ignore_errors=True)
+            git(tree.parent, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(tree))
+        git(tree, "checkout", "--quiet", "--force", "--detach", commit, problem=problem)
+        git(tree, "clean", "--quiet", "--force", "-d")
+    except UsageError:
+        shutil.rmtree(tree, ignore_errors=True)  # the next run clones it again
+        raise
+
+
+def _copy_tests(files: Iterable[str], root: Path, inside: Path, *, tests: str | None) -> None:
+    """Copy this side's files of perf tests and their payloads, as far as `tests` of the revision asks for them."""
+    if tests == "ref":
+        return
+    for file in files:
+        if tests != "head" and not (inside / file).is_file():
+            continue
+        for name in (file, *_payloads(file, root)):
+            (inside / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / name, inside / name)
+
+
+def _subjects(top: Path, commit: str) -> tuple[str, ...]:
+    """Return the last commits since then, and the number of the others."""
+    since = git(top, "log", "--format=commit %h %s", f"{commit}..HEAD").splitlines()
+    omitted = len(since) - _MOST_SUBJECTS
+    more = [f"{omitted} more commits"] if omitted > 0 else []
+    return (*since[:_MOST_SUBJECTS], *more)
 
 
 def _payloads(file: str, root: Path) -> list[str]:

@@ -286,15 +286,12 @@ class PerfRun:
 
     def _update_baseline(self, test: PerfTest, key: str, result: Result) -> tuple[int | None, list[str]]:
         """Return the number of days of the baseline that was written, if any, and remarks."""
-        if self.settings.update is None:
-            return None, []
         record, notes = update_baseline(
             self._store,
-            self.settings.update,
+            self.settings,
             result,
             environment=key,
             thresholds=test.thresholds,
-            calibrated=self.settings.calibrate is not None,
             commit=self.commit,
         )
         return None if record is None else len({trial.day for trial in record.trials}), notes

@@ -247,8 +247,10 @@ def read_perftest(
         ("command line", settings.fields(SCENARIO_OPTIONS, "command line")),
     )
     declared = attempt(_scenario, levels, folder)
-    expressions = [text for mark in marks if mark.name == "kafka_threshold" for text in mark.args]
-    thresholds = [attempt(parse_declared, text) for text in expressions]
+    thresholds = []
+    for mark in marks:
+        if mark.name == "kafka_threshold":
+            thresholds += [attempt(parse_declared, text) for text in mark.args]
     cluster_fields = [mark.kwargs for mark in marks if mark.name == "kafka_cluster"]
     cluster_fields.append({name: value for name, value in parameters.items() if name in ClusterSpec.model_fields})
     spec = attempt(read_spec, cluster_fields, settings)
@@ -295,7 +297,9 @@ def _scenario(
             for source, values in levels
         ]
         fields = merge(*(values for _, values in levels))
-    sources = {name: source for source, values in levels for name in values if name in fields}
+    sources: dict[str, str] = {}
+    for source, values in levels:
+        sources |= {name: source for name in values if name in fields}
     options = {name: _OPTION[source].format(name) for name, source in sources.items() if source in _OPTION}
     scenario = with_path(Scenario.of(fields, where=where, names={**names, **options}), folder, where)
     return scenario, sources
@@ -394,21 +398,29 @@ def _too_few(name: str, scenario: Scenario) -> str | None:
     return f"it needs at least {FEWEST_RECORDS[f'p{part}']} records a round, by a higher rate or a longer duration"
 
 
+_NEEDED = {
+    "catchup": "a backlog, and consumers=1 or more on a new topic",
+    "app.output_ratio": "output_topic, the topic to which the application writes",
+    "app": "group, the consumer group of the application",
+    "produce": "a rate",
+    "unsent": "a rate",
+}
+"""Declarations with which a test that has producers measures a metric, by name or by its first part."""
+
+
 def _requirement(name: str, scenario: Scenario) -> str:
+    family = name.partition(".")[0]
+    needed = _NEEDED.get(name, _NEEDED.get(family))
     if name in HOST_METRICS:
-        return "it needs brokers that the plugin starts: --kafka-cluster=local or docker"
-    match name.split("."):
-        case ["broker", *_]:
-            return "it needs kafka_jmx = true in the ini file, or kafka_metrics_url with a running cluster"
-        case _ if not scenario.producers:
-            return "it needs producers=1 or more"
-        case ["catchup" | "consume" | "e2e" | "lag" as family, *_]:
-            live = "it needs consume='live'" if scenario.consumers else "it needs consumers=1 or more"
-            return "it needs a backlog, and consumers=1 or more on a new topic" if family == "catchup" else live
-        case ["app" | "produce" | "unsent" as family, *part]:
-            needed = "group, the consumer group of the application" if family == "app" else "a rate"
-            needed = "output_topic, the topic to which the application writes" if part == ["output_ratio"] else needed
-            return f"it needs {needed}"
-        case _:
-            moved = "an application may move records to other partitions; leave out output_topic or the threshold"
-            return moved if scenario.output_topic is not None else "it needs acks=1 or acks='all'"
+        needed = "brokers that the plugin starts: --kafka-cluster=local or docker"
+    elif family == "broker":
+        needed = "kafka_jmx = true in the ini file, or kafka_metrics_url with a running cluster"
+    elif not scenario.producers:
+        needed = "producers=1 or more"
+    elif family in ("consume", "e2e", "lag"):
+        needed = "consume='live'" if scenario.consumers else "consumers=1 or more"
+    elif needed is None and scenario.output_topic is not None:
+        return "an application may move records to other partitions; leave out output_topic or the threshold"
+    elif needed is None:
+        needed = "acks=1 or acks='all'"
+    return f"it needs {needed}"

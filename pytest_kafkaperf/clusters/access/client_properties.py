@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast, get_args
 
 from pydantic import SecretStr
 
@@ -13,6 +14,7 @@ from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access, Protocol, 
 from pytest_kafkaperf.clusters.access.logins import (
     JAVA_SPACE,
     MAX_SHOWN,
+    Login,
     password_login,
     read_login,
     read_mechanism,
@@ -142,6 +144,7 @@ def _fold_login(texts: dict[str, str]) -> Iterator[str]:
 
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 _MAX_INT = (1 << 31) - 1
 
@@ -194,47 +197,83 @@ def read_settings(
         UsageError: every problem in one text.
 
     """
-    values = {name: value.strip(JAVA_SPACE) for name, (value, _) in given.items() if name in _NAMES}
-    problems = [*already, *_unsupported({name: place for name, (_, place) in given.items()})]
-    problems += [
-        f"{name!r} contains a NUL or an unpaired surrogate; give valid text"
-        for name, value in values.items()
-        if not _is_text(value)
-    ]
-    # An empty value counts as not given, except where empty has a meaning.
-    values = {name: value for name, value in values.items() if (value or name == HOSTNAME) and _is_text(value)}
-
-    def attempt(read: Callable[[], _T]) -> _T | None:
-        try:
-            return read()
-        except UsageError as error:
-            problems.append(str(error))
-            return None
-
-    protocol = attempt(lambda: _protocol(values))
+    problems = _Problems([*already, *_unsupported({name: place for name, (_, place) in given.items()})])
+    values = _usable({name: value for name, (value, _) in given.items() if name in _NAMES}, problems)
+    protocol = problems.attempt(_protocol, values)
     if protocol is not None:
-        problems += _without_effect(values, protocol)
-    login = tls = None
-    if protocol.startswith("SASL_") if protocol else any(name in values for name in _LOGIN):
-        login = attempt(lambda: read_login(values, attempt(lambda: read_mechanism(values))))
-    hostname = attempt(lambda: _checks_hostname(values))
-    if protocol is None or protocol.endswith("SSL"):
-        from pytest_kafkaperf.clusters.access.stores import read_own, read_trusted  # noqa: PLC0415 - cryptography
-
-        tls = attempt(lambda: read_trusted(values, folder)), attempt(lambda: read_own(values, folder))
-    options = _options(values, problems)
-    if problems:
-        raise UsageError(f"{origin}: {'; '.join(problems)}")
-    trusted, client = tls or (None, None)
+        problems.texts += _without_effect(values, protocol)
+    login = _login(values, protocol, problems)
+    checks_hostname = problems.attempt(_checks_hostname, values)
+    uses_tls = protocol is None or protocol.endswith("SSL")
+    tls = _tls(values, folder, problems) if uses_tls else _Tls()
+    options = _options(values, problems.texts)
+    if problems.texts:
+        raise UsageError(f"{origin}: {'; '.join(problems.texts)}")
     return Access(
         protocol=cast("Protocol", protocol),
         login=login,
-        trusted=trusted,
-        certificate=client[0] if client else None,
-        key=SecretStr(client[1]) if client else None,
-        check_hostname=tls is None or hostname is not False,
+        trusted=tls.trusted,
+        certificate=tls.certificate,
+        key=tls.key,
+        check_hostname=not uses_tls or checks_hostname is not False,
         options=options,
     )
+
+
+class _Problems:
+    """All problems of the settings, so that one error lists every one."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = [*texts]
+
+    def attempt(self, read: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
+        """Return what `read` returns; add its error to the problems and return None."""
+        try:
+            return read(*args, **kwargs)
+        except UsageError as error:
+            self.texts.append(str(error))
+            return None
+
+
+def _usable(given: Mapping[str, str], problems: _Problems) -> dict[str, str]:
+    """Return the values that are text; an empty one counts as not given, except where empty has a meaning."""
+    values = {}
+    for name, text in given.items():
+        value = text.strip(JAVA_SPACE)
+        if not _is_text(value):
+            problems.texts.append(f"{name!r} contains a NUL or an unpaired surrogate; give valid text")
+        elif value or name == HOSTNAME:
+            values[name] = value
+    return values
+
+
+def _login(values: Mapping[str, str], protocol: Protocol | None, problems: _Problems) -> Login | None:
+    """Read the login; if the protocol is invalid, a setting of a login shows that one is wanted."""
+    is_wanted = any(name in values for name in _LOGIN) if protocol is None else protocol.startswith("SASL_")
+    if not is_wanted:
+        return None
+    mechanism = problems.attempt(read_mechanism, values)
+    return problems.attempt(read_login, values, mechanism)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tls:
+    """Certificates and key, PEM."""
+
+    trusted: str | None = None
+    certificate: str | None = None
+    key: SecretStr | None = None
+
+
+def _tls(values: Mapping[str, str], folder: Path, problems: _Problems) -> _Tls:
+    from pytest_kafkaperf.clusters.access.stores import read_own, read_trusted  # noqa: PLC0415 - cryptography
+
+    trusted = problems.attempt(read_trusted, values, folder)
+    own = problems.attempt(read_own, values, folder)
+    if own is None:
+        return _Tls(trusted=trusted)
+    certificate, key = own
+    return _Tls(trusted=trusted, certificate=certificate, key=SecretStr(key))
 
 
 def _is_text(value: str) -> bool:

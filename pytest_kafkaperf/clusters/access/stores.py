@@ -86,15 +86,19 @@ def _store(
             f"'{name}' contains PEM text; name a file with it, or give {' and '.join(map(repr, settings))}"
         )
     if name in values:
-        try:
-            content = content_of(folder / values[name])
-        except UsageError as error:
-            raise UsageError(f"'{name}' {error}") from None
-        source = f"'{name}' {folder / values[name]}"
-        return source, content.decode("latin-1") if b"-----BEGIN" in content else content
+        path = folder / values[name]
+        return f"'{name}' {path}", _read_store(name, path)
     if f"ssl.{store}.password" in values:
         raise UsageError(f"'{name}' is missing; it goes with 'ssl.{store}.password'")
     return None
+
+
+def _read_store(name: str, path: Path) -> str | bytes:
+    try:
+        content = content_of(path)
+    except UsageError as error:
+        raise UsageError(f"'{name}' {error}") from None
+    return content.decode("latin-1") if b"-----BEGIN" in content else content
 
 
 def _open_pkcs12(

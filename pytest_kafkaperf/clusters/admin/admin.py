@@ -393,16 +393,16 @@ async def _properties_of(client: Any, broker: int) -> dict[str, Property]:
         answer = await client.send(broker, request)
     except (*UNREACHABLE, kafka_errors.IncompatibleBrokerVersion, NotImplementedError):
         return {}
-    return {
-        name: Property(
-            value=value,
-            changed=source in _CHANGED and (value, _DEFAULT) not in [(other, origin) for _, other, origin in synonyms],
-        )
-        for code, _, _, _, entries in answer.resources
-        if not code
-        for name, value, _, source, is_sensitive, synonyms in entries
-        if value is not None and not is_sensitive
-    }
+    found = {}
+    for code, _, _, _, entries in answer.resources:
+        if code:
+            continue
+        for name, value, _, source, is_sensitive, synonyms in entries:
+            if value is None or is_sensitive:
+                continue
+            is_default = (value, _DEFAULT) in [(other, origin) for _, other, origin in synonyms]
+            found[name] = Property(value=value, changed=source in _CHANGED and not is_default)
+    return found
 
 
 async def visible_topics(client: Any) -> list[str]:

@@ -68,13 +68,11 @@ async def _config_of(client: Any, topic: str) -> dict[str, str]:
     """Return those of `_PROPERTIES` that the cluster reports; sends one request."""
     request = admin.DescribeConfigsRequest([(_TOPIC_RESOURCE, topic, list(_PROPERTIES))])
     answer = await client.send(client.get_random_node(), request)
-    return {
-        name: value
-        for code, _, _, _, entries in answer.resources
-        if not code
-        for name, value, *_ in entries
-        if value is not None
-    }
+    found: dict[str, str] = {}
+    for code, _, _, _, entries in answer.resources:
+        if not code:
+            found |= {name: value for name, value, *_ in entries if value is not None}
+    return found
 
 
 _TEXT = types.String("utf-8")

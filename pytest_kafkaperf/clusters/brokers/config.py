@@ -18,7 +18,10 @@ from pytest_kafkaperf.clusters.access.access import Access, Protocol, secret_lin
 from pytest_kafkaperf.clusters.access.logins import Login, Plain, Scram, ScramMechanism
 from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
 
-CLIENT, INTERNAL, CONTROLLER = LISTENERS = ("CLIENT", "INTERNAL", "CONTROLLER")
+CLIENT = "CLIENT"
+INTERNAL = "INTERNAL"
+CONTROLLER = "CONTROLLER"
+LISTENERS = (CLIENT, INTERNAL, CONTROLLER)
 
 _MAX_INTERNAL_REPLICAS = 3
 """Kafka's default replication factor of its internal topics; fewer if there are fewer brokers."""

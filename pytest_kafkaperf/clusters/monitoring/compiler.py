@@ -222,8 +222,9 @@ def _thread_of(stat: str) -> _Thread:
     front, _, back = stat.rpartition(")")
     number, _, name = front.partition(" (")
     fields = back.split()
-    user, system, started = int(fields[11]), int(fields[12]), int(fields[19])
-    return _Thread(key=(int(number), started), name=name, cpu_s=(user + system) / _TICKS_PER_S)
+    cpu_ticks = int(fields[11]) + int(fields[12])  # of the user and of the system
+    started = int(fields[19])
+    return _Thread(key=(int(number), started), name=name, cpu_s=cpu_ticks / _TICKS_PER_S)
 
 
 def _family(pid: int) -> Iterable[int]:

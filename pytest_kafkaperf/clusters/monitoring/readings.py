@@ -265,8 +265,10 @@ class Readings:
 
     def without(self, kinds: Collection[str]) -> Readings:
         """Return the readings without the measurements of these kinds of probes, on all brokers."""
-        lacking = [sample.readings for (_, kind), samples in self.probed.items() if kind in kinds for sample in samples]
-        names = {name for readings in lacking for name in readings}
+        names: set[str] = set()
+        for (_, kind), samples in self.probed.items():
+            if kind in kinds:
+                names.update(*(sample.readings for sample in samples))
         tracks = {
             broker: {name: track for name, track in own.items() if name not in names}
             for broker, own in self.tracks.items()
