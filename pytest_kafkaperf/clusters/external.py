@@ -8,13 +8,11 @@ from types import MappingProxyType
 
 from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
-from pytest_kafkaperf.clusters.admin.connection import NotReadyError, read_cluster_id, wait_ready
+from pytest_kafkaperf.clusters.admin.connection import NotReadyError, read_cluster_id, wait_reachable
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import ClusterSpec, not_applied
 from pytest_kafkaperf.core.environment import CLUSTER_ID
 from pytest_kafkaperf.core.errors import ClusterError
-
-_PAUSE_S = 0.5
 
 
 def reach(
@@ -34,9 +32,7 @@ def reach(
     bootstrap_servers = ",".join(servers)
     access = Access() if client_properties is None else read_client_properties(client_properties)
     try:
-        brokers = wait_ready(
-            bootstrap_servers, brokers=spec.brokers, timeout_s=timeout_s, pause_s=_PAUSE_S, access=access, external=True
-        )
+        brokers = wait_reachable(bootstrap_servers, access, brokers=spec.brokers, timeout_s=timeout_s)
     except NotReadyError as error:
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None
     cluster_id = read_cluster_id(bootstrap_servers, access, timeout_s=timeout_s)

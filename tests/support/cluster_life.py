@@ -62,9 +62,7 @@ def live_through(provider: str, brokers: int, security: str | None) -> None:
         addresses = cluster.bootstrap_servers.split(",")
         assert len(addresses) == brokers
         assert {address.rpartition(":")[0] for address in addresses} == {"127.0.0.1"}
-        seen = wait_ready(
-            cluster.bootstrap_servers, brokers=brokers, timeout_s=PATIENCE_S, pause_s=0.1, access=cluster.access
-        )
+        seen = wait_ready(cluster.bootstrap_servers, brokers=brokers, timeout_s=PATIENCE_S, access=cluster.access)
         assert seen == brokers
 
         first = load_once(cluster)

@@ -45,7 +45,6 @@ HOST = "127.0.0.1"
 _ANSWER_TIMEOUT_S = 300
 """Bound of starting the proxy, of one command, and of its end."""
 _READY_TIMEOUT_S = 300
-_READY_PAUSE_S = 0.02
 
 _NS_PER_S = 1_000_000_000
 _CHUNK_BYTES = 1 << 18
@@ -160,7 +159,6 @@ class ProxiedBroker:
             self.direct.bootstrap_servers,
             brokers=1,
             timeout_s=_READY_TIMEOUT_S,
-            pause_s=_READY_PAUSE_S,
             check=self._process.check,
         )
 

@@ -164,6 +164,10 @@ _ANSWER_TIMEOUT_S = 3
 """Minimum timeout of one connection and of one request."""
 _ANSWER_RATIO = 0.2
 """The same timeout for external clusters, as a share of the whole wait."""
+_START_PAUSE_S = 0.05
+"""Pause between attempts to connect to brokers that start, on this machine."""
+_EXTERNAL_PAUSE_S = 0.5
+"""The same pause for external clusters."""
 _MIN_ATTEMPT_S = 1
 """Minimum time for the last attempt, so that it ends with a reason instead of the timeout."""
 _REFUSALS = (SaslAuthenticationFailed, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError)
@@ -186,52 +190,104 @@ def wait_ready(
     *,
     brokers: int,
     timeout_s: float,
-    pause_s: float,
     check: Callable[[], None] = lambda: None,
     cluster_id: str | None = None,
     access: Access | None = None,
-    external: bool = False,
 ) -> int:
-    """Wait until every broker is registered and accepts connections; returns their number.
+    """Wait until every broker of a cluster that starts is registered and accepts connections; returns their number.
 
     Args:
         servers: `HOST:PORT[,HOST:PORT...]`.
         brokers: minimum number of brokers.
         timeout_s: timeout of the whole wait.
-        pause_s: pause between attempts.
         check: called before each attempt; raises if waiting is pointless.
         cluster_id: the expected cluster; another one at this address counts as not ready.
         access: access settings; None: plaintext.
-        external: others run the cluster: it may be far away, and it is not about to start, so that a refusal is final.
+
+    Raises:
+        NotReadyError: not ready in time; has the servers and the last reason.
+
+    """
+    attempts = _Attempts(servers, access or Access(), timeout_s=timeout_s, answer_s=_ANSWER_TIMEOUT_S)
+    with Notes() as notes:
+        while True:
+            check()
+            try:
+                return attempts.once(brokers, cluster_id)
+            except _NotReady as error:
+                if attempts.left_s <= 0:
+                    raise attempts.failed(_reason(error, notes), tuple(notes.causes)) from None
+            notes.clear()
+            time.sleep(_START_PAUSE_S)
+
+
+def wait_reachable(servers: str, access: Access, *, brokers: int, timeout_s: float) -> int:
+    """Wait until every broker of an external cluster accepts connections; returns their number.
+
+    The cluster may be far away, and it is not about to start, so that a refusal is final.
 
     Raises:
         NotReadyError: not ready in time, or refused; has the servers and the last reason.
 
     """
-    deadline = time.monotonic() + timeout_s
-    answer_s = max(_ANSWER_TIMEOUT_S, timeout_s * _ANSWER_RATIO) if external else _ANSWER_TIMEOUT_S
-    access = access or Access()
-    client_config = access.arguments() | {"bootstrap_servers": servers, "request_timeout_ms": round(answer_s * 1000)}
+    answer_s = max(_ANSWER_TIMEOUT_S, timeout_s * _ANSWER_RATIO)
+    attempts = _Attempts(servers, access, timeout_s=timeout_s, answer_s=answer_s)
     with Notes() as notes:
         while True:
-            check()
-            left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)
             try:
-                return run(_attempt(brokers, cluster_id, client_config, left_s))
+                return attempts.once(brokers, None)
             except _NotReady as error:
-                # aiokafka's text ends with a colon if the error after it has no text.
-                warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
-                reason, causes = "; ".join([str(error), *warnings]), tuple(notes.causes)
-                refused = external and any(isinstance(cause, _REFUSALS) for cause in causes)
-                if external and not refused and isinstance(error, _NoConnection):
-                    left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)
-                    other = run(_other_protocol(servers, access.protocol, min(answer_s, left_s)))
-                    refused, reason = other is not None, other or reason
-                if refused or time.monotonic() >= deadline:
-                    when = "" if refused else f" after {timeout_s:g} s"
-                    raise NotReadyError(f"{servers} is not ready{when}: {reason}", causes) from None
+                reason = _reason(error, notes)
+                causes = tuple(notes.causes)
+                is_refused = any(isinstance(cause, _REFUSALS) for cause in causes)
+                if isinstance(error, _NoConnection) and not is_refused:
+                    other = run(_other_protocol(servers, access.protocol, min(answer_s, attempts.attempt_s)))
+                    if other is not None:
+                        is_refused = True
+                        reason = other
+                if is_refused or attempts.left_s <= 0:
+                    raise attempts.failed(reason, causes, is_refused=is_refused) from None
             notes.clear()
-            time.sleep(pause_s)
+            time.sleep(_EXTERNAL_PAUSE_S)
+
+
+class _Attempts:
+    """Attempts to connect to every broker, until a timeout."""
+
+    def __init__(self, servers: str, access: Access, *, timeout_s: float, answer_s: float) -> None:
+        """`answer_s` is the timeout of one connection and of one request."""
+        self._servers = servers
+        self._timeout_s = timeout_s
+        self._deadline_s = time.monotonic() + timeout_s
+        self._client_config = access.arguments() | {
+            "bootstrap_servers": servers,
+            "request_timeout_ms": round(answer_s * 1000),
+        }
+
+    @property
+    def left_s(self) -> float:
+        """The time until the timeout."""
+        return self._deadline_s - time.monotonic()
+
+    @property
+    def attempt_s(self) -> float:
+        """The time for one more attempt."""
+        return max(self.left_s, _MIN_ATTEMPT_S)
+
+    def once(self, brokers: int, cluster_id: str | None) -> int:
+        """Return the number of brokers; raise `_NotReady` if not all accept connections."""
+        return run(_attempt(brokers, cluster_id, self._client_config, self.attempt_s))
+
+    def failed(self, reason: str, causes: Collection[Exception], *, is_refused: bool = False) -> NotReadyError:
+        """Return the error of the whole wait."""
+        when = "" if is_refused else f" after {self._timeout_s:g} s"
+        return NotReadyError(f"{self._servers} is not ready{when}: {reason}", causes)
+
+
+def _reason(error: Exception, notes: Notes) -> str:
+    # aiokafka's text ends with a colon if the error after it has no text.
+    warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
+    return "; ".join([str(error), *warnings])
 
 
 def read_cluster_id(servers: str, access: Access, *, timeout_s: float) -> str | None:

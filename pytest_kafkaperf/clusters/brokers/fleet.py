@@ -168,7 +168,6 @@ class Fleet:
             self.bootstrap_servers,
             brokers=len(self.servers) - len(self._down),
             timeout_s=_READY_TIMEOUT_S,
-            pause_s=_READY_PAUSE_S,
             check=self.check,
             cluster_id=self.cluster_id,
             access=access,
@@ -193,8 +192,6 @@ class Fleet:
 
 _READY_TIMEOUT_S = 90
 """Time for the brokers to get ready; three brokers on two busy cores take 20 s."""
-
-_READY_PAUSE_S = 0.05
 
 
 _ATTEMPTS = 3

@@ -69,7 +69,7 @@ class TestWithDocker:
             assert cluster.facts["low noise"] == f"logs in memory, {options}"
             cluster.renew()  # as each trial does
             cluster.check()
-            assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=PATIENCE_S, pause_s=0.1) == 1
+            assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=PATIENCE_S) == 1
 
     def test_a_cluster_in_docker_is_told_apart_and_listens_on_loopback_only(self, runs: Path) -> None:
         """Its results say nothing about those of a local one; and nobody on the network may reach it."""

@@ -46,7 +46,7 @@ def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
     with provision(spec, target="local") as cluster:
         (pid,) = cluster.pids
         assert len(left()) == 2  # the folder and its lock
-        assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=PATIENCE_S, pause_s=0.1) == 1
+        assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=PATIENCE_S) == 1
         cluster.check()
         assert (cluster.brokers, cluster.provider, cluster.version) == (1, "local", DEFAULT_VERSION)
         assert dict(cluster.facts) == {
@@ -242,7 +242,7 @@ def test_a_living_run_is_left_alone_by_the_sweep_of_another(
             provision(ClusterSpec.of({"heap": "300m"}), target="local") as other,
         ):
             for servers in (told["servers"], one.bootstrap_servers, other.bootstrap_servers):
-                assert wait_ready(servers, brokers=1, timeout_s=PATIENCE_S, pause_s=0.1) == 1
+                assert wait_ready(servers, brokers=1, timeout_s=PATIENCE_S) == 1
             assert len(left()) == 6
 
         assert living.end() == 0
