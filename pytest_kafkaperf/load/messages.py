@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.monitoring.compiler import Usage
+from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.readings import Sample
-from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets, PartitionState
+from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core.notices import Cause, Event, Problem
 from pytest_kafkaperf.load.engines.aiokafka.decoder import RecordSet
 from pytest_kafkaperf.load.payload import NO_NONCE, Nonce

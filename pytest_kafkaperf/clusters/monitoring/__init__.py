@@ -3,5 +3,6 @@
 - probes: what reads CPU time, memory and JMX pages
 - compiler: CPU time of the JVM's compilers
 - watchers: brokers, partitions and committed offsets, read in the background
+- partitions: states of partitions, and the events that they show
 - readings: samples, and metrics made of them
 """

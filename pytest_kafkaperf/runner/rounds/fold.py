@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState, events, instants
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings, named
-from pytest_kafkaperf.clusters.monitoring.watchers import PartitionState, events, instants
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
 from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_kafkaperf.clusters.monitoring.watchers import MAX_EVENTS, PartitionState, events
+from pytest_kafkaperf.clusters.monitoring.partitions import MAX_EVENTS, PartitionState, events
 
 S = 10**9
 
