@@ -23,9 +23,8 @@ from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.audit import AuditTask
 from pytest_kafkaperf.load.backends.processes import DIED, Processes, WorkerDiedError
 from pytest_kafkaperf.load.clock import now_ns
-from pytest_kafkaperf.load.engines.aiokafka.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
 from pytest_kafkaperf.load.messages import Assignment, Audit, LoadReport, WorkerReport
-from pytest_kafkaperf.load.schedule import window_s
+from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s, window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
 from pytest_kafkaperf.scenarios.scenario import Scenario
 

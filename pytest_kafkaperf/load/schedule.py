@@ -3,6 +3,8 @@
 Producer `p` of `P` sends every P-th record of the whole load: its record `i` is record `i * P + p` of the load. At a
 constant rate that record is due at `start + (i * P + p) / rate`. Negative indexes belong to the warm-up, which is the
 same load before the window opens.
+
+The time limits of a load follow from its schedule.
 """
 
 from __future__ import annotations
@@ -19,8 +21,13 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.scenarios.rate import Rate, Segment
-from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
+REQUEST_TIMEOUT_S = 30
+"""Kafka's default for `request.timeout.ms`; a batch that is not acknowledged by then has failed."""
+DRAIN_TIMEOUT_S = 30
+"""Time limit for reading what is left after production, and for sending the last records of the window."""
+_SETTLE_MARGIN_S = 5
 _INT64_LIMIT = 1 << 62
 
 
@@ -205,3 +212,25 @@ def _line(segment: Segment, limits_ns: tuple[int, int], dues: tuple[Fraction, Fr
 def _anchored(anchor_ns: int, due: Fraction, *, rate: float, slope: float, sign: int) -> _Piece:
     whole = math.floor(due)
     return _Piece(anchor_ns=anchor_ns, whole=whole, part=float(due - whole), rate=rate, slope=slope, sign=sign)
+
+
+def settle_timeout_s(scenario: Scenario) -> float:
+    """Return the time limit of the wait for outstanding records."""
+    request_ms: int = scenario.producer_config.get("request_timeout_ms", REQUEST_TIMEOUT_S * 1000)
+    return request_ms / 1000 + _SETTLE_MARGIN_S
+
+
+def longest_s(scenario: Scenario) -> float:
+    """Return the time limit for sending a window's records, from its start; records not sent by then are missing."""
+    length_s = window_s(scenario)
+    return RECORDS_TIMEOUT_S if length_s is None else length_s + max(length_s, DRAIN_TIMEOUT_S / 2)
+
+
+def group_drain_s(load_s: float) -> float:
+    """Return the time that a watched group has to commit the last record; Kafka Connect commits once a minute."""
+    return max(2 * DRAIN_TIMEOUT_S, 2 * load_s)
+
+
+def records_of_producer(records: int, number: int, producers: int) -> int:
+    """Return the number of `records` that producer `number` sends."""
+    return records // producers + (number < records % producers)

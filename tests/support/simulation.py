@@ -32,9 +32,9 @@ from pytest_kafkaperf.load.engines.aiokafka.clients import adapt, make_producer
 from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeyedProducer
 from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, Window
 from pytest_kafkaperf.load.engines.aiokafka.record_producer import RecordProducer
-from pytest_kafkaperf.load.engines.aiokafka.worker import records_of_producer
 from pytest_kafkaperf.load.payload import Payload, origin
 from pytest_kafkaperf.load.recorder import Series
+from pytest_kafkaperf.load.schedule import records_of_producer
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:

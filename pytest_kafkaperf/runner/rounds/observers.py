@@ -17,8 +17,8 @@ from pytest_kafkaperf.clusters.monitoring.readings import APPLICATION
 from pytest_kafkaperf.clusters.monitoring.watchers import BrokerWatcher, GroupWatcher, TopicWatcher
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.controller import Progress
-from pytest_kafkaperf.load.engines.aiokafka.worker import group_drain_s
 from pytest_kafkaperf.load.messages import LoadReport
+from pytest_kafkaperf.load.schedule import group_drain_s
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 

@@ -30,8 +30,8 @@ from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.backends.processes import Processes
 from pytest_kafkaperf.load.controller import READY_TIMEOUT_S, OpenBackend, Progress, WorkerPool
 from pytest_kafkaperf.load.engines.aiokafka.clients import check_aiokafka
-from pytest_kafkaperf.load.engines.aiokafka.worker import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
 from pytest_kafkaperf.load.messages import Assignment, LoadReport
+from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.runner.rounds.actions import Action, ActionTimer
 from pytest_kafkaperf.runner.rounds.capacity import MOST_STEPS, SearchPlan, find_capacity

@@ -13,7 +13,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
 from pytest_kafkaperf.core.notices import ProblemKind
-from pytest_kafkaperf.load.engines.aiokafka import worker
+from pytest_kafkaperf.load import schedule
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario
 from tests.support.sink import running_sink
@@ -152,7 +152,7 @@ def test_a_group_that_commits_nothing_makes_the_run_invalid(
     broker: Cluster, load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is alive, and nobody knows what it does."""
-    monkeypatch.setattr(worker, "DRAIN_TIMEOUT_S", 1)
+    monkeypatch.setattr(schedule, "DRAIN_TIMEOUT_S", 1)
     with running_sink(broker.bootstrap_servers, TOPIC, GROUP, commit_ms=0):
         ran = load(broker, **WATCHED, rate=100, duration="1 s")
     assert [problem.kind for problem in ran.round.problems] == [ProblemKind.NO_COMMIT]

@@ -19,9 +19,8 @@ from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.core.signals import interrupt_blocked
 from pytest_kafkaperf.load.backends.processes import Processes, without_main
 from pytest_kafkaperf.load.controller import Progress, WorkerPool
-from pytest_kafkaperf.load.engines.aiokafka.worker import longest_s, records_of_producer, settle_timeout_s
 from pytest_kafkaperf.load.messages import Assignment, WorkerReport
-from pytest_kafkaperf.load.schedule import window_s
+from pytest_kafkaperf.load.schedule import longest_s, records_of_producer, settle_timeout_s, window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.audit_task import UNREADABLE

@@ -57,11 +57,10 @@ from pytest_kafkaperf.load.engines.aiokafka.encoder import (
     version_for,
 )
 from pytest_kafkaperf.load.engines.aiokafka.sender import Accumulator, OnEnded, QueuedBatch, RequestHandler, Sender
+from pytest_kafkaperf.load.schedule import REQUEST_TIMEOUT_S
 from pytest_kafkaperf.scenarios.client_config import IN_FLIGHT
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
-REQUEST_TIMEOUT_S = 30
-"""Kafka's default for `request.timeout.ms`; a batch that is not acknowledged by then has failed."""
 _IN_FLIGHT = 5
 """Produce requests in flight per broker: the default of Kafka's own producer."""
 _MAX_REQUEST_BYTES = 1 << 20

@@ -19,7 +19,7 @@ from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clock import make_alarm, now_ns
 from pytest_kafkaperf.load.engines.aiokafka.batch_producer import BatchProducer
-from pytest_kafkaperf.load.engines.aiokafka.clients import REQUEST_TIMEOUT_S, adapt, make_consumer, make_producer
+from pytest_kafkaperf.load.engines.aiokafka.clients import adapt, make_consumer, make_producer
 from pytest_kafkaperf.load.engines.aiokafka.consumer import Consumer
 from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeyedProducer
 from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, Window
@@ -28,19 +28,16 @@ from pytest_kafkaperf.load.engines.aiokafka.sender import repeated_batches
 from pytest_kafkaperf.load.messages import Assignment, WorkerReport
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.recorder import Series, merged
-from pytest_kafkaperf.load.schedule import window_s
+from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, longest_s, records_of_producer, settle_timeout_s, window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
-from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S
 
 _LEADERS_TIMEOUT_S = 5
 """Time limit of the connections to the leaders; a broker that does not answer shows in the results."""
-DRAIN_TIMEOUT_S = 30
-"""Time limit for reading what is left after production, and for sending the last records of the window."""
 _CONNECT_TIMEOUT_S = 20
 """Time limit for connecting one client and joining its group."""
 _START_TIMEOUT_S = 90
 """Time limit of the wait for the start instant, during which the other workers connect."""
-_SETTLE_MARGIN_S = 5
 _TICK_S = 0.05
 _READY_TICK_S = 0.01
 
@@ -61,23 +58,6 @@ def work(assignment: Assignment) -> WorkerReport:
     gc.freeze()  # these objects stay; later collections skip them
     with Notes() as notes, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(LoadWorker(assignment, notes).run())
-
-
-def settle_timeout_s(scenario: Scenario) -> float:
-    """Return the time limit of the wait for outstanding records."""
-    request_ms: int = scenario.producer_config.get("request_timeout_ms", REQUEST_TIMEOUT_S * 1000)
-    return request_ms / 1000 + _SETTLE_MARGIN_S
-
-
-def longest_s(scenario: Scenario) -> float:
-    """Return the time limit for sending a window's records, from its start; records not sent by then are missing."""
-    length_s = window_s(scenario)
-    return RECORDS_TIMEOUT_S if length_s is None else length_s + max(length_s, DRAIN_TIMEOUT_S / 2)
-
-
-def group_drain_s(load_s: float) -> float:
-    """Return the time that a watched group has to commit the last record; Kafka Connect commits once a minute."""
-    return max(2 * DRAIN_TIMEOUT_S, 2 * load_s)
 
 
 class LoadWorker:
@@ -340,8 +320,3 @@ async def _gather(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def records_of_producer(records: int, number: int, producers: int) -> int:
-    """Return the number of `records` that producer `number` sends."""
-    return records // producers + (number < records % producers)

@@ -17,9 +17,8 @@ from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.engines.aiokafka.clients import batches_in_flight
 from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeyedProducer, KeySource
 from pytest_kafkaperf.load.engines.aiokafka.producers import first_of
-from pytest_kafkaperf.load.engines.aiokafka.worker import records_of_producer
 from pytest_kafkaperf.load.payload import Payload
-from pytest_kafkaperf.load.schedule import Schedule
+from pytest_kafkaperf.load.schedule import Schedule, records_of_producer
 from pytest_kafkaperf.scenarios.payloads import parse_keys
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.simulation import MS, START_NS, Sent, Simulation
