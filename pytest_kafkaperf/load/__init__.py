@@ -7,6 +7,7 @@
 - clock: the clock of a round, and exact timers
 - schedule: when records are due
 - payload: values of records, made in advance
+- identity: tags of records, and what received records are recognized by
 - ledger: what became of each producer's batches
 - recorder: histograms and time series
 - audit: the log compared with what was sent

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from aiokafka import errors as kafka_errors
 
+from pytest_kafkaperf.load.identity import Int64s
 from pytest_kafkaperf.load.messages import Produced
-from pytest_kafkaperf.load.payload import Int64s
 from pytest_kafkaperf.load.recorder import Series
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -25,19 +24,6 @@ _FOLD_BATCHES = 64
 """Number of acknowledged batches whose latencies are recorded together, which takes about a millisecond."""
 _FOLD_CLOSED_LOOP_BATCHES = 512
 """The same in closed loop, where a batch has one latency."""
-
-_REFUSALS = (
-    kafka_errors.MessageSizeTooLargeError,
-    kafka_errors.RecordListTooLargeError,
-    kafka_errors.TopicAuthorizationFailedError,
-    kafka_errors.InvalidTopicError,
-    kafka_errors.PolicyViolationError,
-)
-"""Errors after which the batch is certainly not in the log; any other failure leaves that unknown.
-
-The list has only errors after which a client does not retry, because the error of a last attempt says nothing about
-earlier attempts.
-"""
 
 MAX_NAMED = 1 << 20
 """Limit of unknown records whose indexes are kept for an audit."""
@@ -170,13 +156,16 @@ class Ledger:
                 self.report.aborted_by_failure += batch.measured
                 self.report.failures["aborted with a batch that failed"] += batch.measured
 
-    def fail(self, batch: Batch, error: BaseException, failed_ns: int) -> None:
-        """Count a batch as permanently failed."""
+    def fail(self, batch: Batch, reason: str, failed_ns: int, *, refused: bool) -> None:
+        """Count a batch as permanently failed; `reason` is the name of the error.
+
+        A batch that was `refused` is certainly not in the log; any other failure leaves that unknown.
+        """
         if self._closed:
             return
         self._settle(batch)
         self.must_abort = self._transactional
-        self._lose(batch, type(error).__name__, failed_ns, known=isinstance(error, _REFUSALS))
+        self._lose(batch, reason, failed_ns, known=refused)
 
     def close(self, now_ns: int) -> None:
         """End the round: batches still in flight have failed with an unknown outcome."""

@@ -16,8 +16,7 @@ from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.readings import Sample
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core.notices import Cause, Event, Problem
-from pytest_kafkaperf.load.engines.aiokafka.decoder import RecordSet
-from pytest_kafkaperf.load.payload import NO_NONCE, Nonce
+from pytest_kafkaperf.load.identity import NO_NONCE, Nonce, RecordSet
 from pytest_kafkaperf.load.recorder import Histogram, Series
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -132,7 +131,7 @@ class WorkerReport:
     repeated_batches: int = 0
     """Batches that were sent again after an attempt that may have succeeded; the log may hold copies of them."""
     notes: list[str] = field(default_factory=list)
-    """Warnings of the client library, each once."""
+    """Warnings of the client library, each once, with its name."""
     clock: Clock | None = None
     """None if the worker ran on the controller's machine and used its clock."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.load.audit import AuditTask
-from pytest_kafkaperf.load.payload import NO_NONCE
+from pytest_kafkaperf.load.identity import NO_NONCE
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 UNREADABLE = AuditTask(

@@ -27,12 +27,12 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clock import Timer
 from pytest_kafkaperf.load.engines.aiokafka import batch_producer, keyed_producer, producers, record_producer
-from pytest_kafkaperf.load.engines.aiokafka.batch_producer import BatchProducer
 from pytest_kafkaperf.load.engines.aiokafka.clients import adapt, make_producer
-from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeyedProducer
-from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, Window
-from pytest_kafkaperf.load.engines.aiokafka.record_producer import RecordProducer
-from pytest_kafkaperf.load.payload import Payload, origin
+from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, ProducerSetup, Window
+from pytest_kafkaperf.load.engines.aiokafka.templates import Templates
+from pytest_kafkaperf.load.engines.aiokafka.worker import kind_of_producer
+from pytest_kafkaperf.load.identity import origin
+from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.recorder import Series
 from pytest_kafkaperf.load.schedule import records_of_producer
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -131,16 +131,9 @@ class Simulation(Timer):
             await kafka.stop()
 
     def _producer(self, client: _Client, payload: Payload) -> Producer:
-        kind: type[Producer] = BatchProducer if self.scenario.key is None else KeyedProducer
-        return (RecordProducer if self.scenario.client == "record" else kind)(
-            client=client,
-            scenario=self.scenario,
-            number=self.number,
-            topic=TOPIC,
-            payload=payload,
-            seed=1,
-            on_visible=self._see,
-        )
+        templates = Templates(payload)
+        setup = ProducerSetup(scenario=self.scenario, topic=TOPIC, templates=templates, seed=1, on_visible=self._see)
+        return kind_of_producer(self.scenario)(client, self.number, setup)
 
     async def _drive(self, producer: Producer) -> Produced:
         scenario = self.scenario

@@ -21,7 +21,8 @@ from typing import Any, Self
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.signals import interrupt_blocked
-from pytest_kafkaperf.load.audit import TIMEOUT_S, AuditTask, audit
+from pytest_kafkaperf.load.audit import TIMEOUT_S, AuditTask
+from pytest_kafkaperf.load.engines.aiokafka.log_reader import audit
 from pytest_kafkaperf.load.engines.aiokafka.worker import work
 from pytest_kafkaperf.load.messages import Assignment, Audit, WorkerReport
 from pytest_kafkaperf.load.shared_counters import SharedCounters

@@ -14,8 +14,8 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.load.allocation import WorkerShares
+from pytest_kafkaperf.load.identity import Nonce
 from pytest_kafkaperf.load.messages import Assignment
-from pytest_kafkaperf.load.payload import Nonce
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.scenarios.scenario import Scenario
 

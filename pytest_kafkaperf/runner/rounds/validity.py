@@ -75,7 +75,7 @@ def load_problems(report: LoadReport, scenario: Scenario, integrity: Mapping[str
 
 def load_warnings(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float], silent_s: float) -> list[str]:
     """Return warnings about the load and the log; `integrity` as for `load_problems`, and the time of `silence_s`."""
-    warnings = [f"aiokafka: {note}" for worker in report.workers for note in worker.notes]
+    warnings = [note for worker in report.workers for note in worker.notes]
     if scenario.output_topic is not None and any(part.received for part in report.consumed):
         warnings += _application_warnings(integrity, scenario.output_topic, silent_s)
     busiest = max((one.busy_ratio for one in report.workers if one.consumed and not one.produced), default=0.0)

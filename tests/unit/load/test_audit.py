@@ -12,15 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.audit import audit, compare, named_records, outcome, refuse_compacted
-from pytest_kafkaperf.load.engines.aiokafka.decoder import ReceivedBatch
+from pytest_kafkaperf.load.audit import compare, named_records, outcome, refuse_compacted
+from pytest_kafkaperf.load.identity import ReceivedBatch, names_of
 from pytest_kafkaperf.load.messages import Audit, Consumed
-from pytest_kafkaperf.load.payload import names_of
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from tests.support.audit_task import UNREADABLE
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.load.payload import Int64s
+    from pytest_kafkaperf.load.identity import Int64s
 
 Name = tuple[int, int]
 """Producer and index."""
@@ -167,13 +165,6 @@ def test_a_record_without_a_tag_in_the_log_ends_the_audit() -> None:
     """It is too short for one: nobody can tell which records stand in the log."""
     with pytest.raises(LoadError, match="^the log holds records smaller than 16 B, which carry no tag$"):
         named_records(received([(0, 1)], 2), every=False)
-
-
-@pytest.mark.parametrize("fields", [{"record_size": 8}, {"record_size": {"8 B": 0.001, "1 KiB": 0.999}}], ids=str)
-def test_records_without_a_tag_cannot_be_audited(fields: dict[str, Any]) -> None:
-    """If one value is too short for it, none has one: the filling of the others would be read as names."""
-    with pytest.raises(LoadError, match="^records smaller than 16 B carry no tag, so an audit cannot identify them$"):
-        audit(dataclasses.replace(UNREADABLE, scenario=Scenario.of(fields)))
 
 
 KEYED = {"key": "uniform:10"}

@@ -1,198 +1,25 @@
-"""What records hold: any first records of a template are a batch that aiokafka reads back."""
+"""What records hold."""
 
 from __future__ import annotations
 
 import collections
 import gzip
-import struct
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-from aiokafka.record.memory_records import MemoryRecords
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load import payload as payloads
 from pytest_kafkaperf.load.engines.aiokafka.encoder import CODECS, EncodedBatch
-from pytest_kafkaperf.load.payload import Payload, Stamp, origin, tags_every_record
-from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pytest_kafkaperf.load.payload import Template
+from pytest_kafkaperf.load.engines.aiokafka.templates import Templates
+from pytest_kafkaperf.load.payload import Payload
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.encoded import batches, decoded, payload_of, values_of
 
 MIB = 1 << 20
-Row = tuple[bytes | None, bytes, list[tuple[str, bytes]]]
-"""Key, value, headers."""
-
-
-def payload_of(*, seed: int = 1, **fields: Any) -> Payload:
-    return Payload(Scenario.of({"record_size": 100} | fields), seed=seed)
-
-
-def decoded(body: bytes | bytearray, count: int, codec: int = 0) -> list[Row]:
-    """As aiokafka reads it."""
-    batch: Any = MemoryRecords(EncodedBatch(body, count, timestamp_ms=7, codec=codec)._build()).next_batch()
-    assert batch.validate_crc()
-    records = list(batch)
-    assert [(record.offset, record.timestamp) for record in records] == [(offset, 7) for offset in range(count)]
-    return [(record.key, record.value, list(record.headers)) for record in records]
-
-
-def values_of(payload: Payload, start: int = 0) -> list[bytes]:
-    """Those of one whole batch, untouched."""
-    template = payload.template(start)
-    return [value for _, value, _ in decoded(template.body, template.count)]
-
-
-def batches(payload: Payload, used: Sequence[int]) -> Iterator[tuple[Template, int]]:
-    """One batch after the other, each of so many records at most."""
-    start = 0
-    for most in used:
-        template = payload.template(start)
-        count = min(most, template.count)
-        yield template, count
-        start = payload.after(start, template, count)
-
-
-texts = st.text(max_size=5).filter(lambda text: text.isprintable())
-workloads = st.fixed_dictionaries(
-    {
-        "record_size": st.sampled_from([16, 17, 51, 52, 63, 64, 100, 3000, 8192])
-        | st.just({"20 B": 0.6, "70 B": 0.3, "900 B": 0.1}),
-        "batch_size": st.sampled_from([1, 300, 2000, 16 << 10]),
-        "payload": st.sampled_from(["random", "zeros"]),
-        "key": st.sampled_from(["none", "sequential"]),
-        "headers": st.dictionaries(texts.filter(bool), texts, max_size=3) | st.just({"h": "x" * 200}),
-        "consumers": st.sampled_from([0, 1]),
-    }
-)
-
-
-@given(fields=workloads, data=st.data())
-def test_any_first_records_of_a_template_are_a_batch(fields: dict[str, Any], data: st.DataObject) -> None:
-    """Keys, values, headers, tags: what the engine writes ahead and into it is what anybody reads."""
-    payload = payload_of(**fields)
-    start = data.draw(st.integers(0, len(payload.values) - 1))
-    template = payload.template(start)
-    count = data.draw(st.integers(1, template.count) | st.just(template.count))
-    first = data.draw(st.integers(-(2**47), 2**46))
-    indexes, dues_ns = np.arange(first, first + count), np.arange(count) * 3 + 10**18
-    keys = np.arange(count) - 5 if fields["key"] == "sequential" else None
-    stamp = Stamp(payload, producer=999)
-    rows = decoded(stamp.body(template, indexes=indexes, dues_ns=dues_ns, keys=keys), count)
-
-    every = fields["consumers"] > 0 or keys is not None
-    values = [payload.values[(start + place) % len(payload.values)] for place in range(count)]
-    for place, value in enumerate(values):
-        if place == 0 or every:
-            tag = struct.pack(">qq", int(dues_ns[place]), (999 << 48) | (int(indexes[place]) & (2**48 - 1)))
-            values[place] = tag + value[TAG_BYTES:]
-    assert [value for _, value, _ in rows] == values
-    assert [key for key, _, _ in rows] == [
-        None if keys is None else int(keys[place]).to_bytes(8, "big", signed=True) for place in range(count)
-    ]
-    assert {tuple(headers) for _, _, headers in rows} == {
-        tuple((name, text.encode()) for name, text in fields["headers"].items())
-    }
-    sizes = np.cumsum([len(value) + (0 if keys is None else 8) for value in values])
-    assert template.sizes[:count].tolist() == sizes.tolist()
-
-
-THROUGH = {"topic": "orders", "output_topic": "orders-enriched", "consumers": 1}
-
-
-@given(fields=workloads)
-def test_through_an_application_the_tag_is_the_last_header(fields: dict[str, Any]) -> None:
-    """It reads the values, so these stay what the payload has; keys and other headers, too."""
-    payload = payload_of(**{**fields, **THROUGH})
-    template = payload.template(0)
-    indexes, dues_ns = np.arange(template.count), np.arange(template.count) + 10**18
-    keys = np.arange(template.count) if fields["key"] == "sequential" else None
-    stamp = Stamp(payload, producer=3)
-    rows = decoded(stamp.body(template, indexes=indexes, dues_ns=dues_ns, keys=keys), template.count)
-
-    given_ = [(name, text.encode()) for name, text in fields["headers"].items()]
-    assert [value for _, value, _ in rows] == [
-        payload.values[place % len(payload.values)] for place in range(len(rows))
-    ]
-    assert [headers for _, _, headers in rows] == [
-        [*given_, ("kafkaperf-tag", stamp.tag(place, 10**18 + place))] for place in range(len(rows))
-    ]
-    assert [key for key, _, _ in rows] == [None if keys is None else place.to_bytes(8) for place in range(len(rows))]
-
-
-@given(fields=workloads)
-def test_a_template_holds_what_fits_into_a_batch_and_one_record_always(fields: dict[str, Any]) -> None:
-    """As with Kafka's own producer: a record larger than a batch travels alone."""
-    payload = payload_of(**fields)
-    template = payload.template(0)
-    size = len(EncodedBatch(template.body, template.count, timestamp_ms=0)._build())
-    longest = payload.largest + 8 + 300  # with its key, headers and lengths
-
-    assert template.ends[-1] == len(template.body)
-    assert size <= fields["batch_size"] or template.count == 1
-    assert size + longest > fields["batch_size"]
-
-
-def test_a_template_is_not_written_to() -> None:
-    """It serves for batches to come, and for other producers of the worker."""
-    payload = payload_of(consumers=1, key="sequential")
-    template = payload.template(0)
-    before = bytes(template.body)
-    indexes = np.arange(template.count)
-    for stamp in (Stamp(payload, producer=1), Stamp(payload, producer=2)):
-        stamp.body(template, indexes=indexes, dues_ns=indexes, keys=indexes)
-
-    assert payload.template(0).body == before
-
-
-@pytest.fixture(scope="module")
-def plain() -> Payload:
-    """A payload for all examples."""
-    return payload_of()
-
-
-@given(index=st.integers(-(2**47), 2**47 - 1), producer=st.integers(0, 999), due_ns=st.integers(0, 2**62))
-def test_tags_come_back(plain: Payload, index: int, producer: int, due_ns: int) -> None:
-    """Indexes below zero, the warm-up's, must not spill into the producer's bits; one or many are the same."""
-    stamp = Stamp(plain, producer=producer)
-    tag = stamp.tag(index, due_ns)
-    tags = stamp.tags(np.array([index, 3]), np.array([due_ns, 4]))
-
-    assert tags.tobytes() == tag + stamp.tag(3, 4)
-    due, named = struct.unpack(">qq", tag)
-    assert (due, origin(named)) == (due_ns, (producer, index))
-    producers, indexes = origin(tags[:, 1].astype(np.int64))
-    assert (producers.tolist(), indexes.tolist()) == ([producer, producer], [index, 3])
-
-
-@pytest.mark.parametrize(
-    ("fields", "every"),
-    [({}, False), ({"consumers": 1}, True), ({"key": "uniform:9"}, True), ({"client": "record"}, True)],
-)
-def test_every_record_has_a_tag_where_its_batch_does_not_tell_which_it_is(
-    fields: dict[str, Any],
-    every: bool,  # noqa: FBT001
-) -> None:
-    """Records with keys do not follow each other in a batch, and a client that batches by itself chooses them."""
-    assert tags_every_record(Scenario.of(fields)) == every
-
-
-def test_values_that_are_too_short_for_a_tag_are_left_alone() -> None:
-    """Without consumers any size can be; keys are written all the same."""
-    payload = payload_of(record_size=TAG_BYTES - 1, key="sequential")
-    template, indexes = payload.template(0), np.arange(3)
-    rows = decoded(Stamp(payload, producer=1).body(template, indexes=indexes, dues_ns=5, keys=indexes), 3)
-
-    assert not payload.tagged
-    assert [value for _, value, _ in rows] == payload.values[:3]
-    assert [key for key, _, _ in rows] == [bytes(8), bytes(7) + b"\1", bytes(7) + b"\2"]
 
 
 @pytest.mark.parametrize("record_size", [16, 17, 100, 5000, 3 * MIB, 40 * MIB])
@@ -223,7 +50,7 @@ def test_the_same_seed_makes_the_same_records_and_another_does_not() -> None:
 def test_records_do_not_compress(record_size: Any, batch_size: int) -> None:
     """Compression costs what it would cost on real data, and saves nothing that it would not."""
     payload = payload_of(record_size=record_size, batch_size=batch_size)
-    for template, _ in batches(payload, [10**9] * 3):
+    for template, _ in batches(Templates(payload), [10**9] * 3):
         data = b"".join(value for _, value, _ in decoded(template.body, template.count))
         assert len(gzip.compress(data)) > 0.99 * len(data)
         packed = EncodedBatch(template.body, template.count, timestamp_ms=0, codec=CODECS["zstd"])
@@ -233,14 +60,6 @@ def test_records_do_not_compress(record_size: Any, batch_size: int) -> None:
 def test_zeros_are_zeros() -> None:
     """The other extreme, for whoever wants to see what compression can do."""
     assert set(values_of(payload_of(payload="zeros"))) == {bytes(100)}
-
-
-def test_few_templates_serve_for_all_batches_of_one_size() -> None:
-    """They are encoded once: the speed of the generator rests on that, whether batches are full or not."""
-    for used in ([10**9] * 1000, [1] * 1000, [7, 10**9] * 500):
-        payload = payload_of()
-        templates = {id(template) for template, _ in batches(payload, used)}
-        assert 50 < len(templates) < 100
 
 
 MIXES = [
@@ -262,7 +81,7 @@ def test_a_mix_of_sizes_is_as_asked_for_whatever_batches_hold(
     total = len(payload.values)
     for most in (1, 7, 10**9):
         sizes: list[int] = []
-        for template, count in batches(payload, [most] * total):
+        for template, count in batches(Templates(payload), [most] * total):
             sizes += np.diff(template.sizes[:count], prepend=0).tolist()
             if len(sizes) >= total:
                 break
@@ -308,7 +127,11 @@ def test_samples_are_what_stands_between_delimiters(tmp_path: Path, delimiter: s
         {"delimiter": delimiter} if delimiter else {}
     )
     payload = sampled(samples)
-    rows = [row for template, count in batches(payload, [3] * 8) for row in decoded(template.body, template.count)[:3]]
+    rows = [
+        row
+        for template, count in batches(Templates(payload), [3] * 8)
+        for row in decoded(template.body, template.count)[:3]
+    ]
 
     assert sorted(payload.values) == sorted(values)
     assert (payload.tagged, payload.largest) == (False, 35)

@@ -7,7 +7,9 @@
 - keyed_producer: producers of records with keys
 - record_producer: producers that send record by record
 - sender: batches to brokers, several in flight
+- templates: batches encoded in advance
 - encoder: batches and produce requests as bytes
-- decoder: fetched batches, and the records found in them
-- consumer: consumers, and the reader of the log
+- decoder: fetched batches
+- consumer: consumers
+- log_reader: the reader of the log
 """

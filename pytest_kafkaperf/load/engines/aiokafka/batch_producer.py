@@ -19,9 +19,10 @@ from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clock import Timer, now_ns
 from pytest_kafkaperf.load.engines.aiokafka.clients import batches_in_flight, submit
 from pytest_kafkaperf.load.engines.aiokafka.encoder import CODECS, EncodedBatch
-from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, Window
+from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, ProducerSetup, Window
+from pytest_kafkaperf.load.engines.aiokafka.templates import Stamp, Template
+from pytest_kafkaperf.load.identity import Int64s
 from pytest_kafkaperf.load.ledger import Batch
-from pytest_kafkaperf.load.payload import Int64s, Stamp, Template
 from pytest_kafkaperf.load.schedule import Schedule
 
 _DIFFERENT_STARTS = 32
@@ -31,19 +32,19 @@ _DIFFERENT_STARTS = 32
 class BatchProducer(Producer):
     """A producer that sends records without keys in explicit batches."""
 
-    def __init__(self, **parts: Any) -> None:
-        super().__init__(**parts)
+    def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
+        super().__init__(client, number, setup)
         partitions = self._scenario.partitions
         self._start = 0
         """Start of the next batch in the payload."""
-        self._template = self._payload.template(0)
-        for _ in range(self._number % _DIFFERENT_STARTS):
+        self._template = self._templates.at(0)
+        for _ in range(number % _DIFFERENT_STARTS):
             self._advance(self._template.count)
-        self._stamp = Stamp(self._payload, producer=self._number)
+        self._stamp = Stamp(self._payload, producer=number)
         self._partitions = [TopicPartition(self._topic, partition) for partition in range(partitions)]
         largest = max(self._payload.largest, self._scenario.batch_size)
         batches = batches_in_flight(self._scenario) + 1
-        self._slots = InFlightLimit(partitions, batches=batches, first=self._number, batch_bytes=largest)
+        self._slots = InFlightLimit(partitions, batches=batches, first=number, batch_bytes=largest)
         self._linger_ns = round(self._scenario.linger * NS_PER_S)
 
     async def _closed_loop(self, window: Window) -> None:
@@ -135,8 +136,8 @@ class BatchProducer(Producer):
 
     def _advance(self, used: int) -> None:
         """Go to the template of the next batch, after `used` records of the current one."""
-        self._start = self._payload.after(self._start, self._template, used)
-        self._template = self._payload.template(self._start)
+        self._start = self._templates.after(self._start, self._template, used)
+        self._template = self._templates.at(self._start)
 
     async def _slot(self) -> tuple[int, int]:
         """Wait until the limit allows a batch; return its partition and the time at which its slot became free."""

@@ -15,9 +15,8 @@ from aiokafka.errors import KafkaError
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clock import Stall, known_to_ns, now_ns
-from pytest_kafkaperf.load.engines.aiokafka.decoder import ReceivedBatch
+from pytest_kafkaperf.load.identity import Nonce, ReceivedBatch, RecordFilter, names_of, origin
 from pytest_kafkaperf.load.messages import Consumed
-from pytest_kafkaperf.load.payload import Nonce, RecordFilter, names_of, origin
 from pytest_kafkaperf.load.recorder import Series
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.scenarios.scenario import Scenario

@@ -1,4 +1,4 @@
-"""Vectorised decoding of fetched record batches, and a compact set of the records found in them.
+"""Vectorised decoding of fetched record batches.
 
 Measurements need only the tag at the beginning of each value, and the sizes of key and value. Every byte is read
 nevertheless, because the decoder always checks the CRC of a batch, which covers all records.
@@ -15,10 +15,10 @@ CRC-32C and varint functions, and `DefaultRecordBatch`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +29,9 @@ from aiokafka.record.util import decode_varint, encode_varint
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.engines.aiokafka.encoder import DECODERS, crc32c
+from pytest_kafkaperf.load.identity import Int64s, ReceivedBatch
 from pytest_kafkaperf.scenarios.payloads import Correlate, name_of, tag_in_header
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
-
-Tags = npt.NDArray[np.int64]
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH = struct.Struct(">i")
@@ -48,28 +47,6 @@ _CODEC_BITS, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x
 _DELTA_STOPS = (1 << 6, 1 << 13, 1 << 20)
 """Offset deltas below these take 1, 2 and 3 bytes."""
 _TAG = np.dtype(">i8")
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedBatch:
-    """One record batch as received by a consumer, without the records before the fetch offset."""
-
-    offset: int
-    """Offset of the first record."""
-    count: int
-    """Number of records."""
-    tags: Tags
-    """Due time and origin of each record whose value is long enough for a tag, shape `(records, 2)`."""
-    size_bytes: int
-    """Total size of keys and values."""
-    source: FetchedBatch | None = None
-    """The batch as it was fetched."""
-
-    def only(self, these: npt.NDArray[np.bool_]) -> ReceivedBatch | None:
-        """Return the batch with some of its records, of average size; None if there are none."""
-        count = int(these.sum())
-        size_bytes = round(self.size_bytes * count / self.count)
-        return replace(self, count=count, tags=self.tags[these], size_bytes=size_bytes) if count else None
 
 
 class FetchedBatch(NamedTuple):
@@ -231,7 +208,7 @@ def _one_by_one(
     return ReceivedBatch(first_offset, len(heads), found, size_bytes, source)
 
 
-def uniform_tags(plain: memoryview, count: int) -> tuple[Tags, int] | None:
+def uniform_tags(plain: memoryview, count: int) -> tuple[Int64s, int] | None:
     """Decode all tags at once, and the size of key and value of a record; None if records differ in layout.
 
     The comparison includes offsets, so that a uniform batch has no gaps.
@@ -382,50 +359,3 @@ def _with_named_errors(correlate: Correlate) -> Correlate:
         return tag
 
     return tag_of
-
-
-_CHUNK_BITS = 14
-"""Records whose names differ only in these bits share a chunk of 4 KiB: names of one producer follow one another."""
-_PLACES = (1 << _CHUNK_BITS) - 1
-_IN_SET, _MEASURED = 0b01, 0b10
-_ALL_MEASURED = 0b10101010
-
-
-class RecordSet:
-    """A set of records by their names (see `load.payload.names_of`), some of which are measured."""
-
-    def __init__(self) -> None:
-        self._chunks: dict[int, bytearray] = {}
-        """Two bits for each record, by the upper bits of its name."""
-
-    @classmethod
-    def union(cls, sets: Iterable[RecordSet]) -> Self:
-        """Return a set with the records of all `sets`."""
-        union = cls()
-        for one in sets:
-            for number, chunk in one._chunks.items():  # noqa: SLF001 - another set of the same class
-                known = np.frombuffer(union._chunks.setdefault(number, bytearray(len(chunk))), np.uint8)
-                known |= np.frombuffer(chunk, np.uint8)
-        return union
-
-    def add(self, name: int, *, measured: bool) -> bool:
-        """Add a record; return False if the set had it."""
-        number = name >> _CHUNK_BITS
-        chunk = self._chunks.get(number)
-        if chunk is None:
-            chunk = self._chunks[number] = bytearray((_PLACES + 1) // 4)
-        byte, shift = (name & _PLACES) >> 2, (name & 3) << 1
-        if chunk[byte] >> shift & _IN_SET:
-            return False
-        chunk[byte] |= (_IN_SET | _MEASURED if measured else _IN_SET) << shift
-        return True
-
-    def measured(self) -> int:
-        """Return the number of measured records."""
-        chunks = (np.frombuffer(chunk, np.uint8) for chunk in self._chunks.values())
-        return sum(int(np.bitwise_count(chunk & _ALL_MEASURED).sum()) for chunk in chunks)
-
-    def has_measured(self, name: int) -> bool:
-        """Return True if the set has the record, and it is measured."""
-        chunk = self._chunks.get(name >> _CHUNK_BITS)
-        return chunk is not None and bool(chunk[(name & _PLACES) >> 2] >> ((name & 3) << 1) & _MEASURED)

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.load.clock import Timer, now_ns
 from pytest_kafkaperf.load.engines.aiokafka.batch_producer import BatchProducer
-from pytest_kafkaperf.load.engines.aiokafka.producers import Window, first_of
-from pytest_kafkaperf.load.payload import Int64s
+from pytest_kafkaperf.load.engines.aiokafka.producers import ProducerSetup, Window, first_of
+from pytest_kafkaperf.load.identity import Int64s
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenarios.payloads import Keys
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES
@@ -35,11 +35,11 @@ _GATHERED_BATCHES = 2
 class KeyedProducer(BatchProducer):
     """A producer that sends records with keys in explicit batches."""
 
-    def __init__(self, **parts: Any) -> None:
-        super().__init__(**parts)
+    def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
+        super().__init__(client, number, setup)
         scenario = self._scenario
         assert scenario.key is not None  # noqa: S101 - for the type checker
-        self._keys = KeySource(scenario.key, producer=self._number, producers=scenario.producers, seed=self._seed)
+        self._keys = KeySource(scenario.key, producer=number, producers=scenario.producers, seed=self._seed)
         self._gathering = Gathering(scenario.partitions)
         record_bytes = len(self._template.body) / self._template.count
         fewest = _GATHERED_BATCHES * scenario.partitions * self._template.count

@@ -13,16 +13,30 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from aiokafka import errors as kafka_errors
 from aiokafka.errors import KafkaError
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.clock import Timer, now_ns
+from pytest_kafkaperf.load.engines.aiokafka.templates import Templates
 from pytest_kafkaperf.load.ledger import Batch, Ledger
 from pytest_kafkaperf.load.messages import Produced
-from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.recorder import Series
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenarios.scenario import Scenario
+
+_REFUSALS = (
+    kafka_errors.MessageSizeTooLargeError,
+    kafka_errors.RecordListTooLargeError,
+    kafka_errors.TopicAuthorizationFailedError,
+    kafka_errors.InvalidTopicError,
+    kafka_errors.PolicyViolationError,
+)
+"""Errors after which the batch is certainly not in the log; any other failure leaves that unknown.
+
+The list has only errors after which a client does not retry, because the error of a last attempt says nothing about
+earlier attempts.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,27 +55,32 @@ class Window:
         return self.records or 0 if self.end_ns is None else schedule.first_after(self.end_ns - 1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSetup:
+    """Settings that all producers of a worker share."""
+
+    scenario: Scenario
+    topic: str
+    templates: Templates
+    seed: int
+    """Seed of the keys."""
+    on_visible: Callable[[int], None]
+    """Takes the number of further records that consumers are expected to receive."""
+
+
 class Producer(ABC):
     """The load of one producer. `client` is started, and no other code uses it."""
 
-    def __init__(
-        self,
-        *,
-        client: Any,
-        scenario: Scenario,
-        number: int,
-        topic: str,
-        payload: Payload,
-        seed: int,
-        on_visible: Callable[[int], None],
-    ) -> None:
-        self.ledger = Ledger(scenario, on_visible=on_visible, producer=number)
+    def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
+        scenario = setup.scenario
+        self.ledger = Ledger(scenario, on_visible=setup.on_visible, producer=number)
         self._client = client
         self._scenario = scenario
         self._number = number
-        self._topic = topic
-        self._payload = payload
-        self._seed = seed
+        self._topic = setup.topic
+        self._templates = setup.templates
+        self._payload = setup.templates.payload
+        self._seed = setup.seed
         self._transactions: Transactions | None = None
         if (size := scenario.transaction_size) is not None:
             self._transactions = Transactions(client, self.ledger, self._all_settled, size, scenario.abort_ratio)
@@ -142,9 +161,13 @@ class Producer(ABC):
         if error is None:
             self.ledger.acknowledge(batch, now, location)
         else:
-            self.ledger.fail(batch, error, now)
+            self._fail(batch, error, now)
         self._give_back(batch, now)
         self._wake()
+
+    def _fail(self, batch: Batch, error: BaseException, now: int) -> None:
+        """Count a batch as permanently failed."""
+        self.ledger.fail(batch, type(error).__name__, now, refused=isinstance(error, _REFUSALS))
 
     @abstractmethod
     def _give_back(self, batch: Batch, now: int) -> None:

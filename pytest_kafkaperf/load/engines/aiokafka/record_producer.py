@@ -10,9 +10,9 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeEr
 
 from pytest_kafkaperf.load.clock import Timer, now_ns
 from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeySource
-from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, Window
+from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, ProducerSetup, Window
+from pytest_kafkaperf.load.identity import Int64s, Tagger
 from pytest_kafkaperf.load.ledger import Batch
-from pytest_kafkaperf.load.payload import Int64s, Stamp
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES, TAG_BYTES
 
@@ -23,14 +23,14 @@ _AT_ONCE = 256
 class RecordProducer(Producer):
     """A producer that sends each record with `AIOKafkaProducer.send`."""
 
-    def __init__(self, **parts: Any) -> None:
-        super().__init__(**parts)
+    def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
+        super().__init__(client, number, setup)
         scenario = self._scenario
         self._values = self._payload.values
-        self._stamp = Stamp(self._payload, producer=self._number)
+        self._tagger = Tagger(self._payload.nonce, producer=number)
         self._keys: KeySource | None = None
         if scenario.key is not None:
-            self._keys = KeySource(scenario.key, producer=self._number, producers=scenario.producers, seed=self._seed)
+            self._keys = KeySource(scenario.key, producer=number, producers=scenario.producers, seed=self._seed)
 
     async def _closed_loop(self, window: Window) -> None:
         left = window.records
@@ -87,7 +87,7 @@ class RecordProducer(Producer):
         """
         value, headers = self._values[index % len(self._values)], self._payload.headers
         if self._payload.tagged:
-            tag = self._stamp.tag(index, now if due_ns is None else due_ns)
+            tag = self._tagger.tag(index, now if due_ns is None else due_ns)
             if self._payload.tags_in_header:
                 headers = [*headers[:-1], (headers[-1][0], tag)]
             else:
@@ -107,7 +107,7 @@ class RecordProducer(Producer):
             if not isinstance(error, KafkaTimeoutError | MessageSizeTooLargeError):
                 raise self._refused(error) from None
             self.ledger.enter(batch)
-            self.ledger.fail(batch, error, now_ns())
+            self._fail(batch, error, now_ns())
             return batch
         self._enter(batch)
         future.add_done_callback(lambda ended: self._sent(batch, ended))

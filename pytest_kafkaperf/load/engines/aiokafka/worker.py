@@ -7,7 +7,7 @@ import contextlib
 import functools
 import gc
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,15 +22,16 @@ from pytest_kafkaperf.load.engines.aiokafka.batch_producer import BatchProducer
 from pytest_kafkaperf.load.engines.aiokafka.clients import adapt, make_consumer, make_producer
 from pytest_kafkaperf.load.engines.aiokafka.consumer import Consumer
 from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeyedProducer
-from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, Window
+from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, ProducerSetup, Window
 from pytest_kafkaperf.load.engines.aiokafka.record_producer import RecordProducer
 from pytest_kafkaperf.load.engines.aiokafka.sender import repeated_batches
+from pytest_kafkaperf.load.engines.aiokafka.templates import Templates
 from pytest_kafkaperf.load.messages import Assignment, WorkerReport
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.recorder import Series, merged
 from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, longest_s, records_of_producer, settle_timeout_s, window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
-from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 _LEADERS_TIMEOUT_S = 5
 """Time limit of the connections to the leaders; a broker that does not answer shows in the results."""
@@ -60,6 +61,13 @@ def work(assignment: Assignment) -> WorkerReport:
         return runner.run(LoadWorker(assignment, notes).run())
 
 
+def kind_of_producer(scenario: Scenario) -> type[Producer]:
+    """Return the class of a scenario's producers."""
+    if scenario.client == "record":
+        return RecordProducer
+    return BatchProducer if scenario.key is None else KeyedProducer
+
+
 class LoadWorker:
     """State shared by the parts of one worker."""
 
@@ -82,7 +90,7 @@ class LoadWorker:
                 start_ns = await self._start_instant(counters)
                 if start_ns is not None:
                     await self._load(report, counters, start_ns)
-        report.notes = self._notes.texts()
+        report.notes = [f"aiokafka: {note}" for note in self._notes.texts()]
         return report
 
     @contextlib.asynccontextmanager
@@ -115,7 +123,7 @@ class LoadWorker:
             await _gather(connecting)
             self._writers = [*writers.values()]
             if payload is not None:
-                self._producers = [self._producer(number, client, payload) for number, client in writers.items()]
+                self._producers = self._producers_of(writers, payload)
             self._consumers = [
                 Consumer(
                     client,
@@ -142,18 +150,16 @@ class LoadWorker:
                 for leader in {cluster.leader_for_partition(partition) for partition in partitions} - {None, -1}:
                     await client.client.ready(leader)
 
-    def _producer(self, number: int, client: Any, payload: Payload) -> Producer:
-        scenario = self._scenario
-        kind: type[Producer] = BatchProducer if scenario.key is None else KeyedProducer
-        return (RecordProducer if scenario.client == "record" else kind)(
-            client=client,
-            scenario=scenario,
-            number=number,
+    def _producers_of(self, writers: Mapping[int, Any], payload: Payload) -> list[Producer]:
+        setup = ProducerSetup(
+            scenario=self._scenario,
             topic=self._assignment.topic,
-            payload=payload,
+            templates=Templates(payload),
             seed=self._assignment.seed,
             on_visible=self._add_visible,
         )
+        kind = kind_of_producer(self._scenario)
+        return [kind(client, number, setup) for number, client in writers.items()]
 
     async def _start_instant(self, counters: SharedCounters) -> int | None:
         """Report readiness and wait for the start of the window; return None if the controller stops the round.

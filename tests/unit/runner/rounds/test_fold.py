@@ -597,7 +597,7 @@ def test_series_of_all_workers_become_one() -> None:
 
 def test_what_the_client_library_said_is_told_once() -> None:
     """Each worker says the same."""
-    workers = [WorkerReport(produced=[produced()], notes=["a", "b"]) for number in range(2)]
+    workers = [WorkerReport(produced=[produced()], notes=["aiokafka: a", "aiokafka: b"]) for number in range(2)]
     done = fold(LoadReport(workers=workers, start_ns=START_NS), PACED)
 
     assert done.warnings == ("aiokafka: a", "aiokafka: b")

@@ -14,9 +14,8 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.engines.aiokafka import consumer as consuming
 from pytest_kafkaperf.load.engines.aiokafka.consumer import Consumer
-from pytest_kafkaperf.load.engines.aiokafka.decoder import ReceivedBatch
+from pytest_kafkaperf.load.identity import ReceivedBatch, Tagger
 from pytest_kafkaperf.load.messages import Consumed
-from pytest_kafkaperf.load.payload import Payload, Stamp
 from pytest_kafkaperf.load.recorder import Series
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -28,7 +27,7 @@ NONCE = (1 << 60, 1 << 61)
 def received(folder: Path, polls: list[range], *, acknowledged: int, settled: int) -> Consumed:
     """Consume what these polls return, and nothing afterwards, after producers that have ended."""
     scenario = Scenario.of(FIELDS)
-    stamp = Stamp(Payload(scenario, seed=1, nonce=NONCE), producer=0)
+    tagger = Tagger(NONCE, producer=0)
     left = iter(polls)
 
     class Application:
@@ -39,7 +38,7 @@ def received(folder: Path, polls: list[range], *, acknowledged: int, settled: in
             indexes = np.array(next(left, range(0)))
             if not indexes.size:
                 return {}
-            tags = stamp.tags(indexes, now_ns()).astype(np.int64)
+            tags = tagger.tags(indexes, now_ns()).astype(np.int64)
             return {TopicPartition("out", 0): [ReceivedBatch(0, indexes.size, tags, indexes.size * 100)]}
 
     with SharedCounters.create(folder / "counters", 1) as counters:

@@ -14,8 +14,7 @@ from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.engines.aiokafka.consumer import Consumer
-from pytest_kafkaperf.load.engines.aiokafka.decoder import ReceivedBatch
-from pytest_kafkaperf.load.payload import Payload, Stamp
+from pytest_kafkaperf.load.identity import ReceivedBatch, Tagger
 from pytest_kafkaperf.load.recorder import Series
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -30,10 +29,10 @@ class Application:
 
     _coordinator = types.SimpleNamespace(generation=1)
 
-    def __init__(self, stamps: list[Stamp], counters: SharedCounters) -> None:
-        self._stamps = itertools.cycle(stamps)
+    def __init__(self, taggers: list[Tagger], counters: SharedCounters) -> None:
+        self._taggers = itertools.cycle(taggers)
         self._counters = counters
-        self._many = len(stamps)
+        self._many = len(taggers)
         self._batches = 0
 
     async def getmany(self, **_: object) -> dict[TopicPartition, list[ReceivedBatch]]:
@@ -43,7 +42,7 @@ class Application:
         first = self._batches // self._many * BATCH
         indexes = np.arange(first, first + BATCH)
         indexes[-1] = first if self._batches == 0 else indexes[-1]
-        tags = next(self._stamps).tags(indexes, now_ns()).astype(np.int64)
+        tags = next(self._taggers).tags(indexes, now_ns()).astype(np.int64)
         self._batches += 1
         return {TopicPartition("out", 0): [ReceivedBatch(0, BATCH, tags, BATCH * 100)]}
 
@@ -52,10 +51,9 @@ def test_records_of_an_application_take_two_bits(tmp_path: Path) -> None:
     """One by one they took 100 bytes: 5 GB for 50 million."""
     fields: dict[str, Any] = {"topic": "in", "output_topic": "out", "consumers": 1, "producers": 2, "warmup": 0}
     scenario, nonce = Scenario.of(fields), (1 << 60, 1 << 61)
-    payload = Payload(scenario, seed=1, nonce=nonce)
     with SharedCounters.create(tmp_path / "counters", 1) as counters:
         consumer = Consumer(
-            Application([Stamp(payload, producer=number) for number in (0, 1)], counters),
+            Application([Tagger(nonce, producer=number) for number in (0, 1)], counters),
             scenario,
             group=0,
             nonce=nonce,

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.load.engines.aiokafka.decoder import (
     BatchedRecords,
     FetchedBatches,
-    ReceivedBatch,
     record_layout,
     uniform_tags,
 )
+from pytest_kafkaperf.load.identity import ReceivedBatch
 
 PARTITION = TopicPartition("t", 7)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

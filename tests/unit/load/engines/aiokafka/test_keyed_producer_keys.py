@@ -17,7 +17,7 @@ from pytest_kafkaperf.scenarios.payloads import parse_keys
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.load.payload import Int64s
+    from pytest_kafkaperf.load.identity import Int64s
 
 DRAWS = 200_000
 

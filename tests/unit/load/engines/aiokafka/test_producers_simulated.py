@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aiokafka import errors
 from aiokafka.errors import RequestTimedOutError
 from aiokafka.partitioner import murmur2
 from hypothesis import example, given, settings
@@ -16,7 +17,9 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.engines.aiokafka.clients import batches_in_flight
 from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeyedProducer, KeySource
-from pytest_kafkaperf.load.engines.aiokafka.producers import first_of
+from pytest_kafkaperf.load.engines.aiokafka.producers import ProducerSetup, first_of
+from pytest_kafkaperf.load.engines.aiokafka.templates import Templates
+from pytest_kafkaperf.load.ledger import Batch
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.schedule import Schedule, records_of_producer
 from pytest_kafkaperf.scenarios.payloads import parse_keys
@@ -430,13 +433,41 @@ def test_an_answer_that_comes_before_the_producer_sleeps_wakes_it() -> None:
     """The answer may be the next thing that the event loop does: a partition would wait for the next one in vain."""
 
     scenario = Scenario.of(KEYED)
-    payload = Payload(scenario, seed=1)
+    templates = Templates(Payload(scenario, seed=1))
+    setup = ProducerSetup(scenario=scenario, topic="t", templates=templates, seed=1, on_visible=lambda _: None)
 
     async def run() -> None:
-        one = KeyedProducer(
-            client=None, scenario=scenario, number=0, topic="t", payload=payload, seed=1, on_visible=lambda _: None
-        )
+        one = KeyedProducer(None, 0, setup)
         asyncio.get_running_loop().call_soon(one.abandon)
         await first_of(asyncio.sleep(60), one._change())  # noqa: SLF001 - an order that no simulation makes
 
     asyncio.run(asyncio.wait_for(run(), 5))
+
+
+@pytest.mark.parametrize(
+    ("error", "unknown"),
+    [
+        (errors.MessageSizeTooLargeError(), 0),
+        (errors.RequestTimedOutError(), 1),
+        (errors.KafkaConnectionError(), 1),
+        (errors.NotEnoughReplicasError(), 1),  # the last of several attempts: an earlier one may be in the log
+    ],
+)
+def test_what_the_broker_has_not_refused_may_be_in_the_log(error: errors.KafkaError, unknown: int) -> None:
+    """An audit has to know its name."""
+    setup = ProducerSetup(
+        scenario=Scenario.of(KEYED),
+        topic="t",
+        templates=Templates(Payload(Scenario.of(KEYED), seed=1)),
+        seed=1,
+        on_visible=lambda _: None,
+    )
+    producer = KeyedProducer(None, 0, setup)
+    batch = Batch(
+        partition=None, indexes=np.array([7]), measured=1, measured_bytes=1, dues_ns=None, closing_ns=None, sent_ns=1
+    )
+    producer.ledger.enter(batch)
+    producer._ended(batch, None, error)  # noqa: SLF001 - as the client reports it
+    report = producer.ledger.report
+
+    assert (report.failed, report.unknown, report.failures) == (1, unknown, {type(error).__name__: 1})

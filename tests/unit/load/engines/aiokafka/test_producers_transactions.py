@@ -98,7 +98,7 @@ class Bench:
             if error is None:
                 self.ledger.acknowledge(one, 1, (0, self.ledger.sent))
             else:
-                self.ledger.fail(one, error, 0)
+                self.ledger.fail(one, type(error).__name__, 0, refused=False)
             left -= count
 
     async def _all_settled(self) -> None:
@@ -185,7 +185,7 @@ def test_a_failure_that_comes_while_the_end_waits_leads_to_an_abort_too() -> Non
     on_its_way = batch(3)
 
     async def settled() -> None:
-        ledger.fail(on_its_way, RequestTimedOutError(), 0)
+        ledger.fail(on_its_way, "RequestTimedOutError", 0, refused=False)
 
     async def run() -> list[str]:
         bench = Bench(size=10, ledger=ledger, settled=settled)

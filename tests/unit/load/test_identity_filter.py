@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.engines.aiokafka.decoder import ReceivedBatch
-from pytest_kafkaperf.load.payload import Payload, RecordFilter, Stamp
+from pytest_kafkaperf.load.identity import ReceivedBatch, RecordFilter, Tagger
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 SECOND = 1_000_000_000
@@ -65,11 +64,10 @@ def test_any_other_record_is_foreign(tag: Tag) -> None:
 @pytest.mark.parametrize("every", [False, True])
 def test_a_record_of_another_run_at_the_same_time_is_foreign(*, is_application: bool, every: bool) -> None:
     """Its due time and its origin are those of this round, too; only the nonce differs."""
-    scenario = Scenario.of({"topic": "orders", "producers": 2, "consumers": int(every), "warmup": "2 s"})
     dues_ns = np.arange(START, NOW, SECOND // 2)
     read = []
     for nonce in (NONCE, (NONCE[0] ^ 1 << 60, NONCE[1]), (NONCE[0], NONCE[1] ^ 1 << 62)):
-        tags = Stamp(Payload(scenario, seed=1, nonce=nonce), producer=1).tags(np.arange(6), dues_ns)
+        tags = Tagger(nonce, producer=1).tags(np.arange(6), dues_ns)
         received = ReceivedBatch(offset=0, count=6, tags=tags.astype(np.int64), size_bytes=600)
         record_filter = APPLICATION if is_application else OWN
         read.append(record_filter.part(received, start_ns=START, now_ns=NOW, every=every))

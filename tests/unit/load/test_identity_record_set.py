@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.engines.aiokafka.decoder import RecordSet
+from pytest_kafkaperf.load.identity import RecordSet
 
 CHUNK = 1 << 14
 indexes = st.integers(-3, 3) | st.integers(CHUNK - 3, CHUNK + 3) | st.integers(-(2**47), 2**47 - 1)
