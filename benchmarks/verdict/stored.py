@@ -34,9 +34,10 @@ from pytest_kafkaperf.verdict.baseline_store import read_baseline
 from pytest_kafkaperf.verdict.days import median_variance_ratio
 from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.regression import AgainstStored
 from pytest_kafkaperf.verdict.scale import Measured, Rounds, flaw_of, logs
 from pytest_kafkaperf.verdict.sequential import MOST_TRIALS
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySideWithStored
 
 THRESHOLDS = {
     "test_closed": parse_threshold("produce.throughput >= baseline - 10%"),
@@ -149,12 +150,9 @@ def _judged(
     for number in range(MOST_TRIALS + 1):
         further = [side_by_side[place % len(side_by_side)] for place in range(number)]
         found = judge(
-            thresholds=[threshold],
-            trials=[first, *further],
-            baseline=known,
-            confirm=True,
-            side_by_side=True,
-            rebuilt=Rebuilt() if number else None,
+            [threshold],
+            [first, *further],
+            SideBySideWithStored(first=AgainstStored(baseline=known, confirmation="side by side"), rebuilt=Rebuilt()),
         )
         if not found.unsettled:
             break

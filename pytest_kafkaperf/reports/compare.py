@@ -22,9 +22,10 @@ from pytest_kafkaperf.reports.json_report import SCHEMA
 from pytest_kafkaperf.scenarios.fields import NewerSchemaError, parse_model
 from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import MOST, BaselineRounds, scenario_changes
-from pytest_kafkaperf.verdict.judge import judge, worst
-from pytest_kafkaperf.verdict.outcome import Check, Verdict
-from pytest_kafkaperf.verdict.regression import TRIALS
+from pytest_kafkaperf.verdict.days import TRIALS
+from pytest_kafkaperf.verdict.judge import judge
+from pytest_kafkaperf.verdict.outcome import Check, Verdict, worst
+from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 
 
@@ -157,12 +158,10 @@ def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, 
         notes = (*after.problems, "the two reports have no metric in common")
         return Compared(nodeid=after.nodeid, verdict=verdict, checks=(), notes=notes, failures=failures)
     further = _further(after)[:TRIALS]
-    judgement = judge(
-        thresholds=thresholds,
-        trials=[Measured(rounds=one) for one in (_values(after.rounds), *further)],
-        baseline=_baseline(before, after, elsewhere),
-        confirm=bool(further),
-    )
+    baseline = _baseline(before, after, elsewhere)
+    trials = [Measured(rounds=one) for one in (_values(after.rounds), *further)]
+    first = AgainstStored(baseline=baseline, confirmation="fresh" if further else "none")
+    judgement = judge(thresholds, trials, FreshTrials(first=first))
     return Compared(
         nodeid=after.nodeid,
         verdict=worst([judgement.verdict, *own]),

@@ -22,9 +22,8 @@ from pytest_kafkaperf.runner.result import Ending, Result, RunResult, judged
 from pytest_kafkaperf.runner.warmth import describe_warm_ups
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.threshold import Threshold
-from pytest_kafkaperf.verdict.judge import worst
 from pytest_kafkaperf.verdict.other_changes import LEAST_CHANGE, OtherChange
-from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Verdict, worst
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, PerfTestBudget
 from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.runner.warmth import cold_warnings, is_cold
 from pytest_kafkaperf.runner.warmup import WarmUpEnd
-from pytest_kafkaperf.verdict.judge import value_missing, worst
-from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.judge import value_missing
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict, worst
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
 OnTrial = Callable[[Sequence[Trial]], None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
 from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.target import External
@@ -24,12 +23,12 @@ from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold, count_gated
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import FEWEST_DAYS
 from pytest_kafkaperf.verdict.detectable import Calibrated, Confirmation, calibrated
-from pytest_kafkaperf.verdict.judge import judge
+from pytest_kafkaperf.verdict.judge import Comparison, NotCompared, judge
 from pytest_kafkaperf.verdict.other_changes import OtherChange, other_changes
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
-from pytest_kafkaperf.verdict.regression import ALPHA, is_clear
+from pytest_kafkaperf.verdict.regression import ALPHA, AgainstStored, FreshTrials, is_clear
 from pytest_kafkaperf.verdict.scale import logs, no_ratio
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySide, SideBySideWithStored
 
 _STALE = (
     "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
@@ -90,7 +89,7 @@ class Judging:
         there is no time for another trial.
         """
         with self._stopwatch.measure(Span.JUDGE):
-            judgement = self._judge_thresholds(trials, rebuilt, final=final)
+            judgement = self._judge_thresholds(trials, self._comparison(trials, rebuilt, final=final))
         kept = self._settings.update is not None or self._settings.calibrate is not None
         judgement = cold_judgement(judgement, judged(trials), kept=kept)
         rounds = [one for trial in trials for one in trial.all_rounds]
@@ -146,14 +145,11 @@ class Judging:
         trials can exclude. They explain nothing in trials side by side, where the last look is final (see
         `verdict.sequential`).
         """
-        judgement, counted = self.judge(trials, rebuilt=rebuilt, final=True), judged(trials)
-        busy = any(one.busy_warning for trial in trials for one in trial.all_rounds)
-        side_by_side = any(trial.other_side is not None for trial in trials)
+        judgement = self.judge(trials, rebuilt=rebuilt, final=True)
         slower = rebuilt is not None and rebuilt.slower_machine is not None
-        doubtful = busy or side_by_side or slower or self.baseline.imported or self.baseline.obstacle
-        if doubtful or judgement.problems or not judgement.unsettled:
+        if slower or self._may_be_disturbed(trials) or judgement.problems or not judgement.unsettled:
             return judgement
-        thresholds, measured = self.test.thresholds, [trial.measured for trial in counted]
+        thresholds, measured = self.test.thresholds, [trial.measured for trial in judged(trials)]
         alpha = ALPHA / max(1, count_gated(thresholds))
         checks = tuple(
             dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}", rerun=False)
@@ -164,6 +160,12 @@ class Judging:
         if checks == judgement.checks:
             return judgement
         return dataclasses.replace(judgement, verdict=Verdict.REGRESSED, checks=checks, unsettled=False)
+
+    def _may_be_disturbed(self, trials: Sequence[Trial]) -> bool:
+        """Return True if something other than a regression may explain even a clear difference from the baseline."""
+        busy = any(one.busy_warning for trial in trials for one in trial.all_rounds)
+        side_by_side = any(trial.other_side is not None for trial in trials)
+        return busy or side_by_side or bool(self.baseline.imported or self.baseline.obstacle)
 
     def other_changes(self, trials: Sequence[Trial]) -> tuple[OtherChange, ...]:
         """Return the significant changes of metrics without a threshold, by the trials that decided on the others."""
@@ -201,48 +203,48 @@ class Judging:
                 found[name] = one
         return found, notes
 
-    def _judge_thresholds(self, trials: Sequence[Trial], rebuilt: Rebuilt | None, *, final: bool) -> Judgement:
+    def _comparison(self, trials: Sequence[Trial], rebuilt: Rebuilt | None, *, final: bool) -> Comparison:
+        """Return the way to compare the test with its baseline."""
+        if trials[0].other_side is not None:
+            return SideBySide(final=final)
+        if not self._settings.confirm:
+            return AgainstStored(baseline=self.baseline)
+        first = AgainstStored(baseline=self.baseline, confirmation="side by side" if self.alone is None else "fresh")
+        if rebuilt is None:
+            return FreshTrials(first=first)
+        return SideBySideWithStored(first=first, rebuilt=rebuilt, final=final)
+
+    def _judge_thresholds(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
         update = self._settings.update
-        evaluate = functools.partial(self._judged, trials, rebuilt=rebuilt, final=final)
         if self._settings.calibrate is not None:
-            return evaluate(Ungated.CALIBRATION)
+            return self._judged(trials, NotCompared(shown=comparison, reason=Ungated.CALIBRATION))
+        accepted = NotCompared(shown=comparison, reason=Ungated.ACCEPTED)
         if update == "replace" or (update == "new" and not self.baseline.stored):
-            judgement = evaluate(Ungated.ACCEPTED)
+            judgement = self._judged(trials, accepted)
             if not judgement.verdict.fails:
                 return judgement
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
-        judgement = evaluate(None)
+        judgement = self._judged(trials, comparison)
         if update == "add" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
             doubts = tuple(one.reason for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE)
-            accepted = evaluate(Ungated.ACCEPTED)  # what it adds to the baseline decides later
-            return dataclasses.replace(accepted, warnings=(*judgement.warnings, *doubts))
+            later = self._judged(trials, accepted)  # what it adds to the baseline decides later
+            return dataclasses.replace(later, warnings=(*judgement.warnings, *doubts))
         return judgement
 
-    def _judged(
-        self, trials: Sequence[Trial], ungated: Ungated | None, *, rebuilt: Rebuilt | None, final: bool
-    ) -> Judgement:
-        counted = judged(trials)
+    def _judged(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
+        """Judge the thresholds by the trials that count, or by what is certain of them if they have problems."""
+        counted, bounds = judged(trials), frozenset(at_least(trials))
         problems = (*problems_of(trials), *self._skew_problems(trials))
         thresholds = (*self.test.thresholds, *self.test.implied)
-        evaluate = functools.partial(
-            judge,
-            baseline=self.baseline,
-            confirm=self._settings.confirm,
-            at_least=at_least(trials),
-            ungated=ungated,
-            side_by_side=self.alone is None,
-            rebuilt=rebuilt,
-            final=final,
-        )
         measured = [trial.measured for trial in counted]
-        judgement = evaluate(thresholds=thresholds, trials=measured, problems=problems)
+        judgement = judge(thresholds, measured, comparison, problems=problems, bounds=bounds)
         if not judgement.problems:
             return judgement
         late_only = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in judgement.problems)
         sure = [trial.certain(latencies=late_only) for trial in counted]
         rounds = [one for trial in sure for one in trial.rounds]
         known = [one for one in thresholds if all(one.metric.name in each for each in rounds)]
-        certain = evaluate(thresholds=known, trials=sure)
+        certain = judge(known, sure, comparison, bounds=bounds)
         if _fails(certain):
             return _led(judgement, certain)
         # Further trials may confirm a regression if the first one was slower by far more than the generator explains.

@@ -15,8 +15,7 @@ from pytest_kafkaperf.core.units import Count, counted
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.warmup import WarmUpEnd
-from pytest_kafkaperf.verdict.judge import worst
-from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict, worst
 
 _COLD = "a cold broker or application may be the cause"
 _DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)

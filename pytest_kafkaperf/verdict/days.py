@@ -27,6 +27,8 @@ from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.scale import NOTHING, Measured, Rounds, flaw_of, has_nothing, logs, no_ratio
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
+TRIALS = 3
+"""Maximum number of fresh trials that re-test a suspected regression."""
 FEWEST_DAYS = 3
 """Number of days below which a baseline is weak: the prior weighs 3 of n + 2 degrees of freedom."""
 
@@ -102,7 +104,7 @@ class BaselineLevel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Shifts:
     """Trials of one day, compared with a baseline."""
 
     shifts: tuple[float, ...]
@@ -125,7 +127,7 @@ class Comparison:
         return self.known.most_by_noise(len(self.shifts), alpha)
 
 
-def compare(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds) -> Comparison | str:
+def compare(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds) -> Shifts | str:
     """Compare trials of one day with a baseline; return the reason as text if that is impossible."""
     for number, trial in enumerate(trials, 1):
         if problem := flaw_of(subject, trial.rounds):
@@ -133,7 +135,7 @@ def compare(subject: Metric, trials: Sequence[Measured], baseline: BaselineRound
     known = level_of(subject, baseline)
     if known is None:
         return no_ratio(subject, baseline.trials) or "no baseline"
-    return Comparison(shifts=tuple(_shift(subject, trial.rounds, known) for trial in trials), known=known)
+    return Shifts(shifts=tuple(_shift(subject, trial.rounds, known) for trial in trials), known=known)
 
 
 def _shift(subject: Metric, rounds: Rounds, known: BaselineLevel) -> float:

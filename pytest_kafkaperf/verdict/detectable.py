@@ -17,8 +17,7 @@ import numpy as np
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 from pytest_kafkaperf.verdict.baseline_file import MAX_TRIALS, BaselineRounds
-from pytest_kafkaperf.verdict.days import BaselineLevel, level_of
-from pytest_kafkaperf.verdict.regression import TRIALS
+from pytest_kafkaperf.verdict.days import TRIALS, BaselineLevel, level_of
 from pytest_kafkaperf.verdict.scale import Rounds, change_of, exceeds, ratio_of, sign_of
 from pytest_kafkaperf.verdict.sequential import detectable, student_quantile
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -35,6 +36,11 @@ class Verdict(StrEnum):
     def needs_reason(self) -> bool:
         """True if it fails or is INCONCLUSIVE, so that reports say why."""
         return self.fails or self is Verdict.INCONCLUSIVE
+
+
+def worst(outcomes: Sequence[Verdict]) -> Verdict:
+    """Return the outcome that takes precedence; PASSED if there is none."""
+    return max(outcomes, key=list(Verdict).index, default=Verdict.PASSED)
 
 
 class Ungated(StrEnum):

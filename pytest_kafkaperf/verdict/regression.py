@@ -1,4 +1,4 @@
-"""Evaluation of thresholds relative to a stored or a live baseline.
+"""Evaluation of thresholds relative to a stored baseline.
 
 A trial whose shift against a stored baseline exceeds the tolerance is a suspected regression. Then up to `TRIALS` fresh
 trials alone decide. Two of them within the tolerance clear it, because then the median of three cannot exceed the
@@ -10,89 +10,169 @@ The noise of a baseline that was imported from another tool is unknown. Then the
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.core.units import counted, format_percent, format_ratio
+from pytest_kafkaperf.core.units import counted, format_ratio
 from pytest_kafkaperf.scenarios.threshold import Relative, Threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
-from pytest_kafkaperf.verdict.days import Comparison, compare
+from pytest_kafkaperf.verdict.days import TRIALS, Shifts, compare, level_of
+from pytest_kafkaperf.verdict.detectable import Confirmation, detectable_change, detectable_shift
+from pytest_kafkaperf.verdict.limits import MET, ComparedRounds, ThresholdResult, result_of, rounds_of
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
-from pytest_kafkaperf.verdict.scale import NOTHING, Measured, change_of, exceeds, logs
-from pytest_kafkaperf.verdict.sequential import MARGIN, Look
+from pytest_kafkaperf.verdict.scale import NOTHING, Measured, Rounds, change_of, exceeds, flaw_of, logs
 
 ALPHA = 0.01
 """Significance level of a test; its thresholds relative to the baseline share it equally (Bonferroni)."""
-TRIALS = 3
-"""Maximum number of fresh trials."""
 _ENOUGH_TO_CLEAR = TRIALS // 2 + 1
 
-Stage = Literal["alone", "first", "fresh"]
-"""Part of the trials in the decision: the first one alone, the first one before fresh ones, or the fresh ones."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgainstStored:
+    """Compares the first trial with the stored baseline, and leaves suspected regressions to a re-test, if any."""
+
+    baseline: BaselineRounds
+    confirmation: Confirmation = "none"
+    """The way in which suspected regressions will be confirmed, which decides what is detectable.
+
+    If it is `none`, the first trial decides.
+    """
+
+    def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
+        """Return the first trial, but for absolute thresholds all trials that share no cores with other brokers.
+
+        Short rounds on shared cores are slower.
+        """
+        if threshold.relative is None:
+            return [one for one in trials if one.other_side is None]
+        return trials[:1]
+
+    def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
+        """Compare the trials with the stored baseline."""
+        return _compared(threshold, trials, self, alpha, fresh=False)
+
+    def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
+        """Return the first result: nothing re-tests it."""
+        del trials, alpha
+        return first
 
 
-def judge_relative(
-    limit: Relative, subject: Metric, comparison: Comparison, stage: Stage, *, alpha: float, imported: str | None = None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshTrials:
+    """Compares the first trial with the stored baseline, and re-tests suspected regressions in fresh trials."""
+
+    first: AgainstStored
+
+    def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
+        """Return the trials that judge a threshold unless it is re-tested."""
+        return self.first.counting(threshold, trials)
+
+    def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
+        """Compare the trials with the stored baseline."""
+        return self.first.compare(threshold, trials, alpha)
+
+    def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
+        """Judge a suspected regression by the trials after the first; return `first` if there are none."""
+        fresh = trials[1:]
+        if not fresh:
+            return first
+        stored = AgainstStored(baseline=self.first.baseline, confirmation="fresh")
+        return result_of(first.threshold, fresh, _compared(first.threshold, fresh, stored, alpha, fresh=True))
+
+
+def _compared(
+    threshold: Threshold, trials: Sequence[Measured], stored: AgainstStored, alpha: float, *, fresh: bool
+) -> ComparedRounds:
+    """Compare trials with a stored baseline: the first trial, or the `fresh` ones that re-test it."""
+    subject, relative, baseline = threshold.metric, threshold.relative, stored.baseline
+    found, level = compare(subject, trials, baseline), level_of(subject, baseline)
+    known = level if baseline.obstacle is None and baseline.imported is None else None
+    least = None
+    if known is not None and relative is not None and not isinstance(found, str):
+        tolerance = relative.log_tolerance
+        least = detectable_shift(known, tolerance=tolerance, confirmation=stored.confirmation, alpha=alpha)
+    compared = ComparedRounds(
+        finding=_finding(threshold, rounds_of(trials), stored, found, alpha, fresh=fresh),
+        level=None if level is None else level.level,
+        detectable_change=detectable_change(threshold, trials[0].rounds, known, least),
+        stays_open=fresh,
+    )
+    if isinstance(found, str):
+        return compared
+    return dataclasses.replace(compared, shift=found.shift, interval=found.interval, rerun=fresh)
+
+
+def _finding(
+    threshold: Threshold, rounds: Rounds, stored: AgainstStored, found: Shifts | str, alpha: float, *, fresh: bool
 ) -> Finding:
-    """Evaluate a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`.
+    """Return the finding on a relative limit, if a comparison with the stored baseline was possible."""
+    flaw = flaw_of(threshold.metric, rounds) if rounds else None
+    if flaw is not None:  # whatever the baseline is
+        return Finding(outcome=Verdict.INVALID, reason=flaw)
+    if stored.baseline.obstacle:
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=stored.baseline.obstacle)
+    if isinstance(found, str):
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=found)
+    if threshold.relative is None:
+        return MET
+    judge_shifts = _judge_fresh if fresh else _judge_first
+    return judge_shifts(threshold.relative, threshold.metric, found, stored, alpha)
 
-    `comparison` is that of the fresh trials so far at the stage `fresh`, else that of the first trial. `alpha` is
-    the significance level of this threshold. `imported` is the tool that measured an imported baseline.
+
+def _judge_first(limit: Relative, subject: Metric, found: Shifts, stored: AgainstStored, alpha: float) -> Finding:
+    """Evaluate a relative limit by the first trial. `<` and `<=` are equivalent here, as are `>` and `>=`."""
+    imported = stored.baseline.imported
+    against = "the baseline" if imported is None else _imported_from(imported)
+    text = f"{_changes(subject, found)} against {against}, {_described(limit)}"
+    if stored.confirmation != "none" and exceeds(found.shift, limit.log_tolerance):
+        return _open(f"{text}; suspected regression, not yet confirmed by fresh trials")
+    noise = found.most_by_noise(alpha) if imported is None else None
+    return _beyond_noise(limit, subject, found, (text, text, text), noise)
+
+
+def _judge_fresh(limit: Relative, subject: Metric, found: Shifts, stored: AgainstStored, alpha: float) -> Finding:
+    """Evaluate a relative limit by all fresh trials so far, which alone decide about a suspected regression.
+
+    One that is worse by `NOTHING` confirms it, and most of them within the tolerance clear it.
     """
-    shift, tolerance = comparison.shift, limit.log_tolerance
-    worse, text = exceeds(shift, tolerance), _described(limit, subject, comparison, stage, imported)
-    suspected = _of_suspected(text, subject, comparison, stage, tolerance)
-    if suspected is not None:
-        return suspected
-    if not (worse or exceeds(-shift, tolerance)):
-        return Finding(outcome=Verdict.PASSED, reason=text)
-    confirmed = f"confirmed by {text}" if stage == "fresh" else text
-    beyond = Verdict.REGRESSED if worse else Verdict.IMPROVED
-    if imported is not None:
-        return Finding(outcome=beyond, reason=confirmed)
-    most = comparison.most_by_noise(alpha)
-    explained = format_ratio(change_of(subject, most if worse else -most))
-    noise = f"noise explains up to {explained} (baseline of {counted(comparison.known.days, 'day')})"
-    if abs(shift) > most:
-        return Finding(outcome=beyond, reason=f"{confirmed}; {noise}")
-    if not worse:
-        return Finding(outcome=Verdict.PASSED, reason=f"{text}; {noise}")
-    seen = f"worse in {text}" if stage == "fresh" else text
-    return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"{seen}; {noise}: {_NEXT_STEPS}")
-
-
-def _described(limit: Relative, subject: Metric, comparison: Comparison, stage: Stage, imported: str | None) -> str:
-    changes = ", ".join(format_ratio(change_of(subject, each)) for each in comparison.shifts)
-    threshold = f"the threshold is {format_ratio(limit.factor - 1)}"
-    if stage != "fresh":
-        return f"{changes} against {'the baseline' if imported is None else _imported_from(imported)}, {threshold}"
+    imported, number = stored.baseline.imported, len(found.shifts)
     against = "" if imported is None else f" against {_imported_from(imported)}"
-    return f"{counted(len(comparison.shifts), 'fresh trial')}: {changes}{against}; {threshold}"
+    text = f"{counted(number, 'fresh trial')}: {_changes(subject, found)}{against}; {_described(limit)}"
+    confirmed = f"confirmed by {text}"
+    if NOTHING in found.shifts:
+        return Finding(outcome=Verdict.REGRESSED, reason=f"{confirmed}; {subject.name} was 0 in one of them")
+    if is_cleared(found, limit.log_tolerance):
+        return Finding(outcome=Verdict.PASSED, reason=f"suspected regression, not {confirmed}")
+    if number < TRIALS:
+        return _open(f"suspected regression, after {text}")
+    noise = found.most_by_noise(alpha) if imported is None else None
+    return _beyond_noise(limit, subject, found, (text, confirmed, f"worse in {text}"), noise)
 
 
-def _of_suspected(text: str, subject: Metric, comparison: Comparison, stage: Stage, tolerance: float) -> Finding | None:
-    """Return the finding if further trials decide a suspected regression, or settle it without noise; else None.
+def _beyond_noise(
+    limit: Relative, subject: Metric, found: Shifts, texts: tuple[str, str, str], noise: float | None
+) -> Finding:
+    """Return the finding on a shift by the noise that may explain it; None if that is unknown.
 
-    A fresh trial that is worse by `NOTHING` confirms it, and most of them within the tolerance clear it.
+    `texts` describe the trials if they are within the tolerance or the noise, beyond both, or beyond the tolerance.
     """
-    if stage == "fresh" and NOTHING in comparison.shifts:
-        return Finding(outcome=Verdict.REGRESSED, reason=f"confirmed by {text}; {subject.name} was 0 in one of them")
-    if stage == "fresh" and is_cleared(comparison, tolerance):
-        return Finding(outcome=Verdict.PASSED, reason=f"suspected regression, not confirmed by {text}")
-    if stage == "first" and exceeds(comparison.shift, tolerance):
-        reason = f"{text}; suspected regression, not yet confirmed by fresh trials"
-    elif stage == "fresh" and len(comparison.shifts) < TRIALS:
-        reason = f"suspected regression, after {text}"
-    else:
-        return None
-    return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=True)
-
-
-def is_cleared(comparison: Comparison, tolerance: float) -> bool:
-    """Return True if further fresh trials could not confirm the regression."""
-    return sum(not exceeds(shift, tolerance) for shift in comparison.shifts) >= _ENOUGH_TO_CLEAR
+    within, beyond, suspected = texts
+    worse, improved = exceeds(found.shift, limit.log_tolerance), exceeds(-found.shift, limit.log_tolerance)
+    if not worse and not improved:
+        return Finding(outcome=Verdict.PASSED, reason=within)
+    outcome = Verdict.REGRESSED if worse else Verdict.IMPROVED
+    if noise is None:
+        return Finding(outcome=outcome, reason=beyond)
+    explained = format_ratio(change_of(subject, noise if worse else -noise))
+    remark = f"noise explains up to {explained} (baseline of {counted(found.known.days, 'day')})"
+    if abs(found.shift) > noise:
+        return Finding(outcome=outcome, reason=f"{beyond}; {remark}")
+    if improved:
+        return Finding(outcome=Verdict.PASSED, reason=f"{within}; {remark}")
+    return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"{suspected}; {remark}: {_NEXT_STEPS}")
 
 
 _NEXT_STEPS = (
@@ -100,28 +180,21 @@ _NEXT_STEPS = (
 )
 
 
-def judge_look(limit: Relative, subject: Metric, evidence: Look | str, *, left_out: str | None = None) -> Finding:
-    """Evaluate a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`.
+def _open(reason: str) -> Finding:
+    return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=True)
 
-    `left_out` is the reason why a trial does not count.
-    """
-    if isinstance(evidence, str):
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence)
-    reason = f"{counted(evidence.trials, 'trial')} side by side" + (f" (left out: {left_out})" if left_out else "")
-    target = format_ratio(change_of(subject, limit.log_tolerance + MARGIN))
-    match evidence.decision:
-        case "regressed" if evidence.mean == NOTHING:
-            return Finding(outcome=Verdict.REGRESSED, reason=f"{reason}; {subject.name} was 0 in one of them")
-        case "regressed":
-            return Finding(outcome=Verdict.REGRESSED, reason=reason)
-        case "improved":
-            return Finding(outcome=Verdict.IMPROVED, reason=reason)
-        case "equal":
-            return Finding(outcome=Verdict.PASSED, reason=f"{reason} exclude a change of {target}")
-        case "open":
-            noise = "" if evidence.deviation is None else f", whose noise is {format_percent(evidence.deviation)}"
-            reason = f"undecided after {reason}{noise}"
-            return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=not evidence.settled)
+
+def is_cleared(found: Shifts, tolerance: float) -> bool:
+    """Return True if further fresh trials could not confirm the regression."""
+    return sum(not exceeds(shift, tolerance) for shift in found.shifts) >= _ENOUGH_TO_CLEAR
+
+
+def _changes(subject: Metric, found: Shifts) -> str:
+    return ", ".join(format_ratio(change_of(subject, each)) for each in found.shifts)
+
+
+def _described(limit: Relative) -> str:
+    return f"the threshold is {format_ratio(limit.factor - 1)}"
 
 
 def _imported_from(tool: str) -> str:

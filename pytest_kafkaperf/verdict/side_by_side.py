@@ -1,6 +1,6 @@
-"""Confirmation of a suspected regression, side by side with the rebuilt brokers of the baseline.
+"""Comparisons side by side, with a live baseline or with the rebuilt brokers of the stored baseline.
 
-These trials decide as in any comparison with a live baseline (see `sequential`). If they find both sides equal, the
+The trials decide by a sequential test (see `sequential`). If trials with rebuilt brokers find both sides equal, the
 stored values differ because the machine does, or because something else differs from the baseline on both sides.
 """
 
@@ -13,11 +13,135 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.environment import Change, Part
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.core.units import format_ratio
+from pytest_kafkaperf.core.units import counted, format_percent, format_ratio
+from pytest_kafkaperf.scenarios.threshold import Extreme, Relative, Threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
-from pytest_kafkaperf.verdict.days import compare
+from pytest_kafkaperf.verdict.days import compare, level_of_other_side
+from pytest_kafkaperf.verdict.detectable import POWER, detectable_change
+from pytest_kafkaperf.verdict.limits import MET, ComparedRounds, ThresholdResult, result_of, rounds_of
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
-from pytest_kafkaperf.verdict.scale import Measured, change_of, exceeds, flaw_of
+from pytest_kafkaperf.verdict.regression import AgainstStored
+from pytest_kafkaperf.verdict.scale import NOTHING, Measured, change_of, difference, exceeds, flaw_of
+from pytest_kafkaperf.verdict.sequential import MARGIN, Look, detectable, look, usable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideBySide:
+    """Compares all trials with a live baseline."""
+
+    final: bool = False
+    """True if there is no time for another trial."""
+
+    def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
+        """Return all trials."""
+        del threshold
+        return trials
+
+    def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
+        """Compare both sides of the trials."""
+        subject, relative = threshold.metric, threshold.relative
+        tolerance = 0.0 if relative is None else relative.log_tolerance
+        evidence = self._evidence(subject, trials, tolerance, alpha)
+        last, level = evidence.last, level_of_other_side(subject, trials)
+        least = None
+        if relative is not None and last is not None and last.deviation is not None:
+            least = detectable(last.deviation, tolerance=tolerance, alpha=alpha, power=POWER)
+        compared = ComparedRounds(
+            finding=_finding(threshold, trials, evidence),
+            level=None if level is None else level.level,
+            detectable_change=detectable_change(threshold, rounds_of(trials), level, least),
+            stays_open=not self.final,
+        )
+        if last is None or level is None:
+            return compared
+        looks = () if relative is None else evidence.looks
+        return dataclasses.replace(compared, shift=last.mean, interval=last.interval, looks=looks)
+
+    def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
+        """Return the first result, which is that of all trials."""
+        del trials, alpha
+        return first
+
+    def _evidence(self, subject: Metric, trials: Sequence[Measured], tolerance: float, alpha: float) -> _Evidence:
+        found = [difference(subject, trial) for trial in trials]
+        so_far = [usable(found[:count]) for count in range(1, len(found) + 1)]
+        parts = {len(differences): differences for differences, _ in so_far if differences}  # a trial may add none
+        looks = tuple(
+            look(part, tolerance=tolerance, alpha=alpha, final=self.final and number == len(parts))
+            for number, part in enumerate(parts.values(), 1)
+        )
+        (differences, flaw), last = so_far[-1], _decisive(looks)
+        if last is not None and not differences and last.decision == "open":  # what was decided stays so
+            last = None
+        return _Evidence(looks=looks, last=last, flaw=flaw, has_differences=bool(differences))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """The evidence of side-by-side trials about one metric."""
+
+    looks: tuple[Look, ...]
+    last: Look | None
+    """The look that counts; None if the trials cannot be compared."""
+    flaw: str | None
+    """The reason why a trial does not count, if one does not."""
+    has_differences: bool
+    """True if enough trials have a difference."""
+
+
+def _decisive(looks: Sequence[Look]) -> Look | None:
+    """Return the last look with a decision, or with a regression if any has one; the last of all if none has."""
+    decided = [one for one in looks if one.decision != "open"]
+    regressed = [one for one in decided if one.decision == "regressed"]
+    found = regressed or decided or looks
+    return found[-1] if found else None
+
+
+def _finding(threshold: Threshold, trials: Sequence[Measured], evidence: _Evidence) -> Finding:
+    """Return the finding on a relative limit, if no value is missing."""
+    missing = _missing_value(threshold.metric, trials, some_may_lack_it=evidence.has_differences)
+    regressed = evidence.last is not None and evidence.last.decision == "regressed"
+    if missing is not None and not regressed:
+        return Finding(outcome=Verdict.INVALID, reason=missing)
+    if threshold.relative is None:
+        return MET
+    if evidence.last is None:
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence.flaw or "no trial")
+    return _judge_look(threshold.relative, threshold.metric, evidence.last, left_out=evidence.flaw)
+
+
+def _missing_value(subject: Metric, trials: Sequence[Measured], *, some_may_lack_it: bool) -> str | None:
+    """Return the reason if the own rounds of a trial lack a metric; None if they have it, or did not run.
+
+    Readings of brokers fail now and then, on either side, so `some_may_lack_it` if the others are enough. Everything
+    else is missing because of what is tested.
+    """
+    if some_may_lack_it and subject.name.startswith("broker."):
+        return None
+    found = ((number, flaw_of(subject, one.rounds)) for number, one in enumerate(trials, 1) if one.rounds)
+    return next((f"{flaw} (trial {number})" for number, flaw in found if flaw is not None), None)
+
+
+def _judge_look(limit: Relative, subject: Metric, last: Look, *, left_out: str | None) -> Finding:
+    """Evaluate a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`.
+
+    `left_out` is the reason why a trial does not count.
+    """
+    reason = f"{counted(last.trials, 'trial')} side by side"
+    if left_out is not None:
+        reason = f"{reason} (left out: {left_out})"
+    if last.decision == "open":
+        noise = "" if last.deviation is None else f", whose noise is {format_percent(last.deviation)}"
+        reason = f"undecided after {reason}{noise}"
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=not last.settled)
+    if last.decision == "improved":
+        return Finding(outcome=Verdict.IMPROVED, reason=reason)
+    if last.decision == "equal":
+        target = format_ratio(change_of(subject, limit.log_tolerance + MARGIN))
+        return Finding(outcome=Verdict.PASSED, reason=f"{reason} exclude a change of {target}")
+    if last.mean == NOTHING:
+        reason = f"{reason}; {subject.name} was 0 in one of them"
+    return Finding(outcome=Verdict.REGRESSED, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,39 +155,96 @@ class Rebuilt:
     soon as the mean of its trials is within the tolerance. None if no test has."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideBySideWithStored:
+    """Compares the first trial with the stored baseline, and re-tests side by side with the baseline's brokers."""
+
+    first: AgainstStored
+    rebuilt: Rebuilt
+    final: bool = False
+    """True if there is no time for another trial."""
+
+    def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
+        """Return the trials that judge a threshold unless it is re-tested."""
+        return self.first.counting(threshold, trials)
+
+    def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
+        """Compare the trials with the stored baseline."""
+        return self.first.compare(threshold, trials, alpha)
+
+    def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
+        """Judge a suspected regression by the trials after the first alone; return `first` if there are none."""
+        threshold, side_by_side = first.threshold, trials[1:]
+        relative = threshold.relative
+        if relative is None or not side_by_side:
+            return first
+        judged = threshold
+        if isinstance(threshold.limit, Extreme) and not threshold.limit.takes_one(threshold.operator):
+            judged = dataclasses.replace(threshold, limit=relative)  # the first trial has met the other part
+        compared = SideBySide(final=self.final).compare(judged, side_by_side, alpha)
+        result = result_of(judged, side_by_side, compared)
+        finding, warning = judge_suspected(
+            result,
+            first.check.change,
+            self.rebuilt,
+            machine=machine_change(threshold.metric, trials, self.first.baseline, relative.log_tolerance),
+        )
+        check = dataclasses.replace(result.check, outcome=finding.outcome, reason=finding.reason, rerun=True)
+        return ThresholdResult(threshold=threshold, check=check, unsettled=finding.unsettled, warning=warning)
+
+
 def judge_suspected(
-    finding: Finding, subject: Metric, stored: float | None, rebuilt: Rebuilt, *, early: bool, machine: float | None
+    result: ThresholdResult, stored: float | None, rebuilt: Rebuilt, *, machine: float | None
 ) -> tuple[Finding, str | None]:
-    """Turn the finding of the side-by-side trials into that of the suspected regression, perhaps with a warning.
+    """Turn the result of the side-by-side trials into the finding on the suspected regression, perhaps with a warning.
 
     Args:
-        finding: of the side-by-side trials with the rebuilt brokers.
-        subject: the metric.
+        result: of the side-by-side trials with the rebuilt brokers.
         stored: change of the first trial against the stored values.
         rebuilt: the baseline's brokers.
-        early: True if the mean so far was enough, because both sides are known to be slower.
         machine: change of both sides against the stored values (see `machine_change`).
 
     """
-    stored_change = "" if stored is None else f"first trial: {format_ratio(stored)} against the stored baseline"
-    if early:
-        shown = f"{rebuilt.slower_machine} has shown that both sides are slower"
-        reason = f"within the tolerance side by side, which is enough, because {shown}"
-        finding = Finding(outcome=Verdict.PASSED, reason=reason)
+    finding = _with_what_is_known(result, rebuilt)
     cleared = not finding.unsettled and finding.outcome in (Verdict.PASSED, Verdict.IMPROVED)
-    way = "not confirmed: " if cleared else "confirmed by " if finding.outcome is Verdict.REGRESSED else ""
-    reason = "; ".join(filter(None, (stored_change, f"{way}{finding.reason}")))
+    reason = _reason(finding, stored, cleared=cleared)
     if not cleared:
         return dataclasses.replace(finding, reason=reason), None
     if machine is None:
         return Finding(outcome=Verdict.PASSED, reason=reason), None
-    shift = f"{subject.name} is {format_ratio(machine)} against the stored baseline on both sides today"
+    shift = f"{result.check.metric} is {format_ratio(machine)} against the stored baseline on both sides today"
     changes = "; ".join(map(str, rebuilt.common_changes))
     if all(each.of is Part.MACHINE for each in rebuilt.common_changes):
         told = f" ({changes})" if changes else ""
         return Finding(outcome=Verdict.PASSED, reason=reason), f"the machine differs{told}: {shift}; Kafka is unchanged"
     text = f"{shift}: by the machine, or by what the rebuilt brokers cannot undo: {changes}"
     return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"{reason}; {text}"), shift
+
+
+def _with_what_is_known(result: ThresholdResult, rebuilt: Rebuilt) -> Finding:
+    """Return the finding of side-by-side trials.
+
+    It is PASSED if their mean was within the tolerance at some look, where both sides are known to be slower.
+    """
+    check = result.check
+    is_open = check.outcome is Verdict.INCONCLUSIVE and rebuilt.slower_machine is not None
+    if is_open and any(not exceeds(each.mean, each.tolerance) for each in check.trials):
+        shown = f"{rebuilt.slower_machine} has shown that both sides are slower"
+        reason = f"within the tolerance side by side, which is enough, because {shown}"
+        return Finding(outcome=Verdict.PASSED, reason=reason)
+    return Finding(outcome=check.outcome, reason=check.reason, unsettled=result.unsettled)
+
+
+def _reason(finding: Finding, stored: float | None, *, cleared: bool) -> str:
+    """Return the reason of the finding on a suspected regression, after the change of the first trial."""
+    reason = finding.reason
+    if cleared:
+        reason = f"not confirmed: {reason}"
+    elif finding.outcome is Verdict.REGRESSED:
+        reason = f"confirmed by {reason}"
+    if stored is None:
+        return reason
+    return f"first trial: {format_ratio(stored)} against the stored baseline; {reason}"
 
 
 def machine_change(

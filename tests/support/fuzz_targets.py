@@ -40,6 +40,7 @@ from pytest_kafkaperf.scenarios.threshold import describe_limit, limit_value, pa
 from pytest_kafkaperf.verdict.baseline_file import BaselineRecord, scenario_changes
 from pytest_kafkaperf.verdict.baseline_store import BaselineStore, read_baseline
 from pytest_kafkaperf.verdict.judge import judge
+from pytest_kafkaperf.verdict.regression import AgainstStored
 from pytest_kafkaperf.verdict.scale import Measured
 from tests.support.access_properties import properties_of
 
@@ -162,7 +163,7 @@ def baselines(content: bytes) -> None:
             assert store.load(record.environment, record.nodeid) == record
             assert {each for each in file.parent.rglob("*") if each.is_file()} == {file, path}
             known = store.comparable(record.environment, record.nodeid, record.scenario)
-            checks = judge(thresholds=_LIMITS, trials=[Measured(rounds=_ROUNDS)], baseline=known, confirm=False).checks
+            checks = judge(_LIMITS, [Measured(rounds=_ROUNDS)], AgainstStored(baseline=known)).checks
             assert all(check.reason and check.expression for check in checks)
 
 

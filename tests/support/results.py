@@ -34,10 +34,12 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.detectable import Calibrated, Noise
-from pytest_kafkaperf.verdict.judge import judge
+from pytest_kafkaperf.verdict.judge import Comparison, NotCompared, judge
 from pytest_kafkaperf.verdict.other_changes import OtherChange
 from pytest_kafkaperf.verdict.outcome import Ungated, Verdict
+from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
+from pytest_kafkaperf.verdict.side_by_side import SideBySide
 
 FILE = "tests/perf/test_orders.py"
 _WOBBLE = (0.98, 0.99, 1.0, 1.01, 1.02)
@@ -133,13 +135,14 @@ def result(
         # The same on ten days, so that little noise is assumed.
         days = tuple(f"2026-01-{day}" for day in range(20, 30))
         known = BaselineRounds(trials=(tuple(baseline),) * len(days), days=days)
+    comparison: Comparison = AgainstStored(baseline=known)
+    if ungated is not None:
+        comparison = NotCompared(shown=comparison, reason=ungated)
     judgement = judge(
-        thresholds=[parse_threshold(limit) for limit in limits],
-        trials=[Measured(rounds=measured)],
-        baseline=known,
-        confirm=False,
+        [parse_threshold(limit) for limit in limits],
+        [Measured(rounds=measured)],
+        comparison,
         problems=why,
-        ungated=ungated,
     )
     trial = Trial(
         created="2026-01-31T12:00:00+00:00",
@@ -281,11 +284,13 @@ def drawn_result(
         )
         for number in range(1 + fresh)
     ]
+    comparison: Comparison = SideBySide()
+    if side_by_side is None:
+        comparison = FreshTrials(first=AgainstStored(baseline=baseline, confirmation="fresh"))
     judgement = judge(
-        thresholds=[parse_threshold(limit) for limit in limits],
-        trials=[each.measured for each in trials],
-        baseline=baseline,
-        confirm=True,
+        [parse_threshold(limit) for limit in limits],
+        [each.measured for each in trials],
+        comparison,
         problems=problems,
     )
     return Result(
@@ -347,10 +352,9 @@ def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
     nodeid = "tests/perf/test_orders.py::test_how_much"
     base = drawn_result(nodeid, before=None, now=Behaviour(consumers=0), limits=("capacity >= 150k records/s",))
     judgement = judge(
-        thresholds=[parse_threshold("capacity >= 150k records/s")],
-        trials=[Trial(created=CREATED, rounds=tuple(rounds)).measured],
-        baseline=BaselineRounds(),
-        confirm=False,
+        [parse_threshold("capacity >= 150k records/s")],
+        [Trial(created=CREATED, rounds=tuple(rounds)).measured],
+        AgainstStored(baseline=BaselineRounds()),
     )
     return dataclasses.replace(
         base,

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.verdict.days import LEVEL, BaselineLevel, median_variance_ratio
+from pytest_kafkaperf.verdict.days import LEVEL, TRIALS, BaselineLevel, median_variance_ratio
 from pytest_kafkaperf.verdict.detectable import detectable_shift
-from pytest_kafkaperf.verdict.regression import ALPHA, TRIALS
+from pytest_kafkaperf.verdict.regression import ALPHA
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
 Floats = npt.NDArray[np.float64]

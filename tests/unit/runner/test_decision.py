@@ -27,6 +27,7 @@ from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge as judge_thresholds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.regression import AgainstStored
 from pytest_kafkaperf.verdict.scale import Measured
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from tests.support.rounds import time_budget_of
@@ -110,7 +111,7 @@ def test_too_few_rounds_within_the_time_budget_pass_no_absolute_threshold(
     def judge(trials: Sequence[Trial]) -> Judgement:
         ran = [{threshold.metric.name: value} for value in values]
         measured = [Measured(rounds=[*ran, *(one.metrics for one in trials[0].rounds[len(values) :])])]
-        return judge_thresholds(thresholds=[threshold], trials=measured, baseline=known, confirm=True)
+        return judge_thresholds([threshold], measured, AgainstStored(baseline=known, confirmation="fresh"))
 
     side = Timed("A", [])
     side.takes_s = 300.0 if len(values) > 1 else 1000.0
@@ -129,7 +130,7 @@ def test_a_test_without_any_round_in_time_is_inconclusive() -> None:
     def judge(trials: Sequence[Trial]) -> Judgement:
         measured = [Measured(rounds=[one.metrics for one in trials[0].rounds])]
         thresholds = [parse_threshold(f"{P99} <= 25 ms")]
-        return judge_thresholds(thresholds=thresholds, trials=measured, baseline=BaselineRounds(), confirm=True)
+        return judge_thresholds(thresholds, measured, AgainstStored(baseline=BaselineRounds()))
 
     budget = time_budget_of(ROUNDS, left_s=0)
     ran = decision_of(runner_of(Scripted("A", [])), ScriptedJudging(judge), budget)
@@ -143,7 +144,7 @@ def test_a_threshold_that_fails_for_sure_leads_although_others_lack_rounds() -> 
     def judge(trials: Sequence[Trial]) -> Judgement:
         values = [{"errors": 9.0, "produce.throughput": 9.0}, *[{}] * (len(trials[0].rounds) - 1)]
         measured = [Measured(rounds=values)]
-        return judge_thresholds(thresholds=thresholds, trials=measured, baseline=BaselineRounds(), confirm=True)
+        return judge_thresholds(thresholds, measured, AgainstStored(baseline=BaselineRounds()))
 
     side = Timed("A", [])
     side.takes_s = 1000.0

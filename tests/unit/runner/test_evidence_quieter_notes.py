@@ -9,9 +9,9 @@ import pytest
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.evidence import quieter_notes
 from pytest_kafkaperf.runner.perftest import read_perftest
-from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.scale import Measured
+from pytest_kafkaperf.verdict.side_by_side import SideBySide
 
 LIMIT = "produce.throughput >= baseline - 5%"
 
@@ -32,6 +32,6 @@ def test_noisy_trials_of_started_brokers_get_a_hint(options: dict[str, str], spr
         Measured(rounds=[{"produce.throughput": 1e6 * (1 + sign * spread)}], other_side=[{"produce.throughput": 1e6}])
         for sign in (1, -1, 1, -1)
     ]
-    checks = judge(thresholds=perftest.thresholds, trials=trials, baseline=BaselineRounds(), confirm=True).checks
+    checks = judge(perftest.thresholds, trials, SideBySide()).checks
     (note,) = quieter_notes(perftest, checks) or [""]
     assert note.startswith("the noise between trials was up to 12 %") == hinted

@@ -12,9 +12,9 @@ import pytest
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, metric
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
-from pytest_kafkaperf.verdict.days import BaselineLevel, Comparison, Variance, compare
+from pytest_kafkaperf.verdict.days import TRIALS, BaselineLevel, Shifts, Variance, compare
 from pytest_kafkaperf.verdict.detectable import POWER
-from pytest_kafkaperf.verdict.regression import ALPHA, TRIALS, is_cleared
+from pytest_kafkaperf.verdict.regression import ALPHA, is_cleared
 from pytest_kafkaperf.verdict.scale import Measured, exceeds
 from pytest_kafkaperf.verdict.sequential import student_quantile
 from tests.support.simulated_rounds import Draw, Setting, achieved_power, drawn, judged_by_rule, of_one_noise
@@ -106,7 +106,7 @@ def test_a_comparison_shows_the_change_that_is_judged() -> None:
     )
     today = [Measured(rounds=[{P99.name: value}]) for value in (8.0, 64.0, 16.0)]
     found = compare(P99, today, baseline)
-    assert isinstance(found, Comparison)
+    assert isinstance(found, Shifts)
     level = (statistics.fmean([math.log(2), math.log(4)]) + math.log(16)) / 2
     assert found.shifts == pytest.approx([math.log(value) - level for value in (8.0, 64.0, 16.0)])
     assert found.shift == pytest.approx(math.log(16) - level)
@@ -118,7 +118,7 @@ def test_a_trial_without_the_metric_is_left_out_of_the_baseline() -> None:
     """A threshold may be newer than a trial of the baseline; one without any says why."""
     old, new = ({P99.name: 4.0},), ({"errors": 0.0},)
     found = compare(P99, [Measured(rounds=[{P99.name: 8.0}])], BaselineRounds(trials=(old, new)))
-    assert isinstance(found, Comparison)
+    assert isinstance(found, Shifts)
     assert found.known.level == pytest.approx(math.log(4))
     without = compare(P99, [Measured(rounds=[{P99.name: 8.0}])], BaselineRounds(trials=(new,)))
     assert without == f"{P99.name} is missing in round 1 of 1 of the baseline's trial 1"
@@ -179,11 +179,11 @@ def _judged(draw: Draw, number: int, *, confirmed: bool) -> tuple[bool, bool, fl
     first, *more = (statistics.median(trial) - known.level for trial in draw.today[number].tolist())
     if not exceeds(first, TOLERANCE):
         return False, False, 0
-    decisive = Comparison(shifts=(first,), known=known)
+    decisive = Shifts(shifts=(first,), known=known)
     if not confirmed:
         return decisive.shift > decisive.most_by_noise(ALPHA), True, 0
     for count in range(1, TRIALS + 1):
-        decisive = Comparison(shifts=tuple(more[:count]), known=known)
+        decisive = Shifts(shifts=tuple(more[:count]), known=known)
         if is_cleared(decisive, TOLERANCE):
             return False, True, count
     return decisive.shift > decisive.most_by_noise(ALPHA), True, TRIALS

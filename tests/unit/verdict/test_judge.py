@@ -17,8 +17,9 @@ from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.reports.wording import failure_of
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
-from pytest_kafkaperf.verdict.judge import judge, worst
-from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
+from pytest_kafkaperf.verdict.judge import Comparison, NotCompared, judge
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict, worst
+from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 from tests.support.results import bare_result, trial_at
 
@@ -52,6 +53,10 @@ def _times(factor: float, values: Sequence[float] = _TEN_MS) -> list[float]:
     return [value * factor for value in values]
 
 
+def _gated(comparison: Comparison, *, gate_baseline: bool) -> Comparison:
+    return comparison if gate_baseline else NotCompared(shown=comparison, reason=Ungated.ACCEPTED)
+
+
 def _judge(
     expression: str,
     current: Sequence[float],
@@ -63,11 +68,9 @@ def _judge(
     if not isinstance(baseline, BaselineRounds):
         baseline = _on_days(_rounds(threshold.metric.name, baseline)) if baseline else _NO_BASELINE
     judgement = judge(
-        thresholds=[threshold],
-        trials=[Measured(rounds=_rounds(threshold.metric.name, current))],
-        confirm=False,
-        baseline=baseline,
-        ungated=None if gate_baseline else Ungated.ACCEPTED,
+        [threshold],
+        [Measured(rounds=_rounds(threshold.metric.name, current))],
+        _gated(AgainstStored(baseline=baseline), gate_baseline=gate_baseline),
     )
     (check,) = judgement.checks
     assert judgement.verdict is check.outcome
@@ -153,10 +156,9 @@ def test_a_value_that_cannot_be_never_decides(expression: str, value: float, fla
 def test_a_missing_value_never_decides() -> None:
     """A median over the other rounds would be a better value than the run gave."""
     judgement = judge(
-        thresholds=[parse_threshold("lost == 0"), parse_threshold(f"{_P99} <= baseline")],
-        trials=[Measured(rounds=[{"lost": 0.0, _P99: 0.01}, {"errors": 0.0}])],
-        confirm=False,
-        baseline=BaselineRounds(trials=(_rounds(_P99, _TEN_MS),)),
+        [parse_threshold("lost == 0"), parse_threshold(f"{_P99} <= baseline")],
+        [Measured(rounds=[{"lost": 0.0, _P99: 0.01}, {"errors": 0.0}])],
+        AgainstStored(baseline=BaselineRounds(trials=(_rounds(_P99, _TEN_MS),))),
     )
     assert [(check.outcome, check.observed, check.baseline, check.reason) for check in judgement.checks] == [
         (Verdict.INVALID, None, None, "lost is missing in round 2 of 2"),
@@ -189,7 +191,7 @@ def test_a_round_without_a_value_makes_a_limit_invalid_unless_the_others_break_i
     """An SLA that nobody could check would pass otherwise."""
     threshold = parse_threshold(limit)
     rounds = [{} if value is None else {threshold.metric.name: value} for value in values]
-    judgement = judge(thresholds=[threshold], trials=[Measured(rounds=rounds)], confirm=False, baseline=_NO_BASELINE)
+    judgement = judge([threshold], [Measured(rounds=rounds)], AgainstStored(baseline=_NO_BASELINE))
     assert (judgement.verdict, judgement.checks[0].outcome) == (verdict, verdict)
     kinds = [problem.kind for problem in judgement.problems]
     assert kinds == ([ProblemKind.VALUE_MISSING] if verdict is Verdict.INVALID else [])
@@ -199,7 +201,7 @@ def test_a_round_without_a_value_makes_a_limit_invalid_unless_the_others_break_i
 def test_a_missing_value_hides_no_other_limit_that_is_not_met(p99: float, verdict: Verdict) -> None:
     """A slow cluster is slow, whatever an exporter has left out."""
     limits = [parse_threshold(f"{_P99} <= 25 ms"), parse_threshold("broker.isr_shrinks == 0")]
-    judgement = judge(thresholds=limits, trials=[Measured(rounds=[{_P99: p99}])], confirm=False, baseline=_NO_BASELINE)
+    judgement = judge(limits, [Measured(rounds=[{_P99: p99}])], AgainstStored(baseline=_NO_BASELINE))
     assert judgement.verdict is verdict
 
 
@@ -207,10 +209,9 @@ def test_a_problem_explains_the_values_that_are_missing() -> None:
     """One reason, not all its consequences; implied thresholds are not even listed."""
     implied = dataclasses.replace(parse_threshold("lost == 0"), implied=True)
     judgement = judge(
-        thresholds=[parse_threshold(f"{_P99} <= 25 ms"), implied],
-        trials=[Measured(rounds=[{}])],
-        confirm=False,
-        baseline=_NO_BASELINE,
+        [parse_threshold(f"{_P99} <= 25 ms"), implied],
+        [Measured(rounds=[{}])],
+        AgainstStored(baseline=_NO_BASELINE),
         problems=[BROKER_LOST],
     )
     assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, (BROKER_LOST,))
@@ -494,12 +495,13 @@ def _judge_all(*outcomes: Verdict, problems: Sequence[Problem] = (), gate_baseli
     thresholds = [parse_threshold(expression) for expression, _ in examples]
     values = {threshold.metric.name: value for threshold, (_, value) in zip(thresholds, examples, strict=True)}
     return judge(
-        thresholds=thresholds,
-        trials=[Measured(rounds=[values] * 5)],
-        confirm=False,
-        baseline=BaselineRounds(trials=(({_P99: 10.0, _RATE: 10.0},) * 5,)),
+        thresholds,
+        [Measured(rounds=[values] * 5)],
+        _gated(
+            AgainstStored(baseline=BaselineRounds(trials=(({_P99: 10.0, _RATE: 10.0},) * 5,))),
+            gate_baseline=gate_baseline,
+        ),
         problems=problems,
-        ungated=None if gate_baseline else Ungated.ACCEPTED,
     )
 
 
@@ -528,9 +530,7 @@ def test_problems_make_the_run_invalid_and_the_limits_are_still_shown() -> None:
 def test_a_test_without_thresholds_is_measured_unless_it_is_invalid() -> None:
     """Nothing was compared, so nothing passed."""
     verdicts = [
-        judge(
-            thresholds=[], trials=[Measured(rounds=[{}])], confirm=False, baseline=_NO_BASELINE, problems=problems
-        ).verdict
+        judge([], [Measured(rounds=[{}])], AgainstStored(baseline=_NO_BASELINE), problems=problems).verdict
         for problems in ([], [BROKER_LOST])
     ]
     assert verdicts == [Verdict.MEASURED, Verdict.INVALID]
@@ -565,10 +565,9 @@ def test_a_sum_that_is_beyond_its_limit_is_broken_whatever_a_gap_would_add(
 ) -> None:
     """Three duplicates in one round stay three."""
     judgement = judge(
-        thresholds=[parse_threshold(f"duplicated {limit}")],
-        trials=[Measured(rounds=[*_rounds("duplicated", values), {}])],
-        confirm=False,
-        baseline=BaselineRounds(),
+        [parse_threshold(f"duplicated {limit}")],
+        [Measured(rounds=[*_rounds("duplicated", values), {}])],
+        AgainstStored(baseline=BaselineRounds()),
     )
     assert judgement.verdict is verdict
 
@@ -644,7 +643,7 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
     ]
     rounds = [{_P99: value, _RATE: 4000.0, "errors": 0.0} for value in _times(1.5)]
     baseline = _on_days(_rounds(_P99, _TEN_MS))
-    judgement = judge(thresholds=thresholds, trials=[Measured(rounds=rounds)], baseline=baseline, confirm=False)
+    judgement = judge(thresholds, [Measured(rounds=rounds)], AgainstStored(baseline=baseline))
     text = _told(judgement.checks)
     assert (
         text
@@ -737,11 +736,10 @@ INCONCLUSIVE: produce.latency.p99 10 ms
 def test_a_lower_bound_keeps_a_limit_and_breaks_none(value: float, verdict: Verdict) -> None:
     """How much more there would have been, nobody knows: it is no regression of the cluster."""
     judgement = judge(
-        thresholds=[parse_threshold("capacity >= 50k records/s"), parse_threshold("errors == 0")],
-        trials=[Measured(rounds=[{"capacity": value, "errors": 0.0}])],
-        confirm=False,
-        baseline=_NO_BASELINE,
-        at_least=["capacity"],
+        [parse_threshold("capacity >= 50k records/s"), parse_threshold("errors == 0")],
+        [Measured(rounds=[{"capacity": value, "errors": 0.0}])],
+        AgainstStored(baseline=_NO_BASELINE),
+        bounds=["capacity"],
     )
     assert judgement.verdict is verdict
     told = (
@@ -755,11 +753,10 @@ def test_a_lower_bound_keeps_a_limit_and_breaks_none(value: float, verdict: Verd
 def test_a_threshold_that_fails_for_sure_decides_next_to_a_lower_bound() -> None:
     """An application that hangs has lost records, however late they would have come."""
     judgement = judge(
-        thresholds=[parse_threshold("e2e.latency.p99 <= 1 s"), parse_threshold("lost == 0")],
-        trials=[Measured(rounds=[{"e2e.latency.p99": 0.1, "lost": 500.0}])],
-        confirm=False,
-        baseline=_NO_BASELINE,
-        at_least=["e2e.latency.p99"],
+        [parse_threshold("e2e.latency.p99 <= 1 s"), parse_threshold("lost == 0")],
+        [Measured(rounds=[{"e2e.latency.p99": 0.1, "lost": 500.0}])],
+        AgainstStored(baseline=_NO_BASELINE),
+        bounds=["e2e.latency.p99"],
     )
     assert (judgement.verdict, judgement.problems) == (Verdict.VIOLATED, ())
 
@@ -768,11 +765,10 @@ def test_a_threshold_that_fails_for_sure_decides_next_to_a_lower_bound() -> None
 def test_a_lower_bound_breaks_an_upper_limit_and_keeps_none(value: float, verdict: Verdict) -> None:
     """A group that has not committed its last record within a minute may need an hour for it."""
     judgement = judge(
-        thresholds=[parse_threshold("app.drain <= 1 min")],
-        trials=[Measured(rounds=[{"app.drain": value}])],
-        confirm=False,
-        baseline=_NO_BASELINE,
-        at_least=["app.drain"],
+        [parse_threshold("app.drain <= 1 min")],
+        [Measured(rounds=[{"app.drain": value}])],
+        AgainstStored(baseline=_NO_BASELINE),
+        bounds=["app.drain"],
     )
     assert judgement.verdict is verdict
     told = "app.drain <= 1 min: app.drain is a lower bound here, so the true value may exceed the threshold; "
@@ -799,10 +795,9 @@ def test_an_outage_without_end_fails_if_it_is_too_long_already(
     text = "round 1: the group had not caught up when the load ended, so app.recovery is at least 25.9 s"
     problem = Problem(ProblemKind.NOT_CAUGHT_UP, f"{text}; use a longer duration", "app.recovery")
     judgement = judge(
-        thresholds=[parse_threshold(limit) for limit in limits],
-        trials=[Measured(rounds=[{"app.recovery": value, "errors": 0.0} for value in values])],
-        confirm=False,
-        baseline=_NO_BASELINE,
+        [parse_threshold(limit) for limit in limits],
+        [Measured(rounds=[{"app.recovery": value, "errors": 0.0} for value in values])],
+        AgainstStored(baseline=_NO_BASELINE),
         problems=[problem],
     )
     assert judgement.verdict is verdict
@@ -815,10 +810,9 @@ def test_an_outage_without_end_hides_no_other_problem() -> None:
     """A machine that was too slow makes the time itself untrustworthy."""
     slow = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow")
     judgement = judge(
-        thresholds=[parse_threshold("app.recovery <= 10 s")],
-        trials=[Measured(rounds=[{"app.recovery": 25.9}])],
-        confirm=False,
-        baseline=_NO_BASELINE,
+        [parse_threshold("app.recovery <= 10 s")],
+        [Measured(rounds=[{"app.recovery": 25.9}])],
+        AgainstStored(baseline=_NO_BASELINE),
         problems=[slow, Problem(ProblemKind.NOT_CAUGHT_UP, "the group had not caught up", "app.recovery")],
     )
     assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, (slow,))
@@ -832,9 +826,8 @@ def test_a_metric_may_be_named_after_the_baseline(limit: str, *, relative: bool)
     """It is the limit that counts."""
     declare("app.baseline_rows", unit="rows", better="lower")
     (check,) = judge(
-        thresholds=[parse_threshold(f"app.baseline_rows {limit}")],
-        trials=[Measured(rounds=[{"app.baseline_rows": 1.0}])],
-        baseline=BaselineRounds(),
-        confirm=True,
+        [parse_threshold(f"app.baseline_rows {limit}")],
+        [Measured(rounds=[{"app.baseline_rows": 1.0}])],
+        FreshTrials(first=AgainstStored(baseline=BaselineRounds(), confirmation="fresh")),
     ).checks
     assert check.is_relative is relative

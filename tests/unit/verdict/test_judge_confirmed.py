@@ -11,8 +11,9 @@ from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySideWithStored
 
 P99 = "produce.latency.p99"
 TEN_MS = (0.0098, 0.0099, 0.010, 0.0101, 0.0102)
@@ -35,10 +36,9 @@ BASELINE = baseline(*[0.98, 1.0, 1 / 0.98] * 3)
 
 def judged(*fresh: float, first: float = 1.3, limit: str = f"{P99} <= baseline + 10%") -> Judgement:
     return judge(
-        thresholds=[parse_threshold(limit)],
-        trials=[Measured(rounds=trial(factor)) for factor in (first, *fresh)],
-        baseline=BASELINE,
-        confirm=True,
+        [parse_threshold(limit)],
+        [Measured(rounds=trial(factor)) for factor in (first, *fresh)],
+        FreshTrials(first=AgainstStored(baseline=BASELINE, confirmation="fresh")),
     )
 
 
@@ -120,10 +120,9 @@ def test_one_fresh_trial_does_not_clear_the_absolute_part_either() -> None:
 def test_what_fails_already_runs_no_fresh_trial() -> None:
     """It would change nothing, and take minutes."""
     judgement = judge(
-        thresholds=[parse_threshold(f"{P99} <= 12 ms"), parse_threshold(f"{P99} <= baseline + 10%")],
-        trials=[Measured(rounds=trial(1.3))],
-        baseline=BASELINE,
-        confirm=True,
+        [parse_threshold(f"{P99} <= 12 ms"), parse_threshold(f"{P99} <= baseline + 10%")],
+        [Measured(rounds=trial(1.3))],
+        FreshTrials(first=AgainstStored(baseline=BASELINE, confirmation="fresh")),
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.VIOLATED, False)
 
@@ -134,10 +133,9 @@ def test_a_shift_of_just_the_tolerance_is_within_it() -> None:
     for value in (0.1, 0.3, 1.7):
         known = BaselineRounds(trials=(({P99: value},) * 5,))
         found = judge(
-            thresholds=[parse_threshold(limit)],
-            trials=[Measured(rounds=[{P99: value * factor}] * 5) for factor in (2, 1.1, 1.1)],
-            baseline=known,
-            confirm=True,
+            [parse_threshold(limit)],
+            [Measured(rounds=[{P99: value * factor}] * 5) for factor in (2, 1.1, 1.1)],
+            FreshTrials(first=AgainstStored(baseline=known, confirmation="fresh")),
         )
         assert (found.verdict, found.unsettled) == (Verdict.PASSED, False), value
 
@@ -145,10 +143,9 @@ def test_a_shift_of_just_the_tolerance_is_within_it() -> None:
 def test_a_fresh_trial_that_cannot_be_compared_makes_the_test_invalid() -> None:
     """The others must not be judged as if they were all; a suspected regression without confirmation has not passed."""
     judgement = judge(
-        thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        trials=[Measured(rounds=rounds) for rounds in (trial(1.3), trial(1.3), [{}], trial(1.3))],
-        baseline=BASELINE,
-        confirm=True,
+        [parse_threshold(f"{P99} <= baseline + 10%")],
+        [Measured(rounds=rounds) for rounds in (trial(1.3), trial(1.3), [{}], trial(1.3))],
+        FreshTrials(first=AgainstStored(baseline=BASELINE, confirmation="fresh")),
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INVALID, False)
     assert [problem.kind for problem in judgement.problems] == [ProblemKind.VALUE_MISSING]
@@ -171,10 +168,9 @@ def test_a_fresh_trial_without_anything_confirms_a_suspected_regression(
     rows = "produce.throughput"
     known = BaselineRounds(trials=tuple(tuple(trial(factor, name=rows)) for factor in (0.99, 1.0, 1.01)))
     judgement = judge(
-        thresholds=[parse_threshold(f"{rows} >= baseline - 10%")],
-        trials=[Measured(rounds=trial(factor, name=rows)) for factor in factors],
-        baseline=known,
-        confirm=True,
+        [parse_threshold(f"{rows} >= baseline - 10%")],
+        [Measured(rounds=trial(factor, name=rows)) for factor in factors],
+        FreshTrials(first=AgainstStored(baseline=known, confirmation="fresh")),
     )
     assert (judgement.verdict, judgement.unsettled) == (verdict, unsettled)
 
@@ -182,10 +178,9 @@ def test_a_fresh_trial_without_anything_confirms_a_suspected_regression(
 def test_of_a_run_that_cannot_be_trusted_fresh_trials_are_not_judged() -> None:
     """What the first one gave is shown, and decides nothing either."""
     judgement = judge(
-        thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        trials=[Measured(rounds=trial(factor)) for factor in (1.3, 1.0, 1.0, 1.0)],
-        baseline=BASELINE,
-        confirm=True,
+        [parse_threshold(f"{P99} <= baseline + 10%")],
+        [Measured(rounds=trial(factor)) for factor in (1.3, 1.0, 1.0, 1.0)],
+        FreshTrials(first=AgainstStored(baseline=BASELINE, confirmation="fresh")),
         problems=[Problem(ProblemKind.CLUSTER_ERROR, "broker lost")],
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INVALID, False)
@@ -195,10 +190,9 @@ def test_of_a_run_that_cannot_be_trusted_fresh_trials_are_not_judged() -> None:
 def test_what_days_explain_is_no_regression_and_says_both_numbers() -> None:
     """Fresh trials share today's noise, so all of them may be slow."""
     judgement = judge(
-        thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        trials=[Measured(rounds=trial(factor)) for factor in (1.3, 1.3, 1.25, 1.35)],
-        baseline=baseline(0.85, 1 / 0.85, 1.0),
-        confirm=True,
+        [parse_threshold(f"{P99} <= baseline + 10%")],
+        [Measured(rounds=trial(factor)) for factor in (1.3, 1.3, 1.25, 1.35)],
+        FreshTrials(first=AgainstStored(baseline=baseline(0.85, 1 / 0.85, 1.0), confirmation="fresh")),
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
     assert judgement.checks[0].reason == (
@@ -222,10 +216,9 @@ def test_more_gated_limits_ask_for_more() -> None:
     most = []
     for gated in (1, 2):
         judgement = judge(
-            thresholds=[parse_threshold(f"{name} <= baseline + 10%") for name in (P99, other)[:gated]],
-            trials=[measured(factor) for factor in (1.3, 2.0, 2.0, 2.0)],
-            baseline=known,
-            confirm=True,
+            [parse_threshold(f"{name} <= baseline + 10%") for name in (P99, other)[:gated]],
+            [measured(factor) for factor in (1.3, 2.0, 2.0, 2.0)],
+            FreshTrials(first=AgainstStored(baseline=known, confirmation="fresh")),
         )
         most.append(judgement.checks[0].reason.rpartition("up to ")[2])
     assert most == ["+42.8 % (baseline of 4 days)", "+52.2 % (baseline of 4 days)"]
@@ -234,10 +227,7 @@ def test_more_gated_limits_ask_for_more() -> None:
 def test_without_reruns_the_one_trial_decides() -> None:
     """`--kafka-no-confirm`."""
     judgement = judge(
-        thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        trials=[Measured(rounds=trial(1.3))],
-        baseline=BASELINE,
-        confirm=False,
+        [parse_threshold(f"{P99} <= baseline + 10%")], [Measured(rounds=trial(1.3))], AgainstStored(baseline=BASELINE)
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.REGRESSED, False)
 
@@ -274,10 +264,9 @@ def test_fresh_trials_meet_the_absolute_thresholds_as_well(
     """They are as good as the first one, so a failure in them is one of the test."""
     first = _of(rate=SLOWER, p99=0.02, error_ratio=0.0)
     judgement = judge(
-        thresholds=[parse_threshold(limit), parse_threshold("produce.throughput >= baseline - 10%")],
-        trials=[first, *(_of(rate=EQUAL, **values) for values in fresh)],
-        baseline=RATES,
-        confirm=True,
+        [parse_threshold(limit), parse_threshold("produce.throughput >= baseline - 10%")],
+        [first, *(_of(rate=EQUAL, **values) for values in fresh)],
+        FreshTrials(first=AgainstStored(baseline=RATES, confirmation="fresh")),
     )
     assert (judgement.verdict, judgement.unsettled) == (verdict, False)
 
@@ -293,10 +282,8 @@ def test_short_rounds_side_by_side_with_rebuilt_brokers_meet_no_latency_but_lose
     other_side = _of(rate=EQUAL).rounds
     side_by_side = Measured(rounds=_of(rate=EQUAL, p99=0.05, error_ratio=0.01).rounds, other_side=other_side)
     judgement = judge(
-        thresholds=[parse_threshold(limit), parse_threshold("produce.throughput >= baseline - 10%")],
-        trials=[_of(rate=SLOWER, p99=0.02, error_ratio=0.0), *[side_by_side] * 4],
-        baseline=RATES,
-        confirm=True,
-        rebuilt=Rebuilt(),
+        [parse_threshold(limit), parse_threshold("produce.throughput >= baseline - 10%")],
+        [_of(rate=SLOWER, p99=0.02, error_ratio=0.0), *[side_by_side] * 4],
+        SideBySideWithStored(first=AgainstStored(baseline=RATES, confirmation="fresh"), rebuilt=Rebuilt()),
     )
     assert judgement.verdict is verdict

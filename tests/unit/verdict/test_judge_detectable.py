@@ -10,6 +10,7 @@ import pytest
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge
+from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 
 approx: Any = pytest.approx
@@ -27,7 +28,11 @@ def found(limit: str, *, level: float = 0.01, trials: int = 5) -> float | None:
     rounds = trial(level, threshold.metric.name)
     days = tuple(f"2026-01-0{day}" for day in range(1, trials + 1))
     baseline = BaselineRounds(trials=(tuple(rounds),) * trials, days=days)
-    judgement = judge(thresholds=[threshold], trials=[Measured(rounds=rounds)], baseline=baseline, confirm=True)
+    judgement = judge(
+        [threshold],
+        [Measured(rounds=rounds)],
+        FreshTrials(first=AgainstStored(baseline=baseline, confirmation="fresh")),
+    )
     return judgement.checks[0].detectable_change
 
 
@@ -57,10 +62,9 @@ def test_without_noise_to_go_by_there_is_no_value() -> None:
     assert found(f"{P99} <= baseline + 10%", trials=0) is None
     elsewhere = BaselineRounds(trials=(tuple(trial(0.01)),), obstacle="no baseline for environment 'ci'")
     (check,) = judge(
-        thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        trials=[Measured(rounds=trial(0.01))],
-        baseline=elsewhere,
-        confirm=True,
+        [parse_threshold(f"{P99} <= baseline + 10%")],
+        [Measured(rounds=trial(0.01))],
+        FreshTrials(first=AgainstStored(baseline=elsewhere, confirmation="fresh")),
     ).checks
     assert check.detectable_change is None
 
@@ -72,10 +76,11 @@ def test_limits_that_share_an_error_find_less() -> None:
     limits = [parse_threshold(f"{name} <= baseline + 10%") for name in names]
     alone, together = (
         judge(
-            thresholds=limits[:number],
-            trials=[Measured(rounds=rounds)],
-            baseline=BaselineRounds(trials=(tuple(rounds),) * 5),
-            confirm=True,
+            limits[:number],
+            [Measured(rounds=rounds)],
+            FreshTrials(
+                first=AgainstStored(baseline=BaselineRounds(trials=(tuple(rounds),) * 5), confirmation="fresh")
+            ),
         )
         .checks[0]
         .detectable_change

@@ -11,6 +11,7 @@ from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 
 P99 = "produce.latency.p99"
@@ -34,12 +35,9 @@ def judged(
     def trial(factor: float) -> Measured:
         return Measured(rounds=[{P99: 0.0099 * factor}, {P99: 0.010 * factor}, {P99: 0.0101 * factor}])
 
-    return judge(
-        thresholds=[parse_threshold(limit)],
-        trials=[trial(factor) for factor in (first, *(fresh or ()))],
-        baseline=baseline,
-        confirm=fresh is not None,
-    )
+    alone = AgainstStored(baseline=baseline, confirmation="none" if fresh is None else "fresh")
+    trials = [trial(factor) for factor in (first, *(fresh or ()))]
+    return judge([parse_threshold(limit)], trials, FreshTrials(first=alone))
 
 
 @pytest.mark.parametrize(
@@ -124,15 +122,3 @@ def test_a_value_that_was_left_out_decides_nothing() -> None:
         Verdict.INCONCLUSIVE,
         "produce.latency.p99 is missing in round 1 of 1 of the baseline's trial 1",
     )
-
-
-def test_a_live_baseline_counts_and_what_was_imported_does_not() -> None:
-    """Side by side with a live baseline, no stored baseline counts."""
-    pairs = [{P99: 0.01 + number / 10**6} for number in range(7)]
-    judgement = judge(
-        thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        trials=[Measured(rounds=pairs, other_side=pairs)] * 4,
-        baseline=ONE_ROUND,
-        confirm=True,
-    )
-    assert judgement.checks[0].reason.startswith("4 trials side by side exclude ")

@@ -10,11 +10,11 @@ import pytest
 
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
-from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.scale import Measured
 from pytest_kafkaperf.verdict.sequential import MOST_TRIALS
+from pytest_kafkaperf.verdict.side_by_side import SideBySide
 
 approx: Any = pytest.approx
 
@@ -43,13 +43,8 @@ def trials(factor: float, number: int) -> list[Measured]:
     return [side_by_side(factor * LEVELS[place % len(LEVELS)]) for place in range(number)]
 
 
-def judged(found: Sequence[Measured], *limits: str, confirm: bool = True) -> Judgement:
-    return judge(
-        thresholds=[parse_threshold(limit) for limit in limits or (LIMIT,)],
-        trials=found,
-        baseline=BaselineRounds(),
-        confirm=confirm,
-    )
+def judged(found: Sequence[Measured], *limits: str) -> Judgement:
+    return judge([parse_threshold(limit) for limit in limits or (LIMIT,)], found, SideBySide())
 
 
 def test_pairs_see_through_what_the_machine_did_to_both() -> None:
@@ -130,19 +125,6 @@ def test_trials_without_any_noise_decide(factor: float, verdict: Verdict) -> Non
     judgement = judged([side_by_side(factor)] * 4)
     assert (judgement.verdict, judgement.unsettled) == (verdict, False)
     assert judgement.checks[0].detectable_change == approx(-0.1)
-
-
-@pytest.mark.parametrize(("factor", "verdict"), [(0.5, Verdict.REGRESSED), (1.0, Verdict.PASSED)])
-def test_with_a_live_baseline_a_stored_one_neither_decides_nor_hinders(factor: float, verdict: Verdict) -> None:
-    """There may be none, and the results of another day would only add their noise."""
-    for baseline in (
-        BaselineRounds(obstacle="no baseline for this test"),
-        BaselineRounds(trials=(tuple(rounds([1.0] * 5)),)),
-    ):
-        judgement = judge(
-            thresholds=[parse_threshold(LIMIT)], trials=trials(factor, 5), baseline=baseline, confirm=True
-        )
-        assert judgement.verdict is verdict
 
 
 def test_limits_that_share_an_error_need_more_evidence() -> None:
@@ -226,10 +208,9 @@ def test_a_metric_that_can_be_zero_is_judged_by_its_absolute_limit() -> None:
 def test_of_a_run_that_cannot_be_trusted_no_further_trial_is_needed() -> None:
     """Nothing that they show would count."""
     judgement = judge(
-        thresholds=[parse_threshold(LIMIT)],
-        trials=[side_by_side(1.0)],
-        baseline=BaselineRounds(),
-        confirm=True,
+        [parse_threshold(LIMIT)],
+        [side_by_side(1.0)],
+        SideBySide(),
         problems=[Problem(ProblemKind.CLUSTER_ERROR, "broker lost")],
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INVALID, False)

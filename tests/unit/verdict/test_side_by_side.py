@@ -12,8 +12,9 @@ from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.regression import AgainstStored
 from pytest_kafkaperf.verdict.scale import Measured
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySideWithStored
 
 approx: Any = pytest.approx
 
@@ -42,11 +43,12 @@ def judged(
     """Judge a first trial and trials side by side with the rebuilt brokers, each of (own, other) times the baseline."""
     side_by_side = [Measured(rounds=rounds(own), other_side=rounds(other)) for own, other in pairs]
     return judge(
-        thresholds=[parse_threshold(threshold)],
-        trials=[Measured(rounds=rounds(first)), *side_by_side],
-        baseline=BASELINE,
-        confirm=True,
-        rebuilt=Rebuilt(common_changes=tuple(changes), slower_machine=slower_machine),
+        [parse_threshold(threshold)],
+        [Measured(rounds=rounds(first)), *side_by_side],
+        SideBySideWithStored(
+            first=AgainstStored(baseline=BASELINE, confirmation="fresh"),
+            rebuilt=Rebuilt(common_changes=tuple(changes), slower_machine=slower_machine),
+        ),
     )
 
 
@@ -81,11 +83,12 @@ def test_a_reading_that_is_missing_does_not_hide_that_both_sides_are_slower() ->
     *pairs, last = [Measured(rounds=rounds(0.7 * own), other_side=rounds(0.7)) for own in (*LEVELS, 1.0)]
     holed = Measured(rounds=last.rounds, other_side=[{}, *(last.other_side or ())[1:]])
     judgement = judge(
-        thresholds=[parse_threshold(LIMIT)],
-        trials=[Measured(rounds=rounds(0.7)), *pairs, holed],
-        baseline=BASELINE,
-        confirm=True,
-        rebuilt=Rebuilt(common_changes=_CLIENT),
+        [parse_threshold(LIMIT)],
+        [Measured(rounds=rounds(0.7)), *pairs, holed],
+        SideBySideWithStored(
+            first=AgainstStored(baseline=BASELINE, confirmation="fresh"),
+            rebuilt=Rebuilt(common_changes=_CLIENT),
+        ),
     )
     assert judgement.verdict is Verdict.INCONCLUSIVE
     assert "-30.0 % against the stored baseline on both sides today" in judgement.checks[0].reason
@@ -177,14 +180,12 @@ def test_one_trial_never_convicts() -> None:
 def test_what_was_not_suspected_stays_as_it_was() -> None:
     """Trials that one threshold needs do not judge the others."""
     judgement = judge(
-        thresholds=[parse_threshold(LIMIT), parse_threshold(f"{RATE} >= baseline - 50%")],
-        trials=[
+        [parse_threshold(LIMIT), parse_threshold(f"{RATE} >= baseline - 50%")],
+        [
             Measured(rounds=rounds(0.7)),
             *(Measured(rounds=rounds(0.3 * own), other_side=rounds(1.0)) for own in LEVELS),
         ],
-        baseline=BASELINE,
-        confirm=True,
-        rebuilt=Rebuilt(),
+        SideBySideWithStored(first=AgainstStored(baseline=BASELINE, confirmation="fresh"), rebuilt=Rebuilt()),
     )
     assert [check.outcome for check in judgement.checks] == [Verdict.REGRESSED, Verdict.PASSED]
     assert judgement.checks[1].change == approx(-0.3, abs=0.01)

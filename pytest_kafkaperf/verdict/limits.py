@@ -1,0 +1,176 @@
+"""The result of one threshold: its absolute limit, its comparison with the baseline, and both of them together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_kafkaperf.core.metrics import Metric
+from pytest_kafkaperf.core.units import counted, format_quantity
+from pytest_kafkaperf.scenarios.threshold import (
+    Absolute,
+    Extreme,
+    Operator,
+    Relative,
+    Threshold,
+    describe_limit,
+    holds,
+    limit_value,
+)
+from pytest_kafkaperf.verdict.outcome import Check, Finding, Verdict, worst
+from pytest_kafkaperf.verdict.scale import Measured, Rounds, change_of, flaw_of, value_of
+from pytest_kafkaperf.verdict.sequential import Look
+
+UPPER: tuple[Operator, ...] = ("<", "<=")
+"""Operators of limits that a metric must not exceed."""
+MET = Finding(outcome=Verdict.PASSED, reason="")
+"""Finding on the relative part of a threshold that has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRounds:
+    """Rounds compared with a baseline, on the scale where larger is worse (see `scale`)."""
+
+    finding: Finding
+    """The finding on the part of the limit that refers to the baseline; `MET` if there is none."""
+    level: float | None
+    """Level of the baseline; None without a baseline."""
+    shift: float | None = None
+    """Difference of the rounds from that level; None if no comparison was possible."""
+    interval: tuple[float, float] | None = None
+    """Confidence interval of the shift."""
+    detectable_change: float | None = None
+    """Minimum detectable change of the whole threshold, as a ratio."""
+    looks: tuple[Look, ...] = ()
+    """The evidence after each side-by-side trial."""
+    rerun: bool = False
+    """True if fresh trials were compared, because the first one showed a suspected regression."""
+    stays_open: bool = False
+    """True if an unsettled finding stays open until further trials settle it, even if the absolute part passes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdResult:
+    """Threshold with its result."""
+
+    threshold: Threshold
+    check: Check
+    unsettled: bool
+    """True if further trials must decide."""
+    warning: str | None = None
+
+
+def result_of(threshold: Threshold, trials: Sequence[Measured], compared: ComparedRounds) -> ThresholdResult:
+    """Return the result of a threshold by the trials that judge it."""
+    subject, rounds = threshold.metric, rounds_of(trials)
+    finding = _combined(threshold, rounds, compared)
+    values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
+    observed = subject.aggregate(values) if values else None
+    baseline = None if compared.level is None else value_of(subject, compared.level)
+    change = None
+    if compared.level is not None and compared.shift is not None:
+        change = change_of(subject, compared.shift)
+        if threshold.relative is not None:
+            observed = value_of(subject, compared.level + compared.shift)
+    check = Check(
+        expression=threshold.expression,
+        metric=subject.name,
+        observed=observed,
+        limit_value=limit_value(threshold.limit, baseline),
+        baseline=baseline,
+        change=change,
+        detectable_change=compared.detectable_change,
+        outcome=finding.outcome,
+        reason=finding.reason,
+        rerun=compared.rerun,
+        interval=_interval(subject, compared.interval),
+        spread=(min(values), max(values)) if values else None,
+        implied=threshold.implied,
+        trials=compared.looks,
+    )
+    return ThresholdResult(threshold=threshold, check=check, unsettled=finding.unsettled)
+
+
+def rounds_of(trials: Sequence[Measured]) -> Rounds:
+    """Return the own rounds of all trials."""
+    return [one for trial in trials for one in trial.rounds]
+
+
+def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Convert the confidence interval of a shift to changes of the metric, the lower first."""
+    if ends is None:
+        return None
+    lower, higher = sorted(change_of(subject, end) for end in ends)
+    return lower, higher
+
+
+def _combined(threshold: Threshold, rounds: Rounds, compared: ComparedRounds) -> Finding:
+    """Return the finding on a threshold by its absolute limit, its comparison with the baseline, or both."""
+    limit = threshold.limit
+    if isinstance(limit, Absolute):
+        return _judge_absolute(limit, threshold.operator, threshold.metric, rounds)
+    if isinstance(limit, Relative):
+        return compared.finding
+    return _judge_both(limit, threshold, rounds, compared)
+
+
+def _judge_both(limit: Extreme, threshold: Threshold, rounds: Rounds, compared: ComparedRounds) -> Finding:
+    """Return the finding on a limit of an absolute and a relative part."""
+    absolute = _judge_absolute(limit.absolute, threshold.operator, threshold.metric, rounds)
+    findings = [absolute if isinstance(part, Absolute) else compared.finding for part in limit.parts]
+    texts = [describe_limit(part, threshold.metric) for part in limit.parts]
+    reason = "; ".join(f"{text}: {one.reason}" for text, one in zip(texts, findings, strict=True))
+    combine = _one_holds if limit.takes_one(threshold.operator) else worst
+    outcome, unsettled = combine([one.outcome for one in findings]), compared.finding.unsettled
+    if compared.stays_open and unsettled:
+        outcome = Verdict.INCONCLUSIVE
+    elif not compared.stays_open and outcome is not Verdict.INCONCLUSIVE:
+        unsettled = False  # the other part decides, so no confirmation is needed
+    return Finding(outcome=outcome, reason=reason, unsettled=unsettled)
+
+
+def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
+    """Combine the outcomes of an absolute and a relative part, one of which must hold."""
+    holding = [outcome for outcome in outcomes if outcome in (Verdict.PASSED, Verdict.IMPROVED)]
+    if holding:
+        return worst(holding)
+    open_outcomes = (Verdict.MEASURED, Verdict.INCONCLUSIVE, Verdict.INVALID)
+    undecided = [outcome for outcome in outcomes if outcome in open_outcomes]
+    # If both fail, the outcome is REGRESSED, because the absolute part alone would not have failed the test.
+    return worst(undecided) if undecided else Verdict.REGRESSED
+
+
+def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, rounds: Rounds) -> Finding:
+    """Return the finding on an absolute limit: INVALID without a value in some round, unless that changes nothing.
+
+    Without any round, nothing was measured because there was no time.
+    """
+    problem = flaw_of(subject, rounds)
+    if problem and not rounds:
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=problem)
+    found = [one.get(subject.name, math.nan) for one in rounds]
+    values = [value for value in found if 0 <= value < math.inf]
+    if problem and not _is_violated_anyway(values, len(found) - len(values), subject, operator, limit.value):
+        return Finding(outcome=Verdict.INVALID, reason=problem)
+    least, most = (format_quantity(value, subject.unit) for value in (min(values), max(values)))
+    spread = f"each {least}" if least == most else f"from {least} to {most}"
+    reason = f"{subject.over_rounds} of {counted(len(values), 'round')}, {spread}"
+    if problem:
+        reason = f"{reason}; {problem}, which cannot change the outcome"
+        return Finding(outcome=Verdict.VIOLATED, reason=reason)
+    met = holds(subject.aggregate(values), operator, limit.value)
+    return Finding(outcome=Verdict.PASSED if met else Verdict.VIOLATED, reason=reason)
+
+
+def _is_violated_anyway(
+    values: Sequence[float], missing: int, subject: Metric, operator: Operator, limit: float
+) -> bool:
+    """Return True if the rounds' value violates the limit, whatever the missing values are."""
+    if not values:
+        return False
+    least = subject.aggregate([*values, *[0.0] * missing])
+    most = subject.aggregate([*values, *[math.inf] * missing])
+    if operator == "==":
+        return not least <= limit <= most
+    return not holds(least if operator in UPPER else most, operator, limit)

@@ -1,0 +1,84 @@
+"""The baseline that judges a test: the live one of its trials, or the stored one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.evidence import Judging
+from pytest_kafkaperf.runner.perftest import read_perftest
+from pytest_kafkaperf.runner.result import Trial
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from tests.support.results import NO_FAULTS
+
+RATE = "produce.throughput"
+SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
+STORED = BaselineRounds(trials=(tuple({RATE: one} for one in SPREAD),) * 3)
+
+
+def judged(
+    *trials: Trial,
+    baseline: BaselineRounds = STORED,
+    confirm: bool = True,
+    alone: str | None = "no load has run",
+    rebuilt: Rebuilt | None = None,
+) -> Judgement:
+    settings = read_settings({} if confirm else {"no-confirm": True}, {}, invocation_folder=Path(), root=Path())
+    marks = [pytest.mark.kafka_threshold(f"{RATE} >= baseline - 10%").mark]
+    perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
+    return Judging(perftest, baseline, settings, alone=alone).judge(trials, rebuilt=rebuilt)
+
+
+def trial(level: float, other: float | None = None) -> Trial:
+    return Trial(
+        created="2026-01-01T00:00:00+00:00",
+        rounds=rounds(level),
+        other_side=None if other is None else rounds(other),
+    )
+
+
+def rounds(level: float) -> tuple[Round, ...]:
+    return tuple(Round(metrics={RATE: level * factor, **NO_FAULTS}) for factor in SPREAD)
+
+
+@pytest.mark.parametrize(("level", "verdict"), [(0.5, Verdict.REGRESSED), (1.0, Verdict.PASSED)])
+@pytest.mark.parametrize(
+    "baseline",
+    [
+        BaselineRounds(obstacle="no baseline for this test"),
+        BaselineRounds(trials=(({RATE: 3.0},) * 5,)),
+        BaselineRounds(trials=(({RATE: 3.0},),), imported="kafka-producer-perf-test"),
+    ],
+)
+def test_with_a_live_baseline_a_stored_one_neither_decides_nor_hinders(
+    baseline: BaselineRounds, level: float, verdict: Verdict
+) -> None:
+    """There may be none, and the results of another day would only add their noise."""
+    trials = [trial(level * own, 1.0) for own in (0.99, 1.01, 1.0, 0.995)]
+    judgement = judged(*trials, baseline=baseline)
+    assert judgement.verdict is verdict
+    assert judgement.checks[0].reason.startswith("4 trials side by side")
+    assert judged(*trials, baseline=baseline, confirm=False).checks == judgement.checks
+
+
+def test_a_suspected_regression_is_judged_by_what_re_tested_it() -> None:
+    """The first trial alone never fails a test, unless it is all there will be."""
+    first = trial(0.5)
+    assert (judged(first).verdict, judged(first).unsettled) == (Verdict.INCONCLUSIVE, True)
+    assert judged(first, confirm=False).verdict is Verdict.REGRESSED
+    fresh = judged(first, trial(1.0), trial(1.0))
+    assert (fresh.verdict, fresh.checks[0].rerun) == (Verdict.PASSED, True)
+    side_by_side = judged(first, *(trial(0.5 * own, 1.0) for own in (0.99, 1.01, 1.0, 0.995)), rebuilt=Rebuilt())
+    assert side_by_side.checks[0].reason.endswith("confirmed by 4 trials side by side")
+
+
+def test_what_will_re_test_a_suspected_regression_decides_what_is_detectable() -> None:
+    """Trials side by side find smaller changes than fresh trials of another day."""
+    found = [judged(trial(1.0), alone=alone).checks[0].detectable_change for alone in (None, "no load has run")]
+    by_rebuilt, by_fresh = (abs(one or 0.0) for one in found)
+    assert 0.1 < by_rebuilt != by_fresh > 0.1
