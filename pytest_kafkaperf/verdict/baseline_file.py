@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NotRequired, Self, TypedDict, Unpack
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
@@ -83,6 +83,16 @@ class BaselineTrial(BaseModel):
         return datetime.datetime.fromisoformat(self.created).astimezone(datetime.UTC).date().isoformat()
 
 
+class TrialFields(TypedDict):
+    """Fields of a `BaselineTrial`, before they are validated."""
+
+    created: str
+    fingerprint: Mapping[str, str]
+    rounds: Sequence[Mapping[str, float]]
+    commit: NotRequired[str | None]
+    imported: NotRequired[Imported | None]
+
+
 def _of_one_kind(trials: tuple[BaselineTrial, ...]) -> tuple[BaselineTrial, ...]:
     if len({trial.imported is None for trial in trials}) > 1:
         raise ValueError("must not mix measured and imported trials")
@@ -117,11 +127,7 @@ class BaselineRecord(BaseModel):
         nodeid: str,
         environment: str,
         scenario: Mapping[str, Any],
-        fingerprint: Mapping[str, str],
-        created: str,
-        rounds: Sequence[Mapping[str, float]],
-        commit: str | None = None,
-        imported: Imported | None = None,
+        **trial: Unpack[TrialFields],
     ) -> Self:
         """Create the record of one trial.
 
@@ -129,19 +135,17 @@ class BaselineRecord(BaseModel):
             BaselineError: there are no rounds, or a value is not a finite number of at least 0.
 
         """
-        trial = {
-            "created": created,
-            "commit": commit,
-            "fingerprint": dict(fingerprint),
-            "rounds": [{name: float(value) for name, value in one.items()} for one in rounds],
-            "imported": imported,
+        content = {
+            **trial,
+            "fingerprint": dict(trial["fingerprint"]),
+            "rounds": [{name: float(value) for name, value in one.items()} for one in trial["rounds"]],
         }
         record = {
             "schema": _SCHEMA,
             "nodeid": nodeid,
             "environment": environment,
             "scenario": dict(scenario),
-            "trials": [trial],
+            "trials": [content],
         }
         try:
             return cls.model_validate(record)
