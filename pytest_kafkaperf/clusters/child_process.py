@@ -118,7 +118,8 @@ class ChildProcess:
             ClusterError: the process did not end, even after SIGKILL.
 
         """
-        process, self._stopped = self._process, True
+        process = self._process
+        self._stopped = True
         if process is None or process.returncode is not None:
             return
         deadline = time.monotonic() + self._stop_timeout_s

@@ -152,7 +152,8 @@ def check(
 
     """
     found = resolve(target)
-    local_brokers, external = isinstance(found, Local), isinstance(found, External)
+    local_brokers = isinstance(found, Local)
+    external = isinstance(found, External)
     for option, given, fits, needed in (
         ("kafka_log_dirs", log_dirs, local_brokers, "--kafka-cluster=local"),
         ("--kafka-client-config", client_properties, external, "--kafka-cluster=HOST:PORT"),

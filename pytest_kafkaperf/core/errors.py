@@ -82,8 +82,12 @@ def shortened(text: str, characters: int) -> str:
 
 def innermost(error: BaseException) -> str:
     """Describe the root cause of a chained exception; `requests` wraps it four times."""
-    while (inner := error.__cause__ or (None if error.__suppress_context__ else error.__context__)) is not None:
+    inner: BaseException | None = error
+    while inner is not None:
         error = inner
+        inner = error.__cause__
+        if inner is None and not error.__suppress_context__:
+            inner = error.__context__
     return f"{type(error).__name__}: {error}"
 
 
@@ -117,11 +121,13 @@ def suggestion(given: str, choices: Sequence[str], *, similarity: float = 0.6) -
 def ending_alike(given: str, choices: Iterable[str]) -> list[str]:
     """Return the choices with the last word of `given`, and with all other words of it or no others than those."""
     words = _words(given)
-    return [
-        each
-        for each in choices
-        if (other := _words(each))[-1] == words[-1] and ({*words} <= {*other} or {*other} <= {*words})
-    ]
+    found = []
+    for choice in choices:
+        other = _words(choice)
+        is_part = {*words} <= {*other} or {*other} <= {*words}
+        if other[-1] == words[-1] and is_part:
+            found.append(choice)
+    return found
 
 
 def _words(name: str) -> list[str]:

@@ -146,7 +146,8 @@ def _runs_from(folders: Collection[Path], exe: str | None, cmdline: list[str] | 
         return False
     *_, program, place = ["", "", *(cmdline or [])]
     if not any(cmdline or []):
-        program, place = _SERVER, f"{cwd}{os.sep}.properties"
+        program = _SERVER
+        place = f"{cwd}{os.sep}.properties"
     is_inside = any(place.startswith(f"{folder}{os.sep}") for folder in folders)
     return program == _SERVER and place.endswith(".properties") and is_inside
 

@@ -54,13 +54,15 @@ def find_commit(
         UsageError: a commit is not there, the code cannot be exchanged, or the commits could not be told apart.
 
     """
-    root, file = Path.cwd(), file_of(nodeid)
+    root = Path.cwd()
+    file = file_of(nodeid)
     if "::" not in nodeid or not (root / file).is_file():
         raise UsageError(
             f"kafkaperf bisect: there is no test {nodeid} in {root}; name it as pytest does, in its root folder"
         )
     first, last = _ends(revisions, root)
-    top, shared = top_folder(root), [name for each in worktrees(root) for name in installed_from(each)]
+    top = top_folder(root)
+    shared = [name for each in worktrees(root) for name in installed_from(each)]
     if setup is None and shared:
         raise UsageError(
             f"this environment has {', '.join(shared)} from {top} or a worktree of it, so each commit would be "
@@ -72,7 +74,8 @@ def find_commit(
 
     with checkout(first) as good, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:
         supervisor.remove_later(Path(folder))
-        clone, report = Path(folder, "clone"), Path(folder, "report.json")
+        clone = Path(folder, "clone")
+        report = Path(folder, "report.json")
         git(root, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(clone))
 
         def measured(commit: str) -> tuple[str, str]:
@@ -82,7 +85,8 @@ def find_commit(
                     arguments = [nodeid, *options, f"--kafka-report=json:{report}"]  # the last one counts
                     answer, why = _compared(head, good, arguments, report, environment)
             except UsageError as error:  # of its checkout or its setup
-                answer, why = "skip", f"skipped: {error}"
+                answer = "skip"
+                why = f"skipped: {error}"
             say(f"{_described(clone, commit)}: {why}")
             return answer, why
 

@@ -145,7 +145,8 @@ class ProgressLine(_Output):
         acknowledged, since_s = self._seen
         if seen.acknowledged >= acknowledged:
             self._rate = (seen.acknowledged - acknowledged) / max(now_s - since_s, 1e-9)
-        self._seen, self._shown_s = (seen.acknowledged, now_s), now_s
+        self._seen = (seen.acknowledged, now_s)
+        self._shown_s = now_s
         line = self.text(trial, number, seen, self._rate, width=shutil.get_terminal_size().columns - 1)
         self._write(f"\r\x1b[K{line}")
 

@@ -331,7 +331,8 @@ def _refuse_shared_paths(reports: Mapping[str, Path]) -> None:
     """Refuse two reports in one file: the last one would replace the others, and a history of months."""
     kinds: dict[Path, str] = {}
     for kind, path in reports.items():
-        if (other := kinds.setdefault(path.resolve(), kind)) != kind:
+        other = kinds.setdefault(path.resolve(), kind)
+        if other != kind:
             raise UsageError(f"--kafka-report: {other} and {kind} would be the same file, {path}; name two files")
 
 

@@ -126,7 +126,8 @@ class PerfPlugin:
 
     def later(self, item: pytest.Item) -> list[PerfTest]:
         """Return the the perf tests after this one."""
-        items, tests = item.session.items, self._collection.tests
+        items = item.session.items
+        tests = self._collection.tests
         return [tests[each.nodeid] for each in items[items.index(item) + 1 :] if each.nodeid in tests]
 
     def cluster(self, item: pytest.Item) -> Cluster:
@@ -235,9 +236,11 @@ class PerfPlugin:
             pytest.skip(NOTHING_TO_CALIBRATE)
         if test is not None:
             self._refuse_next_to_unstopped()
-            perf, later = self.perf_run_or_fail(), self.later(item)
+            perf = self.perf_run_or_fail()
+            later = self.later(item)
             perf.stopwatch.restart()
-            if (result := refused_for_time(test, perf, later)) is not None:
+            result = refused_for_time(test, perf, later)
+            if result is not None:
                 conclude(result, perf, item)
             with failing():
                 perf.announce(test, later)
@@ -254,7 +257,8 @@ class PerfPlugin:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """Fail a test whose own code swallowed its verdict, that measured nothing, or whose markers did not count."""
-        if (read := self._collection.marks.get(item.nodeid)) is not None and marks_of(item) != read:
+        read = self._collection.marks.get(item.nodeid)
+        if read is not None and marks_of(item) != read:
             pytest.fail(_LATE_MARKER, pytrace=False)
         perf = self._measuring.get(item.nodeid)
         skipped = None

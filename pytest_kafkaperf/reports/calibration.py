@@ -44,7 +44,8 @@ def describe_plan(tests: Sequence[PerfTest], trials: int) -> list[str]:
 
 def describe_trial(test: PerfTest, measured: Sequence[Trial], trials: int, *, left_s: float) -> str:
     """Return a line about the trial that has just ended, the last one of `measured`, and the time to the end."""
-    name, last = printable(test.nodeid.partition("::")[2]), measured[-1]
+    name = printable(test.nodeid.partition("::")[2])
+    last = measured[-1]
     if last.is_invalidated and last not in judged(measured):
         return f"{name}: a trial is measured again: {last.problems[0].fact}"
     left = f", {about(left_s)} left" if left_s > 0 else ""
@@ -95,7 +96,8 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_over_days))
     cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
     if best <= _WIDEST and found.detectable_over_days < _LESS_RATIO * found.detectable_change:
-        days, change = min(found.trials, MAX_TRIALS), _change(name, found.detectable_over_days)
+        days = min(found.trials, MAX_TRIALS)
+        change = _change(name, found.detectable_over_days)
         cures.append(f"a baseline of {days} days (at best {change})")
     else:
         cures.append("a quieter machine")
@@ -107,7 +109,8 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     if first:
         comma = "," if len(first) > 1 else ""
         tries = f"{', '.join(first)}{comma} or {last}"
-    change, given = _change(name, found.detectable_change), format_percent(tolerance)
+    change = _change(name, found.detectable_change)
+    given = format_percent(tolerance)
     return f"can detect {change}, so a tolerance of {given} finds no smaller change here; try {tries}"
 
 

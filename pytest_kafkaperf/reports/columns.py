@@ -102,8 +102,9 @@ class Columns:
         self._paper = paper
         self._widths: dict[str, int] = {}
         for title, field in _COLUMNS.items():
-            if cells := [len(text) for row in rows if (text := getattr(row, field))]:
-                self._widths[title] = max(len(title), *cells)
+            longest_text = max((len(getattr(row, field)) for row in rows), default=0)
+            if longest_text > 0:
+                self._widths[title] = max(len(title), longest_text)
         longest = 2 + max((len(row.threshold) for row in rows), default=0)
         for title in _DROPPED_WHEN_NARROW:
             if self._room < min(longest, _ENOUGH):

@@ -152,7 +152,8 @@ _EXPECTED_TO_FAIL = "xfailed"
 def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, tolerance_ratio: float) -> Compared:
     thresholds = [each for each in (parse_threshold(check.expression) for check in after.checks) if each.relative]
     thresholds = thresholds or _headlines(before, after, tolerance_ratio)
-    own, failures = [*_own_verdicts(after)], _failures(after)
+    own = [*_own_verdicts(after)]
+    failures = _failures(after)
     if not thresholds:
         verdict = worst([Verdict.INCONCLUSIVE, *own])
         notes = (*after.problems, "the two reports have no metric in common")

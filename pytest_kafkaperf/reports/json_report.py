@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
 from pytest_kafkaperf.core.notices import Problem
 from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.runner.evidence import baseline_doubts
@@ -56,22 +56,12 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "warm_ups": _warm_ups(result.trials[0]),
         "rounds": [_round(one) for one in result.rounds],
         "further_trials": [_trial(trial) for trial in result.trials[1:]],
-        "live_baseline": None
-        if result.live_baseline is None
-        else _live_baseline(result.live_baseline, result.trials[0]),
+        "live_baseline": _live_baseline(result.live_baseline, result.trials[0]),
         "revision": result.revision,
         "baseline_trials": result.baseline_trials,
         "baseline_doubts": baseline_doubts(result),
         "changed": list(map(str, result.changed)),
-        "metrics": {
-            name: {
-                "unit": str(CATALOGUE[name].unit),
-                "better": CATALOGUE[name].better,
-                "values": values,
-                "value": CATALOGUE[name].aggregate(values),
-            }
-            for name, values in result.values().items()
-        },
+        "metrics": {name: _metric(CATALOGUE[name], values) for name, values in result.values().items()},
         "lower_bounds": list(result.lower_bounds),
         "checks": [_check(check) for check in result.checks],
         "other_changes": [dataclasses.asdict(one) for one in result.other_changes],
@@ -80,6 +70,15 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "notes": list(result.notes),
         "warnings": list(result.warnings),
         **_problems(result.problems),
+    }
+
+
+def _metric(subject: Metric, values: list[float]) -> dict[str, Any]:
+    return {
+        "unit": str(subject.unit),
+        "better": subject.better,
+        "values": values,
+        "value": subject.aggregate(values),
     }
 
 
@@ -97,7 +96,9 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _live_baseline(cluster: Cluster, first: Trial) -> dict[str, Any]:
+def _live_baseline(cluster: Cluster | None, first: Trial) -> dict[str, Any] | None:
+    if cluster is None:
+        return None
     return {"cluster": _cluster(cluster), "rounds": [_round(one) for one in first.other_side or ()]}
 
 
@@ -122,6 +123,7 @@ def _warm_ups(trial: Trial) -> list[dict[str, Any]]:
 def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
     """Return the noise and changes of a metric as ratios; a negative change is a fall."""
     subject = CATALOGUE[name]
+    is_detectable = math.isfinite(found.detectable_change)
     return {
         "trials": found.trials,
         "noise_within": found.noise.within,
@@ -129,19 +131,20 @@ def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
         "noise_between_assumed": found.noise.assumed,
         "tolerance": change_of(subject, found.tolerance),
         "suspected": found.suspected,
-        "detectable_change": change_of(subject, found.detectable_change)
-        if math.isfinite(found.detectable_change)
-        else None,
+        "detectable_change": change_of(subject, found.detectable_change) if is_detectable else None,
         "remarks": calibration_remarks(name, found, result),
     }
 
 
 def _round(one: Round) -> dict[str, Any]:
+    series: dict[str, Any] = {**one.series}
+    if one.brokers is not None:
+        series["brokers"] = one.brokers
     return {
         "metrics": dict(one.metrics),
         **_problems(one.problems),
         "warnings": list(one.warnings),
-        "series": {**one.series, **({} if one.brokers is None else {"brokers": one.brokers})},
+        "series": series,
         "brokers": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
         "workers": [dataclasses.asdict(share) for share in one.shares],
         "compiler": dict(one.compiler),

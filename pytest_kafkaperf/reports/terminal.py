@@ -50,7 +50,8 @@ def render_table(blocks: Sequence[Block], paper: Paper) -> str:
     rows = [row for block in blocks for row in block.rows]
     columns = Columns(rows, paper)
     verdict_width = max((len(block.verdict) for block in blocks), default=0)
-    lines, header = [], [_text(columns.header)] if rows else []
+    lines = []
+    header = [_text(columns.header)] if rows else []
     for block in blocks:
         head = Text(f"{mark_of(block.verdict)} {block.verdict.ljust(verdict_width)}  ", STYLES[block.verdict])
         lines.append(head.append(block.name, style="bold"))

@@ -159,7 +159,8 @@ def _consumer_runs(lines: Sequence[str], file: str) -> Iterator[ToolRun]:
                     f"{file}: line {number}: this row has {len(cells)} cells but its header has {len(names)}, because "
                     "the output is cut off or has decimal commas; run the tool again with LC_ALL=C and let it finish"
                 )
-            row, prefix = dict(zip(names, cells, strict=True)), "fetch."
+            row = dict(zip(names, cells, strict=True))
+            prefix = "fetch."
             # Some old versions print a negative time, and with it wrong values.
             if not {"fetch.nMsg.sec", "fetch.MB.sec"} <= row.keys() or row.get("fetch.time.ms", "").startswith("-"):
                 prefix = ""

@@ -92,7 +92,8 @@ def shown_metrics(declared: Sequence[Check] | Sequence[Threshold]) -> list[str]:
 
 def row_of(check: Check, result: Result | None = None) -> Row:
     """Return the row of a threshold; a baseline that does not count for the result is left out."""
-    unit, digits = metric(check.metric).unit, _digits_of(check)
+    unit = metric(check.metric).unit
+    digits = _digits_of(check)
     measured = "-" if check.observed is None else short(check.observed, unit, digits)
     if result is not None and not is_compared(result):
         check = dataclasses.replace(check, baseline=None, change=None, interval=None)
@@ -220,7 +221,8 @@ def changes_of(result: Result) -> list[str]:
 
 def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
     """Yield for each threshold why it did not pass, and what to do; what all of them share only once."""
-    changed, remedy = describe_changes(result), remedy_of(result)
+    changed = describe_changes(result)
+    remedy = remedy_of(result)
     for check in result.checks:
         if check.outcome.fails and check.is_relative:
             yield "; ".join(filter(None, (_allowed(check), check.reason if verbose else "", changed)))

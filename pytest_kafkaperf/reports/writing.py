@@ -73,7 +73,8 @@ def report_to_github(run: RunResult, variables: Mapping[str, str]) -> list[str]:
     """Append to the job summary and return the annotations to print; does nothing outside GitHub Actions."""
     if variables.get("GITHUB_ACTIONS") != "true":
         return []
-    summary, workspace = variables.get("GITHUB_STEP_SUMMARY"), variables.get("GITHUB_WORKSPACE")
+    summary = variables.get("GITHUB_STEP_SUMMARY")
+    workspace = variables.get("GITHUB_WORKSPACE")
     problem = append_summary(Path(summary), run) if summary else None
     root = Path(workspace) if workspace else None
     warnings = [] if problem is None else [command("warning", "kafkaperf", problem)]

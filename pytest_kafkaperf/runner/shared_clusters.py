@@ -50,7 +50,8 @@ class SharedClusters:
 
     def close(self) -> None:
         """Stop every cluster that the plugin started."""
-        running, self._running = self._running, {}
+        running = self._running
+        self._running = {}
         with contextlib.ExitStack() as all_clusters:  # stops each cluster even if stopping another fails
             for _, stack in running.values():
                 all_clusters.callback(stack.close)
@@ -81,13 +82,15 @@ class SharedClusters:
             UsageError: the target cannot provide such a cluster.
 
         """
-        properties, urls = self._settings.client_config, self._settings.metrics_urls
+        properties = self._settings.client_config
+        urls = self._settings.metrics_urls
         wanted = _Wanted(spec=spec, target=self._settings.cluster, client_properties=properties, metrics_urls=urls)
         return self._get(wanted, lasting=lasting)
 
     def live_baseline(self, test: PerfTest) -> Cluster | None:
         """Return the cluster that the options compare a test with, if they name one; raises as `own` does."""
-        target, settings = self._settings.compare, self._settings
+        target = self._settings.compare
+        settings = self._settings
         if target is None or test.live_baseline is None or isinstance(target, Revision):
             return None
         properties = settings.compare_client_config or settings.client_config

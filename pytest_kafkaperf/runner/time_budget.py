@@ -121,7 +121,8 @@ class PerfTestBudget:
 
     def cut(self, first: Trial) -> str | None:
         """Return a note if the first trial has fewer rounds than declared; such results make no baseline."""
-        ran, declared = len(first.rounds), self._test.scenario.rounds
+        ran = len(first.rounds)
+        declared = self._test.scenario.rounds
         if first.problems or ran >= declared:
             return None
         return f"the time budget allowed {ran} of {counted(declared, 'round')}"

@@ -253,7 +253,8 @@ class Admin:
             groups = stale_groups(await visible_groups(client), now, prefix)
             if topics or groups:
                 now = await self._broker_time(now, prefix)
-                topics, groups = stale_topics(topics, now, prefix), stale_groups(groups, now, prefix)
+                topics = stale_topics(topics, now, prefix)
+                groups = stale_groups(groups, now, prefix)
             answers = await _try_to_delete(client, groups) if groups else {}
         removed = [group for group, error in answers.items() if error is None]
         if topics:
@@ -336,7 +337,8 @@ async def _started(client: Any) -> AsyncIterator[Any]:
 
 def _own(kind: Literal["topic", "group"], name: str) -> Resource:
     """Return all topics or groups with the prefix of a run's own one; another one stands for itself."""
-    return Resource(kind=kind, name=(prefix := prefix_of(name)), prefixed=prefix != name)
+    prefix = prefix_of(name)
+    return Resource(kind=kind, name=prefix, prefixed=prefix != name)
 
 
 _ON_OWN_TOPICS = (Operation.CREATE, Operation.DESCRIBE, Operation.WRITE, Operation.READ, Operation.DELETE)

@@ -384,7 +384,8 @@ async def _protocol(host: str, port: int, timeout_s: float) -> str | None:
     The answer to a login by a mechanism that does not exist shows whether the listener expects a login.
     """
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing secret is sent
+    context.check_hostname = False  # nothing secret is sent
+    context.verify_mode = ssl.CERT_NONE
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             for transport, with_login in (("SSL", "SASL_SSL"), ("PLAINTEXT", "SASL_PLAINTEXT")):

@@ -53,7 +53,8 @@ class Preflight:
         """
         if scenario.topic is None:
             return scenario
-        topic, needed = scenario.topic, needed_operations(scenario)
+        topic = scenario.topic
+        needed = needed_operations(scenario)
         found = self._call(lambda client: self._topic(client, topic, needed))
         update = {"partitions": found.partitions, "replication_factor": found.replication_factor}
         return scenario.model_copy(update=update)

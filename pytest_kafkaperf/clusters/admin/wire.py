@@ -158,7 +158,8 @@ async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tup
     deadline = time.monotonic() + _COORDINATOR_S
     while True:
         found = await client.send(client.get_random_node(), coordination.FindCoordinatorRequest(key, kind))
-        error, answer = kafka_errors.for_code(found.error_code), None
+        error = kafka_errors.for_code(found.error_code)
+        answer = None
         if error is kafka_errors.NoError:
             error = kafka_errors.GroupCoordinatorNotAvailableError
             with contextlib.suppress(kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError):

@@ -173,7 +173,8 @@ class Layout:
         if self.security.keystore is not None:
             keystore.touch(mode=0o600)
             keystore.write_text(self.security.keystore, encoding="ascii")
-        log_folder, config = ",".join(map(str, folders)), self.spec.config
+        log_folder = ",".join(map(str, folders))
+        config = self.spec.config
         properties = broker_properties(
             node, nodes, self.security, log_folder=log_folder, keystore=str(keystore), config=config
         )

@@ -124,5 +124,6 @@ def _lock_file(folder: Path) -> Path:
 def _sweep(runs: Path) -> None:
     """Remove the folders and stop the brokers of ended runs."""
     for path in sorted(runs.glob(f"{PREFIX}*.lock")):
-        if _LOCK_NAME.fullmatch(path.name) and not is_alive(folder := path.with_suffix("")):
+        folder = path.with_suffix("")
+        if _LOCK_NAME.fullmatch(path.name) and not is_alive(folder):
             supervisor.clear(folder)

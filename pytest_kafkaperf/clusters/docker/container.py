@@ -154,7 +154,8 @@ def labels_of(folder: Path) -> dict[str, str]:
 
 def sweep(client: Any, runs: Path) -> None:
     """Remove containers and networks of ended runs; those of other owners stay until their latest end."""
-    own, now = _owner(runs.parent), _now()
+    own = _owner(runs.parent)
+    now = _now()
     for resource in labelled(client, LABEL):
         labels = resource.labels if hasattr(resource, "labels") else resource.attrs.get("Labels") or {}
         owner, _, folder = labels[LABEL].partition(":")

@@ -85,7 +85,8 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
     image = image_of(spec)
     runs = cache_folder() / "runs"
     with connection() as docker, run_folder(runs) as folder, ExitStack() as stack:
-        client, host = docker.client, host_of(docker)
+        client = docker.client
+        host = host_of(docker)
         security = Security.make(spec.security, [host] if host != LOOPBACK else [LOOPBACK, "localhost"])
         sweep(client, runs)
         with stopwatch.measure(Span.FETCH):

@@ -100,7 +100,8 @@ class ThreadFiles:
         """Read a file for each compiler thread, and for each thread that is new."""
         now_s = time.monotonic()
         if self._with_children and now_s - self._searched_s >= _FAMILY_INTERVAL_S:
-            self._family, self._searched_s = tuple(_family(self._pid)), now_s
+            self._family = tuple(_family(self._pid))
+            self._searched_s = now_s
         found: dict[tuple[int, int], float] = {}
         present = set()
         for pid in self._family:

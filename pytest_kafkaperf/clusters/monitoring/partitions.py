@@ -62,7 +62,8 @@ def _under_replicated_times(states: Sequence[tuple[int, PartitionState]]) -> Ite
     begin_ns = 0
     for at_ns, state in states:
         if not under_replicated:
-            affected, begin_ns = set(), at_ns
+            affected = set()
+            begin_ns = at_ns
         known |= state.keys()
         under_replicated -= state.keys()
         under_replicated |= {part for part, (_, in_sync, replicas) in state.items() if len(in_sync) < len(replicas)}

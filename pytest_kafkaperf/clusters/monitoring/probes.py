@@ -149,7 +149,8 @@ _CPUCLOCK_SCHED = 2
 
 def _with_children(process: psutil.Process, readings: Mapping[str, float]) -> dict[str, float]:
     """Add the children's readings; the CPU time of a child that has ended is in its parent's, so that none is lost."""
-    cpu_s, memory_bytes = readings["cpu_s"] + sum(process.cpu_times()[2:4]), readings["memory_bytes"]
+    cpu_s = readings["cpu_s"] + sum(process.cpu_times()[2:4])
+    memory_bytes = readings["memory_bytes"]
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
             memory_bytes += child.memory_info().rss
@@ -215,7 +216,8 @@ def get_page(url: str, timeout_s: float) -> str:
     import urllib3  # noqa: PLC0415 - saves start-up time
 
     deadline_s = time.monotonic() + timeout_s
-    parts, shown = urlsplit(url), url.rpartition("@")[2]  # error texts must not contain a password
+    parts = urlsplit(url)
+    shown = url.rpartition("@")[2]  # error texts must not contain a password
     if parts.scheme not in ("http", "https") or parts.hostname is None:
         raise ValueError(f"not an http or https URL: {shown!r}")
     plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path or "/metrics").geturl()

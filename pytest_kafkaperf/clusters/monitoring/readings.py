@@ -112,8 +112,11 @@ def tracks_of(samples: Iterable[Sample]) -> dict[str, Track]:
             last[name] = value, restarts
             if name == "request_handler_idle_s":
                 _add_watched(readings, sample.at_ns, restarted=restarted)
-                restarted, before = False, value if restarted else before
-            known.append((sample.at_ns, (known[-1][1] if known else 0.0) + (value if restarted else value - before)))
+                before = value if restarted else before
+                restarted = False
+            increase = value if restarted else value - before
+            total = known[-1][1] if known else 0.0
+            known.append((sample.at_ns, total + increase))
     return {
         name: Track(np.array([at for at, _ in known], dtype=np.int64), np.array([value for _, value in known]))
         for name, known in readings.items()
@@ -338,7 +341,8 @@ class Readings:
         while end_ns - first_ns > MAX_INTERVALS * interval_s * NS_PER_S:
             interval_s *= 2
         interval_ns = interval_s * NS_PER_S
-        first, stop = (first_ns - start_ns) // interval_ns, -((start_ns - end_ns) // interval_ns)
+        first = (first_ns - start_ns) // interval_ns
+        stop = -((start_ns - end_ns) // interval_ns)
         edges_ns = start_ns + np.arange(first, stop + 1, dtype=np.int64) * interval_ns
         curves = {str(broker): _curves(tracks, edges_ns) for broker, tracks in self.tracks.items()}
         return BrokerCurves(

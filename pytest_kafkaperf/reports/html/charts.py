@@ -285,7 +285,8 @@ def trial_charts(result: Result) -> list[Chart | None]:
     """Return for each threshold that is judged side by side the estimated change after each trial."""
     charts = []
     for check in (each for each in result.checks if each.trials):
-        subject, last = CATALOGUE[check.metric], check.trials[-1]
+        subject = CATALOGUE[check.metric]
+        last = check.trials[-1]
         singles = {each.trials: change_of(subject, each.last) for each in check.trials}
         means = {each.trials: change_of(subject, each.mean) for each in check.trials}
         ends = {last.trials: [change_of(subject, end) for end in last.interval or ()]}
@@ -409,7 +410,8 @@ def broker_charts(result: Result) -> list[Chart]:
             line(shortened(f"broker {broker}" if broker.isdecimal() else broker), _median_curve(found), colour)
             for (broker, found), colour in zip(curves.items(), itertools.cycle(SERIES), strict=False)
         ]
-        note, unit = "median of the rounds", CATALOGUE[name].unit
+        note = "median of the rounds"
+        unit = CATALOGUE[name].unit
         charts.append(line_chart(name, lines, unit, x=_SECONDS, note=note, shapes=[_warm_up(lines)]))
     return [chart for chart in charts if chart is not None]
 

@@ -151,7 +151,8 @@ def _tests(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[dic
 
 def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
     change, direction = _change(result)
-    charts, brokers = charts_of(result), broker_charts(result)
+    charts = charts_of(result)
+    brokers = broker_charts(result)
     return {
         "verdict": str(result.verdict),
         "how": ", ".join(filter(None, (wording.remark_of(result, ending), wording.how_of(result)))),
@@ -288,15 +289,17 @@ def _fingerprint(result: Result) -> list[tuple[str, str, str]]:
 
 
 def _sweeps(results: Sequence[Result]) -> list[dict[str, Any]]:
-    found = find_sweeps(result for result in results if result.rounds)
-    return [
-        {
-            "id": f"sweep-{number}",
-            "name": without_folders(sweep.function),
-            "over": sweep.field if sweep.line_field is None else f"{sweep.field} and {sweep.line_field}",
-            "charts": charts,
-            "json": [chart.figure for chart in charts],
-        }
-        for number, sweep in enumerate(found, 1)
-        if (charts := sweep_charts(sweep))
-    ]
+    found = []
+    for number, sweep in enumerate(find_sweeps(result for result in results if result.rounds), 1):
+        charts = sweep_charts(sweep)
+        if charts:
+            found.append(
+                {
+                    "id": f"sweep-{number}",
+                    "name": without_folders(sweep.function),
+                    "over": sweep.field if sweep.line_field is None else f"{sweep.field} and {sweep.line_field}",
+                    "charts": charts,
+                    "json": [chart.figure for chart in charts],
+                }
+            )
+    return found
