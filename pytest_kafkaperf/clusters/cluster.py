@@ -21,6 +21,7 @@ from pytest_kafkaperf.core.text import repr_of
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.brokers.fleet import Fleet
     from pytest_kafkaperf.clusters.monitoring.probes import Probe
+    from pytest_kafkaperf.clusters.monitoring.readings import Key
 
 _T = TypeVar("_T")
 
@@ -108,13 +109,13 @@ class Cluster:
         """Actions on brokers, such as a stop."""
         return () if self.fleet is None else tuple(self.fleet.events)
 
-    def probes(self) -> Mapping[str | int, Sequence[Probe]]:
+    def probes(self) -> Mapping[Key, Sequence[Probe]]:
         """Return the probes of the brokers that run now, by broker."""
         if self.fleet is not None:
             return self.fleet.probes()
         from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe  # noqa: PLC0415 - psutil
 
-        probes: dict[str | int, Sequence[Probe]] = {
+        probes: dict[Key, Sequence[Probe]] = {
             _AROUND_ADDRESS.sub("", url): [ExporterProbe(url)] for url in self.metrics_urls
         }
         return probes | {number: [ContainerProbe(each)] for number, each in enumerate(self.containers, 1)}

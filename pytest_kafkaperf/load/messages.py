@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.monitoring.compiler import Usage
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
-from pytest_kafkaperf.clusters.monitoring.readings import Sample
+from pytest_kafkaperf.clusters.monitoring.readings import Key, Sample
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core.notices import Cause, Event, Problem
 from pytest_kafkaperf.load.identity import NO_NONCE, Nonce, RecordSet
@@ -182,9 +182,9 @@ class LoadReport:
     """Offsets added to the topic's log, by partition; None if unknown."""
     audit: Audit | str | None = None
     """Contents of the log, or the reason why no audit was possible; None if the counts agree."""
-    samples: Mapping[str | int, Sequence[Sample]] = field(default_factory=dict)
+    samples: Mapping[Key, Sequence[Sample]] = field(default_factory=dict)
     """Readings of the brokers, by broker."""
-    compilers: Mapping[str | int, Usage | None] = field(default_factory=dict)
+    compilers: Mapping[Key, Usage | None] = field(default_factory=dict)
     """CPU time of the compilers of brokers and applications, by broker; None: unknown."""
     unread: Sequence[str] = ()
     """Reasons why some broker metrics, or the topic's partitions, could not be read."""

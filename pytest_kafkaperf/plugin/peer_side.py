@@ -73,6 +73,8 @@ class PeerSide:
         """Errors of the collection, by nodeid of a folder, file or class."""
         self._texts: list[str] = []
         """Reasons of the running test's failures."""
+        self._absent: str | None = None
+        """Fixture that the running test needs, and that this revision lacks."""
         self._running = 0
         """Id of the message that began the test; 0 once the test is served."""
         self._stop = 0
@@ -86,6 +88,12 @@ class PeerSide:
         """Keep the errors of the collection."""
         if report.failed:
             self._problems[report.nodeid] = report.longreprtext[-_MAX_TEXT:]
+
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[object]) -> None:
+        """Keep the name of a fixture that does not exist."""
+        error = None if call.excinfo is None else call.excinfo.value
+        if isinstance(error, pytest.FixtureLookupError) and error.msg is None:
+            self._absent = error.argname
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the reason why a test ended."""
@@ -108,13 +116,15 @@ class PeerSide:
             (nodeid, following), promised = message["arguments"], following
             self._running, self._stop = message["id"], 0
             self._texts.clear()
+            self._absent = None
             item = items[nodeid]
             if promised not in (None, nodeid):  # the other side has skipped the test for which fixtures were kept
                 session._setupstate.teardown_exact(item)  # noqa: SLF001
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=items.get(following))
             ended = "\n".join(self._texts)
             if self._running:
-                self._channel.send(id=self._running, ended=ended or "it did not call kafka_perf()")
+                ended = ended or "it did not call kafka_perf()"
+                self._channel.send(id=self._running, ended=ended, absent=self._absent)
             elif self._stop:
                 self._channel.send(id=self._stop, ended=ended)
         return True

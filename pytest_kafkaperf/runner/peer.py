@@ -18,7 +18,6 @@ import dataclasses
 import functools
 import itertools
 import os
-import re
 import secrets
 import shutil
 import socket
@@ -37,6 +36,7 @@ from pytest_kafkaperf.clusters.brokers.fleet import Fleet, log_excerpt
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring import probes
+from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.core import errors, supervisor
 from pytest_kafkaperf.core.environment import SHORT_HASH, Change, commits, current_commit, package_changes
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
@@ -65,7 +65,7 @@ class PeerFleet(Fleet):
         self._peer = peer
         self.described: Sequence[tuple[str | int, Sequence[Mapping[str, Any]]]] = ()
 
-    def probes(self) -> dict[str | int, Sequence[probes.Probe]]:
+    def probes(self) -> dict[Key, Sequence[probes.Probe]]:
         """Return the probes of the brokers that run."""
         return {broker: peer_messages.probes_from_json(found) for broker, found in self.described}
 
@@ -209,8 +209,9 @@ class Peer:
         if self._test is None:
             reply = self._result(self._running[1], _READY_TIMEOUT_S, "was not ready for the load")
             if "ended" in reply:
-                if absent := re.search(r"fixture '[^']+' not found", reply["ended"]):
-                    raise NewTestError(f"the test is new: {self._name}, lacks what it needs ({absent[0]})")
+                if absent := reply.get("absent"):
+                    needs = f"lacks what it needs (fixture {absent!r} not found)"
+                    raise NewTestError(f"the test is new: {self._name}, {needs}")
                 raise ClusterError(f"{self._name}: the test ended before kafka_perf() there: {reply['ended']}")
             self._test = self._made(reply, actions, cluster)
             self._update(reply["state"])

@@ -15,6 +15,7 @@ from pytest_kafkaperf.clusters.admin.wire import create_scram_user
 from pytest_kafkaperf.clusters.brokers.config import USER, Security
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
+from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.core.notices import Event, EventKind
 
@@ -86,9 +87,9 @@ class Fleet:
     """Actions on brokers."""
     _down: set[int] = field(default_factory=set)
 
-    def probes(self) -> dict[str | int, Sequence[Probe]]:
+    def probes(self) -> dict[Key, Sequence[Probe]]:
         """Return the probes of the brokers that should run, by id, and the shared ones, by name."""
-        probes: dict[str | int, Sequence[Probe]] = dict(self.shared_probes.items())
+        probes: dict[Key, Sequence[Probe]] = dict(self.shared_probes.items())
         return probes | {broker: server.probes() for broker, server in self.servers.items() if broker not in self._down}
 
     def check(self) -> None:

@@ -196,11 +196,20 @@ _TIMES = {
 }
 _GAUGES = {"memory": "memory_bytes", "under_replicated": "under_replicated", "leaders": "leaders"}
 
-APPLICATION = "application "
-"""Begin of the names under which applications have samples."""
 
-Key = str | int
-"""A broker's number, the address of an exporter, or the name of an application, which begins with `APPLICATION`."""
+@dataclass(frozen=True, slots=True)
+class ApplicationKey:
+    """Key of an application's samples, among those of brokers."""
+
+    name: str
+
+    def __str__(self) -> str:
+        """Return the name for users."""
+        return f"application {self.name}"
+
+
+Key = str | int | ApplicationKey
+"""A broker's number, the address of an exporter, or an application."""
 
 _LEAST_COVERED_RATIO = 0.8
 """Least part of a window that each probe must read, so that a metric of all brokers is not that of some of them."""
@@ -210,7 +219,7 @@ def named(key: Hashable) -> str:
     """Return the name of a probed program, for users."""
     if isinstance(key, int):
         return f"broker {key}"
-    return str(key) if str(key).startswith(APPLICATION) else f"exporter {key}"
+    return str(key) if isinstance(key, ApplicationKey) else f"exporter {key}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +305,7 @@ class Readings:
 
     def apart(self) -> tuple[Readings, Readings]:
         """Return the samples of brokers, and those of applications."""
-        found = {name for name in self.tracks if str(name).startswith(APPLICATION)}
+        found = {key for key in self.tracks if isinstance(key, ApplicationKey)}
         return self._of_brokers(self.tracks.keys() - found), self._of_brokers(found)
 
     def application_metrics(self, *, start_ns: int, end_ns: int) -> dict[str, float]:

@@ -13,7 +13,7 @@ from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.compiler import CompilerWatcher
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
-from pytest_kafkaperf.clusters.monitoring.readings import APPLICATION
+from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey, Key
 from pytest_kafkaperf.clusters.monitoring.watchers import BrokerWatcher, GroupWatcher, TopicWatcher
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.controller import Progress
@@ -119,8 +119,9 @@ class CompilerObserver(CompilerWatcher, Observer):
         return dataclasses.replace(report, compilers=self.usage())
 
 
-def _probes(cluster: Cluster, applications: Sequence[Application]) -> dict[str | int, Sequence[Probe]]:
-    return {**cluster.probes(), **{f"{APPLICATION}{each}": each.probes() for each in applications}}
+def _probes(cluster: Cluster, applications: Sequence[Application]) -> dict[Key, Sequence[Probe]]:
+    probes: dict[Key, Sequence[Probe]] = dict(cluster.probes().items())
+    return probes | {ApplicationKey(str(each)): each.probes() for each in applications}
 
 
 class TopicObserver(TopicWatcher, Observer):

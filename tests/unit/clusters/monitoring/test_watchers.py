@@ -18,6 +18,7 @@ import pytest
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.monitoring import watchers as watching
 from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
+from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey, Key
 from pytest_kafkaperf.clusters.monitoring.watchers import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.core.errors import ClusterError
 from tests.support.patience import PATIENCE_S
@@ -163,7 +164,7 @@ def test_a_probe_that_fails_or_hangs_stops_no_other_and_not_the_end() -> None:
 
 def test_probes_can_be_replaced_while_the_watcher_runs() -> None:
     """A broker that was restarted has a new process id."""
-    current: dict[str | int, list[Probe]] = {"one": [Ticking("old")]}
+    current: dict[Key, list[Probe]] = {"one": [Ticking("old")]}
 
     with BrokerWatcher(lambda: current, interval_s=0.05) as watcher:
         wait_for(lambda: len(watcher.samples().get("one", [])) >= 2)
@@ -193,9 +194,9 @@ def test_readings_that_fail_now_and_then_are_counted() -> None:
 
 @pytest.mark.parametrize(
     ("key", "named"),
-    [(2, "broker 2"), ("application orders", "application orders"), ("k1:9404", "exporter k1:9404")],
+    [(2, "broker 2"), (ApplicationKey("orders"), "application orders"), ("k1:9404", "exporter k1:9404")],
 )
-def test_what_could_not_be_read_has_its_own_name(key: str | int, named: str) -> None:
+def test_what_could_not_be_read_has_its_own_name(key: Key, named: str) -> None:
     """Who looks for a broken broker must not be sent to one that is fine."""
     with BrokerWatcher(lambda: {key: [Failing()]}, interval_s=0.02) as watcher:
         wait_for(lambda: bool(watcher.unread()))
@@ -206,7 +207,7 @@ def test_a_cluster_that_cannot_tell_its_probes_keeps_those_it_had() -> None:
     """While a broker is restarted, there may be nothing to tell."""
     asked = 0
 
-    def wanted() -> Mapping[str | int, list[Probe]]:
+    def wanted() -> Mapping[Key, list[Probe]]:
         nonlocal asked
         asked += 1
         if asked > 1:
@@ -227,7 +228,7 @@ def test_a_cluster_that_does_not_answer_holds_up_no_exit() -> None:
     """And what it answers too late starts nothing."""
     released = threading.Event()
 
-    def wanted() -> Mapping[str | int, list[Probe]]:
+    def wanted() -> Mapping[Key, list[Probe]]:
         released.wait(PATIENCE_S)
         return {1: [Ticking("late")]}
 

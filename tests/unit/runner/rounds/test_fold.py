@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.clusters.monitoring.readings import Sample
+from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey, Sample
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -650,7 +650,7 @@ def test_what_applications_did_is_on_the_time_line_and_no_event_of_a_broker() ->
     ]
     series = seen(*((second, 5) for second in range(10)))
     worker = WorkerReport(produced=[produced()], produce_series=series, consume_series=Series(START_NS))
-    done = fold(report(workers=[worker], samples={"application shop": used}, application_events=events), PACED)
+    done = fold(report(workers=[worker], samples={ApplicationKey("shop"): used}, application_events=events), PACED)
     assert (done.metrics["app.cpu"], done.metrics["app.memory"]) == pytest.approx((0.25, 19.0))
     assert done.events == ((2.0, "at 2.0 s: shop stopped"),)
     assert "recovery" not in done.metrics
