@@ -64,8 +64,12 @@ class ChildProcess:
     @property
     def ending(self) -> str | None:
         """Cause of its end, such as `exited with status 1`; None as long as neither `stop` nor `failure` knows."""
-        status = None if self._process is None else self._process.returncode
-        return None if status is None else _cause(status).removeprefix("was ")
+        return None if self.status is None else _ending(self.status)
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, below 0 for a signal; None as long as neither `stop` nor `failure` knows it."""
+        return None if self._process is None else self._process.returncode
 
     def probes(self) -> Sequence[Probe]:
         """Return the probe of the process and its children; empty while it is stopped."""
@@ -208,9 +212,13 @@ def _lives(group: int) -> bool:
 
 
 def _cause(status: int) -> str:
+    return _ending(status) if status >= 0 else f"was {_ending(status)}"
+
+
+def _ending(status: int) -> str:
     if status >= 0:
         return f"exited with status {status}"
     try:
-        return f"was ended by {signal.Signals(-status).name}"
+        return f"ended by {signal.Signals(-status).name}"
     except ValueError:
-        return f"was ended by signal {-status}"
+        return f"ended by signal {-status}"

@@ -47,7 +47,8 @@ def describe_trial(test: PerfTest, measured: Sequence[Trial], trials: int, *, le
     name = printable(test.nodeid.partition("::")[2])
     last = measured[-1]
     if last.is_invalidated and last not in judged(measured):
-        return f"{name}: a trial is measured again: {last.problems[0].fact}"
+        reason = last.problems[0].fact if last.problems else "one side was colder than the other"
+        return f"{name}: a trial is measured again: {reason}"
     left = f", {about(left_s)} left" if left_s > 0 else ""
     number = f"{name}: trial {len(judged(measured))} of {trials}"
     if last.problems:

@@ -271,7 +271,7 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
         process.stop()
     if ending is None:
         raise UsageError(f"{_SETUP}: the command has not ended within {_SETUP_TIMEOUT_S} s in {root}")
-    if ending != "exited with status 0":
+    if process.status != 0:
         end = discreet(process.log_tail().strip(), login="LOGIN@")
         raise UsageError(f"{_SETUP}: the command {ending} in {root}:\n{end}")
     done.touch()

@@ -93,6 +93,14 @@ def test_each_trial_has_a_line() -> None:
     ]
 
 
+def test_a_trial_with_one_colder_side_is_measured_again() -> None:
+    """It has no problem, and does not count."""
+    cold = Round(metrics={RATE: 1.0}, compiler={"1": 0.5})
+    uneven = dataclasses.replace(trial(), rounds=(cold,), other_side=trial().rounds)
+    line = describe_trial(GATED, [trial(), uneven], 3, left_s=50)
+    assert line == "test_flood: a trial is measured again: one side was colder than the other"
+
+
 def test_the_time_left_follows_the_speed_of_this_machine() -> None:
     """Trials of 50 s each, whatever was expected, will take as long again; tests that are skipped take no time."""
     assert remaining_s(GATED, [BOUND, GATED], 2, 3, took_s=2 * 50.0) == pytest.approx((1 + 3) * 50.0)
