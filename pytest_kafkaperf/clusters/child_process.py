@@ -212,13 +212,15 @@ def _lives(group: int) -> bool:
 
 
 def _cause(status: int) -> str:
-    return _ending(status) if status >= 0 else f"was {_ending(status)}"
+    return _ending(status) if status >= 0 else f"was ended by {_signal_name(-status)}"
 
 
 def _ending(status: int) -> str:
-    if status >= 0:
-        return f"exited with status {status}"
+    return f"exited with status {status}" if status >= 0 else f"ended by {_signal_name(-status)}"
+
+
+def _signal_name(number: int) -> str:
     try:
-        return f"ended by {signal.Signals(-status).name}"
+        return signal.Signals(number).name
     except ValueError:
-        return f"ended by signal {-status}"
+        return f"signal {number}"
