@@ -151,15 +151,14 @@ class Judging:
             return judgement
         thresholds, measured = self.test.thresholds, [trial.measured for trial in judged(trials)]
         alpha = ALPHA / max(1, count_gated(thresholds))
-        checks = tuple(
-            dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}", rerun=False)
-            if check.outcome is Verdict.INCONCLUSIVE and is_clear(threshold, measured, self.baseline, alpha=alpha)
-            else check
-            for threshold, check in zip(thresholds, judgement.checks, strict=True)
-        )
-        if checks == judgement.checks:
+        checks = []
+        for threshold, check in zip(thresholds, judgement.checks, strict=True):
+            is_open = check.outcome is Verdict.INCONCLUSIVE
+            clear = is_open and is_clear(threshold, measured, self.baseline, alpha=alpha)
+            checks.append(_regressed(check) if clear else check)
+        if tuple(checks) == judgement.checks:
             return judgement
-        return dataclasses.replace(judgement, verdict=Verdict.REGRESSED, checks=checks, unsettled=False)
+        return dataclasses.replace(judgement, verdict=Verdict.REGRESSED, checks=tuple(checks), unsettled=False)
 
     def _may_be_disturbed(self, trials: Sequence[Trial]) -> bool:
         """Return True if something other than a regression may explain even a clear difference from the baseline."""
@@ -254,6 +253,11 @@ class Judging:
     def _skew_problems(self, trials: Sequence[Trial]) -> list[Problem]:
         rounds = [one for trial in judged(trials) for one in trial.all_rounds]
         return skew_problems(self.test.thresholds, rounds)
+
+
+def _regressed(check: Check) -> Check:
+    """Return the check of a suspected regression that is clear without confirmation."""
+    return dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}", rerun=False)
 
 
 def _fails(judgement: Judgement) -> bool:

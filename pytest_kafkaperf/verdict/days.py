@@ -147,16 +147,25 @@ def _shift(subject: Metric, rounds: Rounds, known: BaselineLevel) -> float:
 
 def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:
     """Return the level of a metric of a baseline, by its trials that have a ratio to a round; None without any."""
-    if subject.can_be_zero:
-        return None
-    usable = ([one for one in day if flaw_of(subject, one, ratio=True) is None] for day in baseline.by_day)
-    days = [[logs(subject, rounds) for rounds in trials] for trials in usable if trials]
-    return BaselineLevel.of(days, least=subject.trial_noise) if days else None
+    return _level(subject, baseline.by_day)
+
+
+def level_of_day(subject: Metric, trials: Sequence[Rounds]) -> BaselineLevel | None:
+    """Return the level of a metric in trials of one day, by those that have a ratio to a round; None without any."""
+    return _level(subject, [trials])
 
 
 def level_of_other_side(subject: Metric, trials: Sequence[Measured]) -> BaselineLevel | None:
     """Return the level of the live baseline in side-by-side trials; None without any value."""
-    return level_of(subject, BaselineRounds(trials=tuple(tuple(trial.other_side or ()) for trial in trials)))
+    return level_of_day(subject, [trial.other_side or () for trial in trials])
+
+
+def _level(subject: Metric, days: Sequence[Sequence[Rounds]]) -> BaselineLevel | None:
+    if subject.can_be_zero:
+        return None
+    usable = ([one for one in day if flaw_of(subject, one, ratio=True) is None] for day in days)
+    found = [[logs(subject, rounds) for rounds in trials] for trials in usable if trials]
+    return BaselineLevel.of(found, least=subject.trial_noise) if found else None
 
 
 def median_variance_ratio(values: int) -> float:

@@ -16,8 +16,8 @@ import numpy as np
 
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
-from pytest_kafkaperf.verdict.baseline_file import MAX_TRIALS, BaselineRounds
-from pytest_kafkaperf.verdict.days import TRIALS, BaselineLevel, level_of
+from pytest_kafkaperf.verdict.baseline_file import MAX_TRIALS
+from pytest_kafkaperf.verdict.days import TRIALS, BaselineLevel, level_of_day
 from pytest_kafkaperf.verdict.scale import Rounds, change_of, exceeds, ratio_of, sign_of
 from pytest_kafkaperf.verdict.sequential import detectable, student_quantile
 
@@ -160,7 +160,7 @@ def _detectable_absolute(subject: Metric, rounds: Rounds, known: BaselineLevel |
     The distance is on the log scale. The limit applies to the median of the rounds of a trial.
     """
     if known is None and len(rounds) > 1:
-        known = level_of(subject, BaselineRounds(trials=(tuple(rounds),)))
+        known = level_of_day(subject, [rounds])
     if known is None:
         return None  # nothing is known of the noise
     noise = math.sqrt(known.of_days.value + known.of_trials.value)
