@@ -118,25 +118,25 @@ class Judging:
         it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929). Sums, such as `errors`, grow
         with each round. Tests that declare their rounds and values that are kept in a baseline need all rounds.
         """
-        test, settings = self.test, self._settings
-        most = test.scenario.rounds // 2 + 1
-        if (
-            len(rounds) < most
-            or test.live_baseline is not None
-            or test.plan is not None
-            or not test.thresholds
-            or "rounds" in test.sources
-            or settings.update is not None
-            or settings.calibrate is not None
-            or any(threshold.metric.over_rounds != "median" for threshold in test.thresholds)
-            or any(one.problems for one in rounds)
-        ):
+        test, most = self.test, self.test.scenario.rounds // 2 + 1
+        if len(rounds) < most or self._needs_all_rounds or any(one.problems for one in rounds):
             return False
         judgement = self.judge([Trial(created="", rounds=tuple(rounds))])
         return judgement.verdict is Verdict.PASSED and all(
             sum(_meets(threshold, check.limit_value, one) for one in rounds) >= most
             for threshold, check in zip(test.thresholds, judgement.checks, strict=True)
         )
+
+    @property
+    def _needs_all_rounds(self) -> bool:
+        """True if the rounds that ran never tell the outcome of the others, or if their values matter."""
+        test, settings = self.test, self._settings
+        are_values_kept = settings.update is not None or settings.calibrate is not None
+        are_rounds_declared = "rounds" in test.sources
+        if are_values_kept or are_rounds_declared or test.live_baseline is not None or test.plan is not None:
+            return True
+        are_medians = all(threshold.metric.over_rounds == "median" for threshold in test.thresholds)
+        return not test.thresholds or not are_medians
 
     def judge_clear(self, trials: Sequence[Trial], *, rebuilt: Rebuilt | None = None) -> Judgement:
         """Judge suspected regressions that there is no time to confirm: a clear one fails (see `is_clear`).
