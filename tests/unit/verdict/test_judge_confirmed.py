@@ -256,6 +256,7 @@ SLOWER, EQUAL = 0.007, 0.010
             Verdict.VIOLATED,
         ),
         ("error_ratio <= 0.1%", [{"p99": 0.02, "error_ratio": 0.0}] * 2, Verdict.PASSED),
+        ("error_ratio <= 0.1%", [{"p99": 0.02}, {"p99": 0.02, "error_ratio": 1.0}], Verdict.VIOLATED),
     ],
 )
 def test_fresh_trials_meet_the_absolute_thresholds_as_well(
