@@ -24,8 +24,8 @@ from pytest_kafkaperf.plugin.benchmarks import LoadClock, is_disabled, record_ro
 from pytest_kafkaperf.plugin.console import progress
 from pytest_kafkaperf.plugin.items import PEER
 from pytest_kafkaperf.reports.calibration import describe_trial, remaining_s
+from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.remedy import remedy_of, undecided
-from pytest_kafkaperf.reports.wording import failure_of
 from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.flow import Watch, run_test
 from pytest_kafkaperf.runner.perf_run import PerfRun

@@ -2,6 +2,7 @@
 
 - columns: columns of the tables that fit into a width
 - wording: what reports say of a test
+- failure: the message of a failed test
 - remedy: the command that runs a test again
 - calibration: texts of `--kafka-calibrate`
 - span_table: where the time of tests went

@@ -12,9 +12,10 @@ import pytest
 
 from pytest_kafkaperf.core.environment import differences
 from pytest_kafkaperf.reports.columns import Paper, mark_of
+from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
-from pytest_kafkaperf.reports.wording import count_verdicts, failure_next_to, failure_of, names_of, rows_of
+from pytest_kafkaperf.reports.wording import count_verdicts, failure_next_to, names_of, rows_of
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.results import (
     bare_result,
