@@ -9,8 +9,7 @@ from pytest_kafkaperf.reports.columns import PLAIN, Columns, text_of
 from pytest_kafkaperf.reports.remedy import without_remedy
 from pytest_kafkaperf.reports.wording import describe_changes, row_of, without_repeats
 from pytest_kafkaperf.runner.result import Result
-from pytest_kafkaperf.verdict.judge import worst
-from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Verdict, worst
 
 
 def failure_of(result: Result, *, strict: bool) -> str | None:
