@@ -13,7 +13,8 @@ import numpy.typing as npt
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.monitoring.compiler import Usage
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
-from pytest_kafkaperf.clusters.monitoring.readings import Key, Sample
+from pytest_kafkaperf.clusters.monitoring.readings import Key
+from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core.notices import Cause, Event, Problem
 from pytest_kafkaperf.load.identity import NO_NONCE, Nonce, RecordSet

@@ -4,5 +4,6 @@
 - compiler: CPU time of the JVM's compilers
 - watchers: brokers, partitions and committed offsets, read in the background
 - partitions: states of partitions, and the events that they show
-- readings: samples, and metrics made of them
+- tracks: samples, and one measurement over time
+- readings: metrics made of them
 """

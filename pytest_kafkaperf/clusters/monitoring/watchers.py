@@ -27,7 +27,8 @@ from pytest_kafkaperf.clusters.admin.preflight import gone
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, ProcessProbe
-from pytest_kafkaperf.clusters.monitoring.readings import Key, Sample, named
+from pytest_kafkaperf.clusters.monitoring.readings import Key, named
+from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.core.units import NS_PER_S
 

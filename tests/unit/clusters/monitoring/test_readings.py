@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.clusters.monitoring.readings import Readings, Sample, Use
+from pytest_kafkaperf.clusters.monitoring.readings import Readings, Use
+from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 
 S = 10**9
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey, Sample
+from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey
+from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
