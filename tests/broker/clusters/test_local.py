@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("cache")
 
 
+@pytest.mark.story
 def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
     cache: Path, gone: Callable[[int], bool], left: Callable[[], list[str]]
 ) -> None:
@@ -198,6 +199,7 @@ def test_ctrl_c_in_the_terminal_reaches_the_run_alone_and_leaves_nothing(
     assert left() == []
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_broker_does_not_outlive_a_run_that_a_signal_ends(
     plugin_run: Callable[..., AbstractContextManager[PluginRun]], left: Callable[[], list[str]], by: signal.Signals

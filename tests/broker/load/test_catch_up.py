@@ -25,7 +25,7 @@ BACKLOG = 20_000
 @pytest.mark.parametrize(
     "fields",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.story),
         {"consumer_groups": 2, "consumers": 2, "producers": 2},
         {"transaction_size": 100},
         {"client": "record", "key": "uniform:50"},

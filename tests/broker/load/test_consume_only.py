@@ -47,7 +47,7 @@ def write(broker: Cluster, *values: bytes | None, ahead_s: int = 0) -> None:
 
 
 @pytest.mark.usefixtures("topic")
-@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("groups", [pytest.param(1, marks=pytest.mark.story), 2])
 def test_all_that_is_there_is_read_and_nothing_is_written(broker: Cluster, load: Load, groups: int) -> None:
     """Values may be empty, short, or of any content."""
     write(broker, *[None, b"", b"short", bytes(100), b"x" * 1000, b"\xff" * 16] * (RECORDS // 6))

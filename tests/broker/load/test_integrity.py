@@ -19,7 +19,10 @@ from tests.support.rounds import Load
 pytestmark = pytest.mark.usefixtures("patient")
 
 
-@pytest.mark.parametrize(("retries", "loop", "end"), [("idempotent", "open", "killed"), ("plain", "closed", "stopped")])
+@pytest.mark.parametrize(
+    ("retries", "loop", "end"),
+    [pytest.param("idempotent", "open", "killed", marks=pytest.mark.story), ("plain", "closed", "stopped")],
+)
 def test_a_restarted_broker_loses_nothing(
     restartable: ProxiedBroker, load: Load, consumed_log: ConsumedLog, *, retries: str, loop: str, end: str
 ) -> None:

@@ -58,7 +58,7 @@ def assert_in_their_partitions_in_order(log: Log, partitions: int) -> None:
     ("loop", "client"),
     [
         pytest.param(CLOSED, "batch", id="closed-batch"),
-        pytest.param(OPEN, "batch", id="open-batch"),
+        pytest.param(OPEN, "batch", id="open-batch", marks=pytest.mark.story),
         pytest.param(OPEN, "record", id="open-record"),
     ],
 )

@@ -14,6 +14,7 @@ from tests.support.strangers import make_topic
 LOAD = {"records": 1000, "rounds": 3, "warmup": 0}
 
 
+@pytest.mark.story
 def test_a_scenario_is_measured_on_whatever_has_servers(broker: Cluster) -> None:
     """A broker of testcontainers, of a notebook's own code, or a running one."""
     found = measure(LOAD, SimpleNamespace(bootstrap_servers=broker.bootstrap_servers))

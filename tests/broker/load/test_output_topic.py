@@ -125,6 +125,7 @@ def test_a_slower_application_shows_by_how_much(broker: Cluster, load: Load) -> 
     assert after_s - before_s == pytest.approx(0.100, abs=0.040)
 
 
+@pytest.mark.story
 def test_a_record_that_does_not_come_out_is_lost(broker: Cluster, load: Load, relay: Start) -> None:
     """A limit on `lost` says whether an application may; the run is valid."""
     relay("--lose", str(WARM + 50))
@@ -187,6 +188,7 @@ def test_runs_at_once_count_their_own_records(broker: Cluster, relay: Start) -> 
     assert sorted(run.received for run in runs) == [999, 1000]
 
 
+@pytest.mark.story
 def test_a_record_that_comes_out_again_is_duplicated(broker: Cluster, load: Load, relay: Start) -> None:
     """It is timed once."""
     relay("--repeat", str(WARM + 50))

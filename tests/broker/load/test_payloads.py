@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tests.support.rounds import Load
 
 
+@pytest.mark.story
 def test_the_log_holds_the_asked_records_and_nothing_else(broker: Cluster, load: Load, log: Log) -> None:
     """An independent reader counts what the engine says, made when it says, with the headers that were asked for."""
     headers = {"trace": "ä1", "empty": ""}
@@ -46,6 +47,7 @@ def test_random_values_are_all_different_and_cannot_be_compressed(broker: Cluste
     assert len(zlib.compress(b"".join(bodies))) >= 3000 * (200 - TAG_BYTES)
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
 def test_each_codec_delivers_every_record(broker: Cluster, load: Load, log: Log, codec: str | None) -> None:
     """What is compressed must come back, tag and all, and must have been compressed by what was asked for."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.support.rounds import Load
 
 
+@pytest.mark.story
 def test_a_closed_loop_sends_exactly_the_asked_records(broker: Cluster, load: Load) -> None:
     """Counts agree everywhere: the workers', the log's, the report's."""
     ran = load(broker, records=20_001, producers=2)
@@ -38,6 +39,7 @@ def test_a_closed_loop_sends_exactly_the_asked_records(broker: Cluster, load: Lo
     assert (ran.metrics["lost"], ran.metrics["duplicated"], ran.metrics["errors"]) == (0, 0, 0)
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("consumers", [1, 7])
 def test_an_open_loop_makes_its_rate_and_every_record_is_timed_end_to_end(
     broker: Cluster, load: Load, consumers: int
@@ -78,6 +80,7 @@ def test_linger_is_part_of_the_latency(broker: Cluster, load: Load) -> None:
     assert 0.2 < difference_s < 2
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_each_kind_of_acknowledgement_works(broker: Cluster, load: Load, acks: object) -> None:
     """With acks=0 nobody promises anything, so nothing is said of losses."""
@@ -110,6 +113,7 @@ def test_records_that_the_broker_refuses_are_errors_with_their_reason(
     assert ran.metrics["duplicated"] == 0
 
 
+@pytest.mark.story
 def test_rounds_follow_each_other_on_one_topic(broker: Cluster, capfd: pytest.CaptureFixture[str]) -> None:
     """Each round counts its own records only, and nobody writes into the terminal."""
     rounds = run_scenario(Scenario.of({"records": 2000, "rounds": 3, "warmup": "100 ms", "consumers": 2}), broker)

@@ -127,6 +127,7 @@ def test_runs_at_once_count_their_own_records(broker: Cluster, orders: str) -> N
     assert all(run.growth > 1650 for run in runs)  # they ran at once
 
 
+@pytest.mark.story
 def test_a_topic_that_exists_is_left_as_it_was_and_no_group_stays(broker: Cluster, load: Load) -> None:
     """Its log is somebody's: our records are added to it, and that is all."""
     make_topic(broker, "payments")

@@ -60,7 +60,7 @@ def assert_exact(ran: Ran, log: Log, *, reads_aborted: bool) -> None:
 @pytest.mark.parametrize(
     ("fields", "isolation_level"),
     [
-        pytest.param(CLOSED | BATCH, "read_committed", id="closed-batch-committed"),
+        pytest.param(CLOSED | BATCH, "read_committed", id="closed-batch-committed", marks=pytest.mark.story),
         pytest.param(CLOSED | BATCH, "read_uncommitted", id="closed-batch-uncommitted"),
         pytest.param(CLOSED | KEYED, "read_uncommitted", id="closed-keyed-uncommitted"),
         pytest.param(OPEN | KEYED, "read_committed", id="open-keyed-committed"),

@@ -89,6 +89,7 @@ def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(
 DIED = Problem(Cause.WORKER_LOST, {"reason": "a worker process died: killed, out of memory, or crashed"})
 
 
+@pytest.mark.story
 def test_a_killed_worker_ends_the_round_with_the_reason(broker: Cluster, load: Load) -> None:
     """The kernel takes memory back by SIGKILL."""
     killer = Once(lambda: kill(workers()[0].pid))
@@ -159,6 +160,7 @@ def test_a_worker_that_raises_under_load_ends_its_round_and_no_other(
     assert workers() == []
 
 
+@pytest.mark.story
 def test_nothing_is_left_after_success(broker: Cluster, load: Load, leftovers: Callable[[], list[str]]) -> None:
     """Neither a process nor a topic nor a file."""
     load(broker, records=1000, warmup=0, consumers=1)
@@ -166,6 +168,7 @@ def test_nothing_is_left_after_success(broker: Cluster, load: Load, leftovers: C
     assert (workers(), topics_of_runs(broker), leftovers()) == ([], [], [])
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("phase", ["connecting", "measuring"])
 def test_nothing_is_left_after_ctrl_c(
     broker: Cluster, load: Load, leftovers: Callable[[], list[str]], capfd: pytest.CaptureFixture[str], phase: str

@@ -91,7 +91,7 @@ def test_an_application_that_keeps_up_commits_within_its_interval(broker: Cluste
         {"transaction_size": 10, "abort_ratio": 0.2},
         {"key": "uniform:50", "producers": 2},
         {"client": "record"},
-        {"consumers": 1, "rate": 100},
+        pytest.param({"consumers": 1, "rate": 100}, marks=pytest.mark.story),
         {"rate": None, "records": 500, "duration": None},
     ],
     ids=["transactions", "keyed", "records", "with consumers", "closed loop"],

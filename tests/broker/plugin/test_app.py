@@ -49,6 +49,7 @@ def starts(project: Project) -> list[list[str]]:
     return [line.split() for line in (project.folder / "starts").read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.story
 def test_a_service_runs_between_its_topics_and_leaves_nothing(
     serviced: Project, broker: Cluster, on_broker: str
 ) -> None:

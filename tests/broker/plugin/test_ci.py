@@ -50,6 +50,7 @@ def test_down(early_failure, kafka_perf):
 """
 
 
+@pytest.mark.story
 def test_every_report_tells_the_same(project: Project, on_broker: str, github: dict[str, Any]) -> None:
     """Whoever reads only one of them must not think that the run was green."""
     files = ("--kafka-report=markdown:out/summary.md", "--kafka-report=gitlab:out/metrics.txt")

@@ -262,6 +262,7 @@ def test_what_crashed_runs_left_is_removed_before_the_load(project: Project, bro
     assert left not in topics(broker)
 
 
+@pytest.mark.story
 def test_an_application_brings_a_secured_cluster_in_kafkas_names_and_in_aiokafkas(
     project: Project, secured: Secured
 ) -> None:

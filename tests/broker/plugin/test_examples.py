@@ -54,6 +54,16 @@ def test_the_last_lines_of_the_quickstart_lead_to_a_gate(quickstart: Project, on
     assert [check["change"] is not None for check in relative] == [True, True], gated.out
 
 
+@pytest.mark.story
+def test_the_quickstart_needs_no_broker_and_loses_nothing(quickstart: Project) -> None:
+    """It starts a broker; whether latencies keep their limits depends on the machine (`tests/nightly`)."""
+    run = quickstart.run(*BRIEF)
+    assert [*run.verdicts] == ["test_producer_sla", "test_end_to_end_sla"], run.out
+    for test in run.report["tests"]:
+        assert test["cluster"]["provider"] == "local"
+        assert (test["metrics"]["errors"]["value"], test["metrics"]["lost"]["value"]) == (0, 0), run.out
+
+
 @pytest.mark.speed
 @pytest.mark.parametrize("name", REPOSITORIES)
 def test_a_repository_is_green_as_it_stands(name: str, tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ ACTIONS = """
 """
 
 
+@pytest.mark.story
 def test_actions_and_own_metrics_are_those_of_each_side(repository: Project) -> None:
     """The other pytest does them to its own application."""
     body = TEST.replace("    kafka_perf()", f"{ACTIONS}    kafka_perf()").replace('"1 s"', '"5 s"')

@@ -27,6 +27,8 @@ from tests.support.patience import PATIENCE_S, RUN_S
 from tests.support.project import PLAIN, Project, inherited
 from tests.support.repeats import note_report
 
+pytestmark = pytest.mark.story
+
 GUARD = """
 @pytest.mark.kafka_scenario(rate="10k records/s", duration="600 ms", warmup="300 ms", partitions=2)
 @pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0", "lost == 0", "unsent <= 1M")

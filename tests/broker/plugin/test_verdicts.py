@@ -146,6 +146,7 @@ def test_the_same_twice_is_the_same(project: Project, on_broker: str) -> None:
     assert " trials side by side" in run.report["tests"][0]["checks"][0]["reason"]
 
 
+@pytest.mark.story
 def test_brokers_of_both_sides_are_started_with_their_properties(project: Project) -> None:
     """What differs between the sides is named, and both sides are paired in each trial."""
     run = project.test(FLUSHED.replace("baseline - 30%", "1 record/s")).run(
