@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import venv
 from pathlib import Path
 
 import psutil
@@ -34,6 +35,18 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(top, "checkout", "--quiet", "-b", "topic")
     commit(folder, "third")
     return folder
+
+
+@pytest.fixture
+def without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Environments of setups that do not use pip, whose installation takes seconds, lack it."""
+    create = venv.create
+
+    def create_without(folder: Path, *, with_pip: bool, symlinks: bool) -> None:
+        assert with_pip
+        create(folder, symlinks=symlinks)
+
+    monkeypatch.setattr(venv, "create", create_without)
 
 
 def commit(folder: Path, text: str) -> None:
@@ -121,8 +134,10 @@ def test_a_setup_runs_once_in_an_environment_of_its_own(root: Path) -> None:
             prefix = Path((checkout.root / "prefix.txt").read_text(encoding="utf-8").strip())
             assert Path(checkout.python).is_relative_to(prefix)
             assert prefix != Path(sys.prefix)
+            assert Path(checkout.python).with_name("pip").exists()
 
 
+@pytest.mark.usefixtures("without_pip")
 def test_another_package_here_makes_another_environment_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pip installs only what this environment lacks, so an old one would lend the live baseline the new package."""
     found = []
@@ -133,6 +148,7 @@ def test_another_package_here_makes_another_environment_there(root: Path, monkey
     assert found[0] == found[2] != found[1]
 
 
+@pytest.mark.usefixtures("without_pip")
 def test_a_kept_checkout_without_its_repository_is_made_again(root: Path) -> None:
     """Git would check the commit out in a folder above it, over the user's files."""
     with checked_out(revision("git:main", root), root, files=[TEST], setup="true") as there:
@@ -178,6 +194,7 @@ def test_all_worktrees_are_of_this_side(root: Path, tmp_path: Path) -> None:
     assert checkout.worktrees(tmp_path) == [tmp_path]
 
 
+@pytest.mark.usefixtures("without_pip")
 def test_a_setup_that_fails_says_why(root: Path) -> None:
     """With the end of its output, and it is tried again in the next run."""
     for _ in range(2):
@@ -188,6 +205,7 @@ def test_a_setup_that_fails_says_why(root: Path) -> None:
             pass
 
 
+@pytest.mark.usefixtures("without_pip")
 def test_a_setup_that_takes_too_long_ends_with_its_children(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +222,7 @@ def test_a_setup_that_takes_too_long_ends_with_its_children(
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.usefixtures("without_pip")
 def test_a_setup_that_fails_shows_no_login(root: Path) -> None:
     """The error is in reports and in the comment on a pull request."""
     setup = "echo https://user:hidden@host/simple; exit 3"
@@ -216,6 +235,7 @@ def test_a_setup_that_fails_shows_no_login(root: Path) -> None:
     assert str(caught.value).endswith("\nhttps://LOGIN@host/simple")
 
 
+@pytest.mark.usefixtures("without_pip")
 @pytest.mark.parametrize("command", ["printf p4ss | true; exit 3", "printf p4ss | sleep 60"])
 def test_a_setup_that_fails_is_not_shown(root: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     """No pattern finds all passwords in shell commands."""
