@@ -19,6 +19,7 @@ pytest_plugins = [
     "tests.support.dask_workers",
     "tests.support.exactness",
     "tests.support.project",
+    "tests.support.revisions",
     "tests.support.rounds",
     "tests.support.plugin_runs",
 ]

@@ -1,90 +1,16 @@
-"""`kafkaperf bisect`, on a repository in which one commit makes a service slower."""
+"""`kafkaperf bisect` in a repository of two commits or three; `tests/nightly` has longer searches."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
-from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.support import service
+from tests.support.bisected import BISECT, NODEID, TEST, bisect, history
 from tests.support.orphans import becomes, ended, with_word
-from tests.support.patience import RUN_S
-from tests.support.project import INI, Project, inherited
+from tests.support.project import Project, inherited
 from tests.support.repository import git
-
-TEST = """
-import pytest
-
-
-@pytest.mark.kafka_scenario(
-    topic="moved-in", output_topic="moved-out", rate="20 records/s", duration="1 s", rounds=1,
-    consumers=1,
-)
-@pytest.mark.kafka_threshold("e2e.latency.p50 <= 500 ms")
-def test_moved(kafka_app, kafka_perf):
-    kafka_app(
-        ["python", "service.py", "--delay-ms", open("delay.txt").read()], ready="group:mover",
-        topics={"moved-in": 2, "moved-out": 2}, name="mover",
-    )
-    kafka_perf()
-"""
-NODEID = "test_perf.py::test_moved"
-MAIN = "import sys; from pytest_kafkaperf.plugin.cli import main; sys.exit(main())"
-BISECT = [sys.executable, "-c", MAIN, "bisect"]
-
-
-def history(project: Project, *delays: str) -> None:
-    """Make a commit for each delay of the service; the test is newer than all of them."""
-    git(project.folder, "init", "--quiet", "--initial-branch=main")
-    project.write("service.py", Path(service.__file__).read_text(encoding="utf-8"))
-    project.write(".gitignore", "starts\n__pycache__\n").write("pytest.ini", INI)
-    for number, delay in enumerate(delays):
-        project.write("delay.txt", delay).write("number.txt", str(number))
-        git(project.folder, "add", "--all")
-        git(project.folder, "commit", "--quiet", f"--message=Wait {delay} ms, the {number}th commit")
-    project.write("test_perf.py", TEST)
-
-
-def bisect(project: Project, *arguments: str, attempts: int = 3) -> subprocess.CompletedProcess[str]:
-    """Run the command in the project; repeat it if this machine was too busy for the load."""
-    ran = subprocess.run(
-        [*BISECT, *arguments],
-        cwd=project.folder,
-        env=inherited(),
-        capture_output=True,
-        text=True,
-        timeout=RUN_S,
-        check=False,
-    )
-    if "generator too slow" in ran.stdout and attempts > 1:
-        return bisect(project, *arguments, attempts=attempts - 1)
-    return ran
-
-
-def test_the_first_slower_commit_is_named(project: Project) -> None:
-    """The checkout of the user is not touched."""
-    history(project, "1", "1", "200", "200")
-    project.write("number.txt", "uncommitted")
-    ran = bisect(project, "main~3..main", NODEID, "--kafka-cluster=local")
-    slower = git(project.folder, "log", "-1", "--format=%h %s", "main~1")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    *steps, last = ran.stdout.splitlines()
-    assert last.startswith(f"the first slower commit is {slower} (Test, 20")
-    assert steps[0] == "3 commits, at most 3 comparisons"
-    assert any(step.startswith(f"{slower}: VIOLATED: e2e.latency.p50 ×") for step in steps)  # noqa: RUF001 - as shown
-    assert git(project.folder, "status", "--porcelain").split() == ["M", "number.txt", "??", "test_perf.py"]
-    assert not git(project.folder, "for-each-ref", "refs/bisect")
-
-
-def test_a_last_commit_that_is_not_slower_here_names_no_commit(project: Project) -> None:
-    """Git would take it for slower without a measurement, and name it with its author."""
-    history(project, "1", "1", "1")
-    ran = bisect(project, "main~2..", NODEID, "--kafka-cluster=local")
-    assert ran.returncode == 2, ran.stdout + ran.stderr
-    assert "the last commit was not found slower than the good one here: PASSED" in ran.stderr
 
 
 def test_the_only_commit_is_measured(project: Project) -> None:
@@ -105,16 +31,6 @@ def test_commits_of_two_branches_have_no_order(project: Project) -> None:
     base = git(project.folder, "rev-parse", "main~1")
     ran = bisect(project, "old..main", NODEID)
     assert f"old is not part of the history of the bad commit; name the commit {base} instead" in ran.stderr
-
-
-def test_commits_that_cannot_be_judged_are_skipped(project: Project) -> None:
-    """If only such commits are left, no commit is named, and the output says why each was skipped."""
-    history(project, "1", "often", "200")
-    ran = bisect(project, "main~2..", NODEID, "--kafka-cluster=local")
-    assert ran.returncode == 2, ran.stdout + ran.stderr
-    assert "Wait often ms" in ran.stdout
-    assert "no commit can be named, because commits were skipped for the reasons above; it is one of " in ran.stderr
-    assert git(project.folder, "log", "-1", "--format=%h %s") in ran.stderr
 
 
 def test_a_killed_search_leaves_no_process(project: Project) -> None:
