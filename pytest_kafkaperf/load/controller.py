@@ -21,12 +21,13 @@ from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
 from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.audit import AuditTask
-from pytest_kafkaperf.load.backends.processes import DIED, Processes, WorkerDiedError
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.messages import Assignment, Audit, LoadReport, WorkerReport
 from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s, window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
 from pytest_kafkaperf.scenarios.scenario import Scenario
+
+DIED = "a worker process died: killed, out of memory, or crashed"
 
 READY_TIMEOUT_S = 60
 """Time limit for starting processes, connecting clients and forming the consumer groups."""
@@ -64,6 +65,10 @@ class Progress:
     """Metrics of a round that is `done`."""
 
 
+class WorkerDiedError(LoadError):
+    """A worker process has died, so that the backend takes no further load."""
+
+
 class WorkerBackend(Protocol):
     """A place where worker processes run: this machine or other machines."""
 
@@ -76,7 +81,8 @@ class WorkerBackend(Protocol):
         """Hand the assignments to workers, and share the counters with all of them until the block ends.
 
         Raises:
-            LoadError: no worker can take them.
+            WorkerDiedError: a process has died before.
+            LoadError: no worker can take them for another reason.
 
         """
 
@@ -98,7 +104,7 @@ OpenBackend = Callable[[int], contextlib.AbstractContextManager[WorkerBackend]]
 class WorkerPool:
     """Worker processes for all rounds of a test; `place` opens their backend."""
 
-    def __init__(self, workers: int, place: OpenBackend = Processes) -> None:
+    def __init__(self, workers: int, place: OpenBackend) -> None:
         self._workers = workers
         self._open = place
         self._stack = contextlib.ExitStack()

@@ -10,8 +10,9 @@ from pytest_kafkaperf.clusters.cluster import Cluster, as_cluster
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import External, parse_target
-from pytest_kafkaperf.core.errors import KafkaPerfError
+from pytest_kafkaperf.core.errors import KafkaPerfError, ScenarioError
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
+from pytest_kafkaperf.load.engines.engine import client_problems
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.permission import parse_max_rate, permission_on
 from pytest_kafkaperf.runner.rounds.side import Side, resolve_scenario
@@ -52,7 +53,9 @@ def measure(
             trustworthy; the message says why.
 
     """
-    given = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario)
+    given = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario, further=client_problems)
+    if problems := [*client_problems(given)]:
+        raise ScenarioError("; ".join(problems))
     allocation = WorkerAllocation() if workers is None else parse_workers(workers)
     limit = None if max_rate is None else parse_max_rate(max_rate)
     with _provided(cluster) as running:

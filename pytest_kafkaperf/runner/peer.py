@@ -41,6 +41,7 @@ from pytest_kafkaperf.core import errors, supervisor
 from pytest_kafkaperf.core.environment import SHORT_HASH, Change, commits, current_commit, package_changes
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.load.engines.engine import engines
 from pytest_kafkaperf.runner import peer_messages
 from pytest_kafkaperf.runner.checkout import Checkout, checked_out, top_folder, without_origin, worktrees
 from pytest_kafkaperf.runner.rounds.actions import Action
@@ -254,15 +255,17 @@ class Peer:
         return (*commits(self.checkout.subjects), *changed)
 
     def _note(self) -> str | None:
-        there, here = self.hello()["packages"].get("aiokafka"), peer_messages.packages()["aiokafka"]
         if self._is_same and not self._changes():
             return "nothing differs: this side has the live baseline's commit and packages"
-        if there in (None, here):
-            return None
-        return (
-            f"aiokafka {here} of this environment makes the load on both sides; the live baseline's own, {there}, is "
-            "compared only as far as its application uses it"
-        )
+        packages = self.hello()["packages"]
+        for engine in engines():
+            for name, here in engine.facts().items():
+                if (there := packages.get(name, here)) != here:
+                    return (
+                        f"{name} {here} of this environment makes the load on both sides; the live baseline's own, "
+                        f"{there}, is compared only as far as its application uses it"
+                    )
+        return None
 
     def _made(self, reply: Mapping[str, Any], actions: Sequence[Action], own: Cluster) -> PeerTest:
         if reply["actions"] != list(map(str, actions)):

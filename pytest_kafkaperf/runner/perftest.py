@@ -20,6 +20,7 @@ from pytest_kafkaperf.core.metrics import (
     QUANTILES,
     SEARCH_METRICS,
 )
+from pytest_kafkaperf.load.engines.engine import client_problems
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.samples import with_path
 from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Revision, Settings
@@ -301,8 +302,8 @@ def _scenario(
     for source, values in levels:
         sources |= {name: source for name in values if name in fields}
     options = {name: _OPTION[source].format(name) for name, source in sources.items() if source in _OPTION}
-    scenario = with_path(Scenario.of(fields, where=where, names={**names, **options}), folder, where)
-    return scenario, sources
+    scenario = Scenario.of(fields, where=where, names={**names, **options}, further=client_problems)
+    return with_path(scenario, folder, where), sources
 
 
 def _timed(scenario: Scenario, sources: Mapping[str, str], thresholds: Sequence[Threshold]) -> Scenario:

@@ -4,7 +4,6 @@
 - fields: field types of the markers
 - rate: rates and shapes of rates
 - payloads: sizes, keys and values of records
-- client_config: settings of clients that a test may give
 - threshold: threshold expressions
 
 It uses no clock, file or network, and may import `core`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -69,6 +69,9 @@ _MAX_SCHEMA = 20
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+Further = Callable[[Any], Iterable[str]]
+"""Takes a model during its validation and gives the texts of further problems."""
+
 
 class MarkerFields(BaseModel):
     """Base class of the fields of a marker: frozen, without extra fields."""
@@ -76,8 +79,17 @@ class MarkerFields(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any], *, where: str = "", names: Mapping[str, str] = OWN_NAMES) -> Self:
+    def of(
+        cls,
+        fields: Mapping[str, Any],
+        *,
+        where: str = "",
+        names: Mapping[str, str] = OWN_NAMES,
+        further: Further | None = None,
+    ) -> Self:
         """Validate the fields of a marker; `where` starts an error, `names` has fields that users know by other names.
+
+        `further` yields problems that only a layer above finds, once each field is valid by itself.
 
         Raises:
             ScenarioError: a field is unknown or a value is invalid; the message lists all problems.
@@ -93,7 +105,7 @@ class MarkerFields(BaseModel):
             )
             raise ScenarioError(f"{where}{'; '.join(told)}")
         try:
-            return cls.model_validate(dict(fields))
+            return cls.model_validate(dict(fields), context=further)
         except ValidationError as error:
             raise ScenarioError(f"{where}{explain(error, names)}") from None
 
@@ -316,7 +328,7 @@ def format_field(name: str, value: Any) -> str:
             case "headers", Mapping():
                 value = dump_headers(value)
             case "correlate", _ if callable(value):
-                return name_of(value)
+                value = name_of(value)
     except (ValueError, OverflowError):
         pass  # users can edit baseline files by hand
     return (

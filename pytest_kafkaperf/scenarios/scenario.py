@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, LOAD_METRICS
-from pytest_kafkaperf.scenarios import client_config, fields
+from pytest_kafkaperf.scenarios import fields
 from pytest_kafkaperf.scenarios.fields import DEFAULT_SIZE, Count, MarkerFields, RecordRate, Seconds, shares_of
 from pytest_kafkaperf.scenarios.payloads import HEADER, Samples, Sizes, format_sizes, mean_size
 from pytest_kafkaperf.scenarios.rate import peak_rate, timed_s
@@ -71,7 +71,7 @@ class Scenario(MarkerFields):
     abort_ratio: Annotated[fields.Ratio, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     """Share of the transactions that producers abort."""
     producer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Other parameters of aiokafka's producer, with the names of aiokafka or of Kafka."""
+    """Other parameters of the client library's producer, with its names or Kafka's."""
     consumers: Count = Field(default=0, ge=0, le=_MAX_CLIENTS)
     """Number of consumers in each consumer group."""
     consumer_groups: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
@@ -81,7 +81,7 @@ class Scenario(MarkerFields):
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     """`read_committed` hides the records of open and aborted transactions from consumers."""
     consumer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Other parameters of aiokafka's consumer, with the names of aiokafka or of Kafka."""
+    """Other parameters of the client library's consumer, with its names or Kafka's."""
     topic: fields.Topic | None = None
     """Existing topic to write and read; the plugin never creates, changes or deletes it. None: a new topic."""
     output_topic: fields.Topic | None = None
@@ -106,7 +106,7 @@ class Scenario(MarkerFields):
     """Number of rounds in a trial."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _consistent(self, info: ValidationInfo) -> Self:
         problems = [
             *self._problems_of_records(),
             *self._problems_of_producers(),
@@ -116,13 +116,12 @@ class Scenario(MarkerFields):
             *self._problems_of_group(),
             *self._problems_of_backlog(),
             *self._problems_of_output(),
-            *client_config.problems("producer", self.producer_config),
-            *client_config.problems("consumer", self.consumer_config),
+            *(() if info.context is None else info.context(self)),
         ]
         if problems:
             raise ValueError("; ".join(problems))
-        self._set("producer_config", client_config.read(self.producer_config))
-        self._set("consumer_config", client_config.read(self.consumer_config))
+        self._set("producer_config", _in_one_spelling(self.producer_config))
+        self._set("consumer_config", _in_one_spelling(self.consumer_config))
         if not self.producers:
             self._set("consume", "after")
         elif self.records is None and self.duration is None:
@@ -298,6 +297,11 @@ class Scenario(MarkerFields):
                 f"{output} cannot be combined with abort_ratio, because applications may or may not read aborted "
                 "records; remove abort_ratio"
             )
+
+
+def _in_one_spelling(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of clients with underscores instead of dots, in alphabetical order."""
+    return dict(sorted((name.replace(".", "_"), value) for name, value in parameters.items()))
 
 
 def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import itertools
 import multiprocessing
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.load.backends import processes
 from pytest_kafkaperf.load.engines.aiokafka.worker import work
+from pytest_kafkaperf.load.engines.engine import engine_of
 from pytest_kafkaperf.load.messages import Assignment, LoadReport, WorkerReport
 from pytest_kafkaperf.runner.rounds import side
 from pytest_kafkaperf.runner.rounds.fold import fold
@@ -78,7 +80,8 @@ def _counts(servers: str, fields: Mapping[str, Any], *, loses: bool) -> Counts:
 
     side.fold = keep  # type: ignore[attr-defined]
     if loses:
-        processes.work = work_lossily  # type: ignore[attr-defined]
+        engine = types.SimpleNamespace(work=work_lossily, audit=engine_of("record").audit)
+        processes.engine_of = lambda _: engine  # type: ignore[attr-defined, assignment]
     (one,) = run_scenario(Scenario.of({"rounds": 1, **fields}), Cluster(bootstrap_servers=servers))
     (report,) = reports
     return Counts(

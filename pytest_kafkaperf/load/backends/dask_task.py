@@ -28,9 +28,10 @@ from distributed.worker import Worker, secede
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.signals import interrupt_blocked
 from pytest_kafkaperf.load.backends.dask_sync import SILENT_S, TICK_S, Exchange, clock_name, reading, until
-from pytest_kafkaperf.load.backends.processes import DIED, WorkerDiedError, begin, without_main
+from pytest_kafkaperf.load.backends.processes import begin, without_main
 from pytest_kafkaperf.load.clock import set_clock
-from pytest_kafkaperf.load.engines.aiokafka.worker import work
+from pytest_kafkaperf.load.controller import DIED, WorkerDiedError
+from pytest_kafkaperf.load.engines.engine import engine_of
 from pytest_kafkaperf.load.messages import Assignment, Clock, WorkerReport
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.scenarios.payloads import Samples
@@ -168,7 +169,7 @@ async def read_clock(handler: str, dask_worker: Worker) -> Clock:
 
 def _work(assignment: Assignment, offset_ns: int, uncertainty_ns: int) -> WorkerReport:
     set_clock(offset_ns=offset_ns, uncertainty_ns=uncertainty_ns)
-    return work(assignment)
+    return engine_of(assignment.scenario.client).work(assignment)
 
 
 def _localised(assignment: Assignment, folder: str, samples: bytes | None, counters: SharedCounters) -> Assignment:

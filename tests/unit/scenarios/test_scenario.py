@@ -441,13 +441,6 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
             ("producer_config: 'transaction.timeout.ms' needs transactions; set transaction_size, or remove it"),
         ),
         (
-            {"producer_config": {"acks": 1}, "consumers": 1, "consumer_config": {"topics": "x"}},
-            (
-                "producer_config: 'acks' is set by the field acks; use that field; consumer_config: 'topics' "
-                "is set by the plugin; remove it"
-            ),
-        ),
-        (
             {"consumer_groups": 2, "consume": "after"},
             (
                 "consumer_groups needs consumers; set consumers=1 or more, or remove consumer_groups; "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from aiokafka.errors import KafkaError
@@ -27,6 +27,17 @@ from pytest_kafkaperf.load.schedule import Schedule
 
 _DIFFERENT_STARTS = 32
 """Number of different starts in the payload; further producers of a worker repeat them."""
+
+
+class Records(NamedTuple):
+    """The records of one batch."""
+
+    indexes: Int64s
+    """Shape `(records,)`."""
+    dues_ns: Int64s | None = None
+    """Shape `(records,)`; None if they are due when they are sent."""
+    keys: Int64s | None = None
+    """Shape `(records,)`; None without keys."""
 
 
 class BatchProducer(Producer):
@@ -57,8 +68,8 @@ class BatchProducer(Producer):
                 return
             warm = now >= window.start_ns
             count = min(count, left) if warm and left is not None else count
-            indexes = np.arange(self._next, self._next + count)
-            self._send(partition, indexes, None, now=now, measured=count if warm else 0)
+            records = Records(np.arange(self._next, self._next + count))
+            self._send(partition, records, now=now, measured=count if warm else 0)
             self._next += count
             if warm and left is not None:
                 left -= count
@@ -77,8 +88,7 @@ class BatchProducer(Producer):
             count = min(last, schedule.first_after(now) - 1) - first + 1
             batch = self._send(
                 partition,
-                np.arange(first, first + count),
-                schedule.due_between(first, count),
+                Records(np.arange(first, first + count), schedule.due_between(first, count)),
                 now=now,
                 measured=min(count, max(0, first + count)),
                 closing_ns=closing_ns,
@@ -87,24 +97,17 @@ class BatchProducer(Producer):
             self._next += count
 
     def _send(
-        self,
-        partition: int,
-        indexes: Int64s,
-        dues_ns: Int64s | None,
-        *,
-        now: int,
-        measured: int,
-        closing_ns: int | None = None,
-        keys: Int64s | None = None,
+        self, partition: int, records: Records, *, now: int, measured: int, closing_ns: int | None = None
     ) -> Batch:
         """Build a batch of the next template's first records and hand it to the client.
 
-        `dues_ns` is None if the records are due now; the last `measured` records are due in the window.
+        The last `measured` records are due in the window.
 
         Raises:
             LoadError: the client cannot send any more.
 
         """
+        indexes, dues_ns, keys = records
         template, count = self._template, indexes.size
         self._advance(count)
         made = EncodedBatch(

@@ -47,6 +47,7 @@ from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.admin.connection import ask_for_topics
 from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.engines.aiokafka.client_config import IN_FLIGHT
 from pytest_kafkaperf.load.engines.aiokafka.decoder import FetchedBatches, reader_of
 from pytest_kafkaperf.load.engines.aiokafka.encoder import (
     API_KEY,
@@ -58,7 +59,6 @@ from pytest_kafkaperf.load.engines.aiokafka.encoder import (
 )
 from pytest_kafkaperf.load.engines.aiokafka.sender import Accumulator, OnEnded, QueuedBatch, RequestHandler, Sender
 from pytest_kafkaperf.load.schedule import REQUEST_TIMEOUT_S
-from pytest_kafkaperf.scenarios.client_config import IN_FLIGHT
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 _IN_FLIGHT = 5

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.load.clock import Timer, now_ns
-from pytest_kafkaperf.load.engines.aiokafka.batch_producer import BatchProducer
+from pytest_kafkaperf.load.engines.aiokafka.batch_producer import BatchProducer, Records
 from pytest_kafkaperf.load.engines.aiokafka.producers import ProducerSetup, Window, first_of
 from pytest_kafkaperf.load.identity import Int64s
 from pytest_kafkaperf.load.schedule import Schedule
@@ -110,10 +110,10 @@ class KeyedProducer(BatchProducer):
             while not self._slots.free(partition):
                 await self._change()
             count = await self._limit_to_transaction(min(self._template.count, self._gathering.count(partition)))
-            indexes, dues_ns, keys = self._gathering.take(partition, count)
+            records = Records(*self._gathering.take(partition, count))
             self._slots.take(partition)
-            measured = int((indexes >= measured_from).sum())
-            self._send(partition, indexes, dues_ns, now=now_ns(), measured=measured, keys=keys)
+            measured = int((records.indexes >= measured_from).sum())
+            self._send(partition, records, now=now_ns(), measured=measured)
 
     async def _send_due(self, now: int, end_ns: int) -> set[int]:
         """Open loop: send batches that are full or have lingered; return the partitions at their in-flight limit."""
@@ -128,14 +128,12 @@ class KeyedProducer(BatchProducer):
             _, allowed_ns = self._slots.take(partition)
             batch = self._send(
                 partition,
-                indexes,
-                dues_ns,
+                Records(indexes, dues_ns, keys),
                 now=now,
                 measured=int((indexes >= 0).sum()),
                 closing_ns=min(
                     max(int(dues_ns[-1]), self._foreseen_ns) if full else now, int(dues_ns[0]) + self._linger_ns
                 ),
-                keys=keys,
             )
             self.ledger.count_delayed(batch, max(allowed_ns, self._since_ns, self._begun_ns), end_ns)
         return blocked

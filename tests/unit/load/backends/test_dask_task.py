@@ -14,7 +14,7 @@ import pytest
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.backends.dask_task import result_of, started
-from pytest_kafkaperf.load.backends.processes import DIED
+from pytest_kafkaperf.load.controller import DIED
 from tests.support.orphans import becomes, ended
 
 if TYPE_CHECKING:

@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 import pytest
 
-from pytest_kafkaperf.scenarios.client_config import FIELDS, problems
+from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.load.engines.aiokafka.client_config import FIELDS, problems
+from pytest_kafkaperf.load.engines.engine import client_problems
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.patience import PATIENCE_S
 
@@ -112,8 +114,24 @@ def test_a_secret_that_does_not_belong_there_is_not_repeated() -> None:
     assert told[0] == "producer_config: 'sasl_plain_password' is set by the cluster; remove it"
     assert "hunter2" not in "".join(told)
     with pytest.raises(Exception, match="sasl_plain_password") as caught:
-        Scenario.of({"producer_config": given})
+        Scenario.of({"producer_config": given}, further=client_problems)
     assert "hunter2" not in str(caught.value)
+
+
+def test_problems_of_parameters_stand_behind_those_of_the_scenario() -> None:
+    """The text is all that a user gets at collection; every problem is in it."""
+    fields = {"producer_config": {"acks": 1}, "consumer_config": {"topics": "x"}}
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.of({**fields, "consumers": 1}, further=client_problems)
+    told = (
+        "producer_config: 'acks' is set by the field acks; use that field; consumer_config: 'topics' is set by the "
+        "plugin; remove it"
+    )
+    assert str(caught.value) == told
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.of(fields, further=client_problems)
+    needed = "consumer_config needs consumers; set consumers=1 or more, or remove consumer_config"
+    assert str(caught.value) == f"{needed}; {told}"
 
 
 def test_a_field_that_decides_a_parameter_is_one_of_the_scenario() -> None:
@@ -123,5 +141,9 @@ def test_a_field_that_decides_a_parameter_is_one_of_the_scenario() -> None:
 
 def test_a_scenario_without_parameters_of_clients_does_not_load_the_client_library() -> None:
     """Collection stays fast."""
-    code = "import sys; from pytest_kafkaperf import Scenario; Scenario.of({}); assert 'aiokafka' not in sys.modules"
+    code = (
+        "import sys; from pytest_kafkaperf import Scenario; "
+        "from pytest_kafkaperf.load.engines.engine import client_problems; "
+        "Scenario.of({}, further=client_problems); assert 'aiokafka' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)

@@ -13,10 +13,10 @@ import pytest
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.connection import Notes
 from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.engines.aiokafka.client_config import problems
 from pytest_kafkaperf.load.engines.aiokafka.worker import LoadWorker
 from pytest_kafkaperf.load.messages import Assignment
 from pytest_kafkaperf.load.shared_counters import SharedCounters
-from pytest_kafkaperf.scenarios.client_config import problems
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 PRODUCER = {

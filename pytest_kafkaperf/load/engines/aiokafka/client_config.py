@@ -50,11 +50,6 @@ def problems(client: Literal["producer", "consumer"], given: Mapping[str, Any]) 
             yield f"{client}_config: {problem}"
 
 
-def read(given: Mapping[str, Any]) -> dict[str, int | str]:
-    """Return valid parameters with aiokafka's names, in alphabetical order."""
-    return dict(sorted((_normalized(name), value) for name, value in given.items()))
-
-
 def _problem(client: str, name: str, value: Any) -> str | None:
     parameter = _normalized(name)
     if parameter in FIELDS:
@@ -63,13 +58,18 @@ def _problem(client: str, name: str, value: Any) -> str | None:
         return f"{name!r} is set by {owner}; remove it"
     if parameter not in _parameters(client):
         return f"unknown parameter {name!r} of aiokafka's {client}: {nearest(parameter, _parameters(client))}"
+    valid = _valid_values(parameter, value)
+    return None if valid is None else f"invalid value {value!r} of {name!r}: must be {valid}"
+
+
+def _valid_values(parameter: str, value: Any) -> str | None:
+    """Describe the valid values of a parameter; return None if the value is one of them."""
     if not parameter.endswith(_NUMBERS):
-        return None if value and isinstance(value, str) else f"invalid value {value!r} of {name!r}: must be text"
+        return None if value and isinstance(value, str) else "text"
     least = 1 if parameter == IN_FLIGHT else 0
-    valid = isinstance(value, int) and not isinstance(value, bool) and least <= value <= _MAX_INT
-    if valid:
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= _MAX_INT:
         return None
-    return f"invalid value {value!r} of {name!r}: must be a whole number between {least} and {_MAX_INT:,}"
+    return f"a whole number between {least} and {_MAX_INT:,}"
 
 
 def _owner(parameter: str) -> str | None:
