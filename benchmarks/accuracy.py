@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from pytest_kafkaperf.clusters.cluster import Cluster
     from pytest_kafkaperf.load.controller import Progress
-    from pytest_kafkaperf.load.messages import LoadReport
+    from pytest_kafkaperf.runner.rounds.observations import Observations
     from pytest_kafkaperf.runner.rounds.round import Round
 
 DELAYS_S = (0.005, 0.02)
@@ -119,12 +119,12 @@ def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pai
 def show_stalls(broker: ProxiedBroker) -> int:
     """Print how many records took longer than x, and return the number of x for which that is wrong."""
     broker.proxy.delay(0)
-    reports: list[LoadReport] = []
+    folded: list[Observations] = []
     stalled: set[int] = set()
 
-    def keep(report: LoadReport, scenario: Scenario) -> Round:
-        reports.append(report)
-        return fold(report, scenario)
+    def keep(seen: Observations, scenario: Scenario) -> Round:
+        folded.append(seen)
+        return fold(seen, scenario)
 
     def stall(number: int, progress: Progress) -> None:
         if progress.phase == "measuring" and progress.elapsed_s > STALL_AFTER_S and number not in stalled:
@@ -134,7 +134,7 @@ def show_stalls(broker: ProxiedBroker) -> int:
     scenario = Scenario.of(LOAD | {"rate": STALL_RATE, "linger": 0, "rounds": STALLS})
     with mock.patch.object(sides, "fold", keep):  # the histogram is not in the report of a round
         measured = run_scenario(scenario, broker.proxied, on_progress=stall)
-    valid = [_latency(report) for report, one in zip(reports, measured, strict=True) if not one.problems]
+    valid = [_latency(seen) for seen, one in zip(folded, measured, strict=True) if not one.problems]
     if not valid:
         print(f" no valid round{_left_out(measured)}", flush=True)
         return 1
@@ -170,8 +170,8 @@ def _invalid(*rounds: Round) -> bool:
     return any(one.problems for one in rounds)
 
 
-def _latency(report: LoadReport) -> Histogram:
-    return merged([part.latency for worker in report.workers for part in worker.produced])
+def _latency(seen: Observations) -> Histogram:
+    return merged([part.latency for part in seen.load.produced])
 
 
 def _above(latency: Histogram, limit_s: float) -> int:

@@ -35,6 +35,7 @@ from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.observations import LogComparison, Observations
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -81,21 +82,22 @@ def merge(size: int, repeats: int) -> dict[str, Any]:
     with concurrent.futures.ProcessPoolExecutor(cores, mp_context=context, initializer=_make) as pool:
         list(pool.map(time.sleep, [0.5] * cores))  # now all processes have made their reports
         first = pool.submit(_report, 0).result()
-        fold(LoadReport(workers=[first], start_ns=0), scenario)
+        fold(Observations(load=LoadReport(workers=[first], start_ns=0)), scenario)
         gc.collect()
         before = _peak_bytes()
         for _ in range(repeats):
             began_s, cpu_s = time.perf_counter(), time.process_time()
             futures = [pool.submit(_report, worker) for worker in range(size)]
-            report = LoadReport(workers=[future.result() for future in futures], start_ns=0, log_growth={})
+            load = LoadReport(workers=[future.result() for future in futures], start_ns=0)
+            seen = Observations(load=load, log=LogComparison(growth={}))
             received_s = time.perf_counter()
-            done = fold(report, scenario)
+            done = fold(seen, scenario)
             fold_s.append(time.perf_counter() - received_s)
             whole_s.append(time.perf_counter() - began_s)
             here_s.append(time.process_time() - cpu_s)
             if "produce.latency.p99" not in done.metrics:
                 raise SystemExit(f"the round has no latency: {done.problems}")
-            del futures, report, done
+            del futures, load, seen, done
     return {
         "seconds": {
             "merge": statistics.median(whole_s),

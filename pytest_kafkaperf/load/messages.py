@@ -11,12 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.clusters.access.access import Access
-from pytest_kafkaperf.clusters.monitoring.compiler import Usage
-from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
-from pytest_kafkaperf.clusters.monitoring.readings import Key
-from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
-from pytest_kafkaperf.core.notices import Cause, Event, Problem
+from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.load.identity import NO_NONCE, Nonce, RecordSet
 from pytest_kafkaperf.load.recorder import Histogram, Series
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -166,7 +162,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
-    """The reports of a round's workers, and the controller's observations."""
+    """The reports of a load's workers, and what the controller saw of it."""
 
     workers: Sequence[WorkerReport]
     start_ns: int | None
@@ -179,28 +175,6 @@ class LoadReport:
     """Highest and last lag of the slowest consumer group in the window; None if it was not sampled."""
     catch_up: GroupOffsets | None = None
     """Readings of the slowest consumer group that began to read at a backlog: received and visible records."""
-    log_growth: Mapping[int, int] | None = None
-    """Offsets added to the topic's log, by partition; None if unknown."""
-    audit: Audit | str | None = None
-    """Contents of the log, or the reason why no audit was possible; None if the counts agree."""
-    samples: Mapping[Key, Sequence[Sample]] = field(default_factory=dict)
-    """Readings of the brokers, by broker."""
-    compilers: Mapping[Key, Usage | None] = field(default_factory=dict)
-    """CPU time of the compilers of brokers and applications, by broker; None: unknown."""
-    unread: Sequence[str] = ()
-    """Reasons why some broker metrics, or the topic's partitions, could not be read."""
-    states: Sequence[tuple[int, PartitionState]] = ()
-    """States of the topic's partitions that changed, each with its instant."""
-    groups: Mapping[str, GroupOffsets] = field(default_factory=dict)
-    """Offsets of the watched consumer groups, by group."""
-    actions: Sequence[Event] = ()
-    """Actions on brokers during the round."""
-    acted_ns: int | None = None
-    """Instant of the first `kafka_perf.at(...)` action of the round; None if there was none."""
-    application_events: Sequence[Event] = ()
-    """Stops and starts of applications by the test."""
-    recorded: Mapping[str, float] = field(default_factory=dict)
-    """Metrics that the test records, by name."""
     broken: bool = False
     """True if the cluster or the workers are gone, so that no further round can run."""
 
@@ -247,21 +221,20 @@ class LoadReport:
         """Return the number of records that were acknowledged out of order."""
         return sum(part.disordered for part in self.produced)
 
-    def log_differences(self) -> tuple[int, int]:
-        """Return the numbers of records that the log lacks and has too many, summed over partitions."""
-        expected, growth = self.expected_growth(), self.log_growth or {}
+    def differences(self, growth: Mapping[int, int]) -> tuple[int, int]:
+        """Return the numbers of records that a log which grew by this lacks and has too many, over all partitions."""
+        expected = self.expected_growth()
         gaps = [expected.get(part, 0) - growth.get(part, 0) for part in expected.keys() | growth.keys()]
         return sum(gap for gap in gaps if gap > 0), -sum(gap for gap in gaps if gap < 0)
 
-    @property
-    def in_doubt(self) -> bool:
-        """True if counts disagree or may agree by chance, so that only an audit can tell what the log holds.
+    def is_in_doubt(self, growth: Mapping[int, int]) -> bool:
+        """Return True if counts disagree or may agree by chance, so that only an audit can tell what the log holds.
 
         The copy of a batch that was sent again may take the place of a lost one.
         """
         disordered = self.disordered() + sum(part.disordered for part in self.consumed)
         doubts = self.unknown() + disordered + sum(worker.repeated_batches for worker in self.workers)
-        return self.log_growth is not None and (self.log_differences() != (0, 0) or doubts > 0)
+        return self.differences(growth) != (0, 0) or doubts > 0
 
 
 def _summed(tallies: Iterable[Mapping[int, int]]) -> dict[int, int]:

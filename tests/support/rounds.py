@@ -30,6 +30,7 @@ from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side import Side, rounds, running
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget
@@ -46,7 +47,11 @@ class Ran:
     """One round: what the user gets, and what it was made of."""
 
     round: Round
-    report: LoadReport
+    seen: Observations
+
+    @property
+    def report(self) -> LoadReport:
+        return self.seen.load
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -66,8 +71,8 @@ class Ran:
 
     @property
     def growth(self) -> int:
-        assert self.report.log_growth is not None
-        return sum(self.report.log_growth.values())
+        assert self.seen.log.growth is not None
+        return sum(self.seen.log.growth.values())
 
 
 def faults(one: Round) -> list[Problem]:
@@ -117,11 +122,11 @@ class Load(Protocol):
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     """Run one round, and keep what the workers reported."""
-    reports: list[LoadReport] = []
+    folded: list[Observations] = []
 
-    def keep(report: LoadReport, scenario: Scenario) -> Round:
-        reports.append(report)
-        return fold(report, scenario)
+    def keep(seen: Observations, scenario: Scenario) -> Round:
+        folded.append(seen)
+        return fold(seen, scenario)
 
     def one_round(
         cluster: Cluster,
@@ -132,7 +137,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     ) -> Ran:
         scenario = Scenario.of({"rounds": 1, "warmup": "300 ms"} | fields)
         (only,) = run_scenario(scenario, cluster, allocation=allocation, on_progress=on_progress)
-        return Ran(round=only, report=reports[-1])
+        return Ran(round=only, seen=folded[-1])
 
     monkeypatch.setattr("pytest_kafkaperf.runner.rounds.side.fold", keep)
     return one_round

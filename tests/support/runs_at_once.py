@@ -18,9 +18,10 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.load.backends import processes
 from pytest_kafkaperf.load.engines.aiokafka.worker import work
 from pytest_kafkaperf.load.engines.engine import engine_of
-from pytest_kafkaperf.load.messages import Assignment, LoadReport, WorkerReport
+from pytest_kafkaperf.load.messages import Assignment, WorkerReport
 from pytest_kafkaperf.runner.rounds import side
 from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.patience import PATIENCE_S
@@ -72,22 +73,22 @@ def work_lossily(assignment: Assignment) -> WorkerReport:
 
 
 def _counts(servers: str, fields: Mapping[str, Any], *, loses: bool) -> Counts:
-    reports: list[LoadReport] = []
+    folded: list[Observations] = []
 
-    def keep(report: LoadReport, scenario: Scenario) -> Round:
-        reports.append(report)
-        return fold(report, scenario)
+    def keep(seen: Observations, scenario: Scenario) -> Round:
+        folded.append(seen)
+        return fold(seen, scenario)
 
     side.fold = keep  # type: ignore[attr-defined]
     if loses:
         engine = types.SimpleNamespace(work=work_lossily, audit=engine_of("record").audit)
         processes.engine_of = lambda _: engine  # type: ignore[attr-defined, assignment]
     (one,) = run_scenario(Scenario.of({"rounds": 1, **fields}), Cluster(bootstrap_servers=servers))
-    (report,) = reports
+    (seen,) = folded
     return Counts(
         metrics={name: one.metrics[name] for name in COUNTS if name in one.metrics},
         problems=[problem.text for problem in one.problems],
-        acknowledged=sum(report.acknowledged().values()),
-        received=sum(part.total for part in report.consumed),
-        growth=sum((report.log_growth or {}).values()),
+        acknowledged=sum(seen.load.acknowledged().values()),
+        received=sum(part.total for part in seen.load.consumed),
+        growth=sum((seen.log.growth or {}).values()),
     )

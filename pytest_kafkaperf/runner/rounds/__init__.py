@@ -5,6 +5,7 @@
 - loads: the loads of a warm-up, a probe and a backlog
 - load_run: topic, preflight and clean-up of one load
 - observers: what watches a load
+- observations: everything that is known of one load
 - actions: what a test does during a round
 - integrity: acknowledged records against the log
 - fold: reports of workers folded to metrics and events

@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError, UsageError
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.text import repr_of
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time
 from pytest_kafkaperf.load.messages import LoadReport
-from pytest_kafkaperf.runner.rounds.observers import Observer
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.controller import Progress
@@ -97,18 +96,22 @@ def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> 
     return found
 
 
-class ActionTimer(Observer):
+class ActionTimer:
     """Runs the actions of one round, each in its own thread; it must be the last observer to settle."""
 
     def __init__(self, actions: Sequence[Action]) -> None:
         self._pending = [action for action in actions if action.metric is None]
         self._recording = [action for action in actions if action.metric is not None]
-        self._values: dict[str, float] = {}
+        self.recorded: dict[str, float] = {}
+        """Metrics that the test records, by name."""
         self._timers: list[threading.Timer] = []
         self._acted_ns: list[int] = []
         """Instants at which actions of the test began."""
         self.problems: list[Problem] = []
         """Actions that failed or did not run."""
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
         """Cancel what is not due yet, and wait for actions that are under way."""
@@ -138,11 +141,10 @@ class ActionTimer(Observer):
             thread.start()
             thread.join(_JOIN_TIMEOUT_S)
 
-    def add_to(self, report: LoadReport) -> LoadReport:
-        """Add the values, the first action's time, and the problems: actions that failed, or that did not run."""
-        problems = (*report.problems, *self.problems)
-        acted_ns = min(self._acted_ns, default=None)
-        return dataclasses.replace(report, recorded=dict(self._values), acted_ns=acted_ns, problems=problems)
+    @property
+    def acted_ns(self) -> int | None:
+        """Instant of the first action of the test; None if there was none."""
+        return min(self._acted_ns, default=None)
 
     def _do(self, action: Action) -> None:
         if action.metric is None and action.text is None:
@@ -153,7 +155,7 @@ class ActionTimer(Observer):
                 value.close()
                 raise TypeError("the function is async, and nothing awaits it; give one that is not")  # noqa: TRY301
             if action.metric is not None:
-                self._values[action.metric] = _value(value)
+                self.recorded[action.metric] = _value(value)
         except BaseException as error:  # noqa: BLE001 - the report shows all of the test's own code, also pytest.fail()
             self._report(action, f"{type(error).__name__}: {error}")
         self._pending.remove(action)

@@ -6,7 +6,7 @@ own. So each time includes the group's commit interval, which is measured, and u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,8 +16,8 @@ from pytest_kafkaperf.clusters.monitoring.watchers import OFFSETS_INTERVAL_S, Gr
 from pytest_kafkaperf.core.metrics import bounded_latencies
 from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
-from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.load.recorder import Histogram
+from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _MOST_POINTS = 600
@@ -39,57 +39,71 @@ class Watched:
     at_least: tuple[str, ...] = ()
     """Metrics that are lower bounds."""
 
+    def add(self, values: Mapping[str, float]) -> None:
+        """Add the metrics of one group; the slowest group counts."""
+        for name, value in values.items():
+            worse = min if name.endswith("throughput") else max
+            self.metrics[name] = worse(value, self.metrics.get(name, value))
 
-def watched(report: LoadReport, scenario: Scenario) -> Watched:
+
+def watched(seen: Observations, scenario: Scenario) -> Watched:
     """Return the measurements of the groups that the scenario names."""
-    found, places = Watched(), report.places
-    if not scenario.watch_group or report.start_ns is None or not places.size:
+    load, found = seen.load, Watched()
+    places = load.places
+    if not scenario.watch_group or load.start_ns is None or not places.size:
         return found
-    last_ack_ns, last_due_ns = max(part.last_ack_ns or 0 for part in report.produced), int(places[:, 4].max())
-    events = [event for event in report.application_events if event.at_ns >= report.start_ns]
-    for group, offsets in report.groups.items():
-        begun = int(np.searchsorted(offsets.at_ns, report.start_ns))
+    last_due_ns = int(places[:, 4].max())
+    for group, offsets in seen.groups.items():
+        begun = int(np.searchsorted(offsets.at_ns, load.start_ns))
         if problem := _unusable(f"group {group!r}", f"topic {scenario.topic!r}", offsets, begun, last_due_ns):
             found.problems.append(problem)
             continue
-        interval_s = commit_interval_s(offsets)
-        found.commit_interval_s = max(interval_s, found.commit_interval_s or 0.0)
-        due_ns, done = _done(places, offsets)
-        late = done >= len(offsets.at_ns)
-        if late.any():
-            waited = format_quantity((offsets.at_ns[-1] - last_ack_ns) / NS_PER_S, Unit.SECONDS)
-            found.warnings.append(
-                f"group {group!r} had not committed {late.sum()} of {late.size} records {waited} after the load: they "
-                "count with the time that they waited"
-            )
-            found.at_least += ("app.drain", *bounded_latencies("app.delay", float(late.mean())))
-        done = np.minimum(done, len(offsets.at_ns) - 1)
-        delay = Histogram()
-        delay.record(np.maximum(offsets.at_ns[done] - due_ns, 0))
-        found.delay.append(delay)
-        last = int(done.max())
-        values = {"app.drain": max(0.0, float(offsets.at_ns[last] - last_ack_ns) / NS_PER_S)}
-        ended = int(np.searchsorted(offsets.at_ns, due_ns.max(), side="right"))
-        values |= _lag(offsets, begun, ended, last, interval_s)
-        if events or scenario.backlog:
-            begin_ns = report.start_ns if scenario.backlog else events[0].at_ns
-            recovered = _recovered(offsets, (begun, ended), begin_ns, events, interval_s)
-            if "app.recovery" not in recovered:
-                waited_ns = int(offsets.at_ns[ended - 1]) - begin_ns
-                problem, least = not_caught_up(f"group {group!r}", "app.recovery", waited_ns)
-                found.problems.append(problem)
-                values |= least
-            values |= recovered
-        if "app.lag.slope" not in values:
-            rarely = f"group {group!r} commits every {format_quantity(interval_s, Unit.SECONDS)}, too rarely for this"
-            found.warnings.append(f"{rarely} window: app.lag.slope is unknown; use a longer duration")
-        if last > begun:
-            grown = int((offsets.committed[last] - offsets.committed[begun]).sum())
-            values["app.throughput"] = grown * NS_PER_S / int(offsets.at_ns[last] - offsets.at_ns[begun])
-        for name, value in values.items():
-            worse = min if name.endswith("throughput") else max
-            found.metrics[name] = worse(value, found.metrics.get(name, value))
+        _measure(found, group, offsets, seen, begun, has_backlog=scenario.backlog > 0)
     return found
+
+
+def _measure(
+    found: Watched, group: str, offsets: GroupOffsets, seen: Observations, begun: int, *, has_backlog: bool
+) -> None:
+    """Add the measurements of one group, whose reading `begun` is the first of the window."""
+    start_ns = seen.load.start_ns or 0
+    last_ack_ns = max(part.last_ack_ns or 0 for part in seen.load.produced)
+    events = [event for event in seen.application_events if event.at_ns >= start_ns]
+    interval_s = commit_interval_s(offsets)
+    found.commit_interval_s = max(interval_s, found.commit_interval_s or 0.0)
+    due_ns, done = _done(seen.load.places, offsets)
+    late = done >= len(offsets.at_ns)
+    if late.any():
+        waited = format_quantity((offsets.at_ns[-1] - last_ack_ns) / NS_PER_S, Unit.SECONDS)
+        found.warnings.append(
+            f"group {group!r} had not committed {late.sum()} of {late.size} records {waited} after the load: they "
+            "count with the time that they waited"
+        )
+        found.at_least += ("app.drain", *bounded_latencies("app.delay", float(late.mean())))
+    done = np.minimum(done, len(offsets.at_ns) - 1)
+    delay = Histogram()
+    delay.record(np.maximum(offsets.at_ns[done] - due_ns, 0))
+    found.delay.append(delay)
+    last = int(done.max())
+    values = {"app.drain": max(0.0, float(offsets.at_ns[last] - last_ack_ns) / NS_PER_S)}
+    ended = int(np.searchsorted(offsets.at_ns, due_ns.max(), side="right"))
+    values |= _lag(offsets, begun, ended, last, interval_s)
+    if events or has_backlog:
+        begin_ns = start_ns if has_backlog else events[0].at_ns
+        recovered = _recovered(offsets, (begun, ended), begin_ns, events, interval_s)
+        if "app.recovery" not in recovered:
+            waited_ns = int(offsets.at_ns[ended - 1]) - begin_ns
+            problem, least = not_caught_up(f"group {group!r}", "app.recovery", waited_ns)
+            found.problems.append(problem)
+            values |= least
+        values |= recovered
+    if "app.lag.slope" not in values:
+        rarely = f"group {group!r} commits every {format_quantity(interval_s, Unit.SECONDS)}, too rarely for this"
+        found.warnings.append(f"{rarely} window: app.lag.slope is unknown; use a longer duration")
+    if last > begun:
+        grown = int((offsets.committed[last] - offsets.committed[begun]).sum())
+        values["app.throughput"] = grown * NS_PER_S / int(offsets.at_ns[last] - offsets.at_ns[begun])
+    found.add(values)
 
 
 def _unusable(who: str, topic: str, offsets: GroupOffsets, begun: int, last_due_ns: int) -> Problem | None:

@@ -1,12 +1,13 @@
-"""The measurements of a round, computed from the reports of its workers. Pure functions."""
+"""The measurements of a round, computed from what was seen of its load. Pure functions."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState, events, instants
-from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings, named
+from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings, Use, named
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
 from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -14,7 +15,8 @@ from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced
 from pytest_kafkaperf.load.recorder import Curves, Histogram, merged, merged_series
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.rounds.app_groups import caught_up, commit_interval_s, not_caught_up, watched
-from pytest_kafkaperf.runner.rounds.recovery import recovery_of
+from pytest_kafkaperf.runner.rounds.observations import Observations
+from pytest_kafkaperf.runner.rounds.recovery import Recovery, recovery_of
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.validity import (
     blamed_on,
@@ -29,86 +31,183 @@ from pytest_kafkaperf.runner.rounds.validity import (
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
-def fold(report: LoadReport, scenario: Scenario) -> Round:
-    """Combine the reports of the workers into the measurements of one round."""
-    produced, consumed = report.produced, report.consumed
-    integrity = _integrity(report)
-    acknowledged = sum(part.acknowledged for part in produced)
-    start_ns = report.start_ns or 0
-    states = _states_since(report, start_ns)
-    found = [] if report.start_ns is None else sorted([*events(states, start_ns), *_done(report.actions, start_ns)])
-    metrics = {**integrity, **_fault_metrics(produced, excused=_moved_by_test(report, found, start_ns))}
-    if acknowledged and "lost" in integrity:
-        metrics["app.output_ratio"] = 1 - integrity["lost"] / acknowledged
-    if report.start_ns is not None:
-        metrics |= _produce_metrics(report, scenario)
-        metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
-    groups = watched(report, scenario)
-    metrics |= {**groups.metrics, **report.recorded, **_slowest_delays(groups.delay)}
-    catch_up, behind = _catch_up(report)
-    metrics |= catch_up
-    problems = load_problems(report, scenario, integrity) or [*groups.problems, *behind]
-    silent_s, bounds = silence_s(report, scenario, integrity), groups.at_least
-    if silent_s:  # the slowest records are those that have not come out
-        bounds += tuple(bounded_latencies("e2e.latency", integrity["lost"] / acknowledged))
-    warnings = [*load_warnings(report, scenario, integrity, silent_s), *groups.warnings]
-    series = _series(report, scenario)
-    all_events = found if report.start_ns is None else sorted([*found, *_done(report.application_events, start_ns)])
-    warnings += [text for _, text in all_events]
-    warnings += report.unread
-    together, end_ns, busy = Readings.of(report.samples if series else {}), _end_ns(report), None
-    readings, _ = together.apart()
-    curves: BrokerCurves | None = None
-    if series and any(together.tracks.values()):
-        first_ns = start_ns + round(series["produce"]["first_s"] * NS_PER_S)
-        curves = together.curves(start_ns=start_ns, first_ns=first_ns, end_ns=end_ns)
-        used, gaps = _resource_metrics(together, report, end_ns, excused=_moved_by_test(report, found, start_ns))
-        metrics |= used
-        warnings += gaps
-        busy = busy_warning(together, report, end_ns)
-        warnings += [] if busy is None else [busy]
-        problems = problems if busy is None else blamed_on(busy, problems)
-    if found and series:
-        causes_s = _causes_s(report, [*instants(states), *(at_ns for at_ns, _ in found)])
-        recovery = recovery_of(causes_s, series["produce"], window_s(scenario))
-        metrics |= recovery.metrics
-        bounds += recovery.at_least
-        warnings += recovery.warnings
-    measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
+def fold(seen: Observations, scenario: Scenario) -> Round:
+    """Combine what was seen of a load into the measurements of one round."""
+    load = seen.load
+    window = _window(seen)
+    integrity = _integrity(seen)
+    silent_s = silence_s(load, scenario, integrity)
+    groups = watched(seen, scenario)
+    caught_up_metrics, behind = _catch_up(load)
+    series = _series(load, scenario)
+    resources = _resources(seen, series, window)
+    recovery = _recovery(seen, series, window, scenario)
+    metrics = {
+        **_log_metrics(load, integrity),
+        **_fault_metrics(load.produced, excused=window.excused),
+        **_load_metrics(load, scenario),
+        **groups.metrics,
+        **seen.recorded,
+        **_slowest_delays(groups.delay),
+        **caught_up_metrics,
+        **resources.metrics,
+        **recovery.metrics,
+    }
+    problems = load_problems(seen, scenario, integrity) or [*groups.problems, *behind]
+    if resources.busy is not None:
+        problems = blamed_on(resources.busy, problems)
+    warnings = [
+        *load_warnings(load, scenario, integrity, silent_s),
+        *groups.warnings,
+        *(text for _, text in window.all_events),
+        *seen.unread,
+        *resources.warnings,
+        *recovery.warnings,
+    ]
+    bounds = [*groups.at_least, *_silent_bounds(load, integrity, silent_s), *recovery.at_least]
     return Round(
-        metrics={name: metrics[name] for name in CATALOGUE if name in metrics and name in measured},
+        metrics=_in_order(metrics, scenario),
         problems=tuple(problems),
-        least=_least(report, problems),
+        least=_least(load, problems),
         warnings=tuple(dict.fromkeys(warnings)),
-        busy_warning=busy,
+        busy_warning=resources.busy,
         series=series,
-        brokers=curves,
-        uses={str(broker): use for broker, use in readings.uses(start_ns, end_ns).items()},
-        compiler=_compiler(report, start_ns, end_ns),
-        starts_program=_starts_program(report),
-        events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in all_events),
-        limited_by_generator=limited_by_generator(report, scenario),
-        shares=tuple(map(_share, report.workers)),
+        brokers=resources.curves,
+        uses=resources.uses,
+        compiler=_compiler(seen, window),
+        starts_program=_starts_program(seen),
+        events=tuple(((at_ns - window.start_ns) / NS_PER_S, text) for at_ns, text in window.all_events),
+        limited_by_generator=limited_by_generator(load, scenario),
+        shares=tuple(map(_share, load.workers)),
         at_least=tuple(dict.fromkeys(bounds)),
         commit_interval_s=groups.commit_interval_s,
-        e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
-        clock_skew_s=_clock_skew_s(consumed),
-        window_s=None if report.start_ns is None else (start_ns / NS_PER_S, end_ns / NS_PER_S),
+        e2e_uncertainty_s=_e2e_uncertainty_s(load.workers),
+        clock_skew_s=_clock_skew_s(load.consumed),
+        window_s=None if load.start_ns is None else (window.start_ns / NS_PER_S, window.end_ns / NS_PER_S),
     )
 
 
-def _compiler(report: LoadReport, start_ns: int, end_ns: int) -> dict[str, float | None]:
-    """Return the number of cores that each program's compiler used in the window; none if no load ran."""
-    if report.start_ns is None or end_ns <= start_ns:
+def _in_order(metrics: Mapping[str, float], scenario: Scenario) -> dict[str, float]:
+    """Return the metrics that the scenario has, and those of the test, in the order of the catalogue."""
+    measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
+    return {name: metrics[name] for name in CATALOGUE if name in metrics and name in measured}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    """The window of a load, and what happened to brokers, partitions and applications since it opened."""
+
+    start_ns: int
+    """0 if it never opened."""
+    end_ns: int
+    """Instant of the last acknowledgement or reception."""
+    states: Sequence[tuple[int, PartitionState]]
+    """State of all partitions at the start, and the changes since."""
+    events: Sequence[tuple[int, str]]
+    """Changes of brokers and partitions, each with its instant, in order."""
+    all_events: Sequence[tuple[int, str]]
+    """The same with those of applications."""
+    excused: bool
+    """True if the test itself disturbed the brokers."""
+
+
+def _window(seen: Observations) -> _Window:
+    start_ns = seen.load.start_ns or 0
+    states = _states_since(seen.states, start_ns)
+    of_brokers: list[tuple[int, str]] = []
+    of_applications: list[tuple[int, str]] = []
+    if seen.load.start_ns is not None:
+        of_brokers = sorted([*events(states, start_ns), *_done(seen.actions, start_ns)])
+        of_applications = _done(seen.application_events, start_ns)
+    return _Window(
+        start_ns=start_ns,
+        end_ns=_end_ns(seen.load),
+        states=states,
+        events=of_brokers,
+        all_events=sorted([*of_brokers, *of_applications]),
+        excused=_moved_by_test(seen, of_brokers, start_ns),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resources:
+    """The resources that brokers, applications and other programs used."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    curves: BrokerCurves | None = None
+    """None if no broker could be read."""
+    uses: Mapping[str, Use] = field(default_factory=dict)
+    """CPU and memory that each broker used in the window, by broker."""
+    gaps: Sequence[str] = ()
+    """Warnings of metrics that are left out because a broker was not read."""
+    busy: str | None = None
+    """The warning that other programs used this machine; None if they did not."""
+
+    @property
+    def warnings(self) -> list[str]:
+        return [*self.gaps] if self.busy is None else [*self.gaps, self.busy]
+
+
+def _resources(seen: Observations, series: Mapping[str, Curves], window: _Window) -> _Resources:
+    start_ns, end_ns = window.start_ns, window.end_ns
+    together = Readings.of(seen.samples if series else {})
+    readings, _ = together.apart()
+    uses = {str(broker): use for broker, use in readings.uses(start_ns, end_ns).items()}
+    if not any(together.tracks.values()):
+        return _Resources(uses=uses)
+    first_ns = start_ns + round(series["produce"]["first_s"] * NS_PER_S)
+    metrics, gaps = _resource_metrics(together, seen.load, end_ns, excused=window.excused)
+    return _Resources(
+        metrics=metrics,
+        curves=together.curves(start_ns=start_ns, first_ns=first_ns, end_ns=end_ns),
+        uses=uses,
+        gaps=gaps,
+        busy=busy_warning(together, seen.load, end_ns),
+    )
+
+
+def _recovery(seen: Observations, series: Mapping[str, Curves], window: _Window, scenario: Scenario) -> Recovery:
+    if not window.events or not series:
+        return Recovery()
+    changed_ns = [*instants(window.states), *(at_ns for at_ns, _ in window.events)]
+    return recovery_of(_causes_s(seen, changed_ns), series["produce"], window_s(scenario))
+
+
+def _log_metrics(load: LoadReport, integrity: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of the log; with an application, `lost` records are those that did not come out."""
+    acknowledged = sum(part.acknowledged for part in load.produced)
+    if not acknowledged or "lost" not in integrity:
+        return {**integrity}
+    return {**integrity, "app.output_ratio": 1 - integrity["lost"] / acknowledged}
+
+
+def _silent_bounds(load: LoadReport, integrity: Mapping[str, float], silent_s: float) -> list[str]:
+    """Return the end-to-end latencies that are lower bounds, because the slowest records are those not yet out."""
+    if not silent_s:
+        return []
+    acknowledged = sum(part.acknowledged for part in load.produced)
+    return [*bounded_latencies("e2e.latency", integrity["lost"] / acknowledged)]
+
+
+def _load_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
+    """Return the metrics of producers and consumers; none if the window never opened."""
+    if load.start_ns is None:
         return {}
-    return {
-        str(key): None if usage is None else usage.share(start_ns, end_ns) for key, usage in report.compilers.items()
-    }
+    metrics = _produce_metrics(load, scenario)
+    return metrics | _consume_metrics(load, scenario) if scenario.consumers else metrics
 
 
-def _starts_program(report: LoadReport) -> bool:
+def _compiler(seen: Observations, window: _Window) -> dict[str, float | None]:
+    """Return the number of cores that each program's compiler used in the window; none if no load ran."""
+    start_ns, end_ns = window.start_ns, window.end_ns
+    if seen.load.start_ns is None or end_ns <= start_ns:
+        return {}
+    return {str(key): None if usage is None else usage.share(start_ns, end_ns) for key, usage in seen.compilers.items()}
+
+
+def _starts_program(seen: Observations) -> bool:
     """Return True if the test started a broker or an application, which is cold then."""
-    return any(event.kind is EventKind.STARTED for event in (*report.actions, *report.application_events))
+    return any(event.kind is EventKind.STARTED for event in (*seen.actions, *seen.application_events))
 
 
 def _fault_metrics(produced: Sequence[Produced], *, excused: bool) -> dict[str, float]:
@@ -120,20 +219,20 @@ def _fault_metrics(produced: Sequence[Produced], *, excused: bool) -> dict[str, 
     return metrics
 
 
-def _produce_metrics(report: LoadReport, scenario: Scenario) -> dict[str, float]:
-    produced = report.produced
+def _produce_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
+    produced = load.produced
     acknowledged = sum(part.acknowledged for part in produced)
     first_ns = min((part.first_due_ns for part in produced if part.first_due_ns is not None), default=None)
     last_ns = max((part.last_ack_ns for part in produced if part.last_ack_ns is not None), default=None)
     metrics = _latency_metrics("produce.latency", merged([part.latency for part in produced]))
     metrics |= _latency_metrics("produce.delay", merged([part.delay for part in produced]))
     if acknowledged:
-        metrics["client.cpu_per_record"] = sum(worker.cpu_s for worker in report.workers) / (acknowledged / 1e6)
+        metrics["client.cpu_per_record"] = sum(worker.cpu_s for worker in load.workers) / (acknowledged / 1e6)
     length_s = window_s(scenario)
-    if length_s is not None and report.start_ns is not None and last_ns is not None:
+    if length_s is not None and load.start_ns is not None and last_ns is not None:
         # The last record of a rate is due an interval before the window's end, and an outage may last until then.
-        last_ns = max(last_ns, report.start_ns + round(length_s * NS_PER_S))
-        first_ns = first_ns if scenario.rate is None else report.start_ns
+        last_ns = max(last_ns, load.start_ns + round(length_s * NS_PER_S))
+        first_ns = first_ns if scenario.rate is None else load.start_ns
     if first_ns is not None and last_ns is not None and last_ns > first_ns:
         elapsed_s = (last_ns - first_ns) / NS_PER_S
         metrics["produce.throughput"] = acknowledged / elapsed_s
@@ -142,17 +241,17 @@ def _produce_metrics(report: LoadReport, scenario: Scenario) -> dict[str, float]
 
 
 def _resource_metrics(
-    together: Readings, report: LoadReport, end_ns: int, *, excused: bool
+    together: Readings, load: LoadReport, end_ns: int, *, excused: bool
 ) -> tuple[dict[str, float], list[str]]:
     """Return the metrics of brokers and applications, and warnings of those left out because a broker was not read.
 
     With `excused`, the test has stopped a broker, which leaves gaps: the others are all that there was to read.
     """
-    start_ns = report.start_ns or 0
+    start_ns = load.start_ns or 0
     readings, applications = together.apart()
     partly = readings.partly_read(start_ns=start_ns, end_ns=end_ns)
     found, whole = (
-        each.metrics(start_ns=start_ns, end_ns=end_ns) | _broker_cost(each, report, start_ns, end_ns)
+        each.metrics(start_ns=start_ns, end_ns=end_ns) | _broker_cost(each, load, start_ns, end_ns)
         for each in (readings, readings.without({kind for _, kind in partly}))
     )
     left_out = [] if excused else sorted(found.keys() - whole.keys())
@@ -163,20 +262,21 @@ def _resource_metrics(
     return used, [f"not every broker was read: {parts}; so these metrics have no value: {', '.join(left_out)}"]
 
 
-def _broker_cost(readings: Readings, report: LoadReport, start_ns: int, end_ns: int) -> dict[str, float]:
-    acknowledged = sum(part.acknowledged for part in report.produced)
+def _broker_cost(readings: Readings, load: LoadReport, start_ns: int, end_ns: int) -> dict[str, float]:
+    acknowledged = sum(part.acknowledged for part in load.produced)
     cpu_s = readings.cpu_s(start_ns=start_ns, end_ns=end_ns)
     return {} if cpu_s is None or not acknowledged else {"broker.cpu_per_record": cpu_s / (acknowledged / 1e6)}
 
 
-def _consume_metrics(consumed: Sequence[Consumed], report: LoadReport, scenario: Scenario) -> dict[str, float]:
+def _consume_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
+    consumed = load.consumed
     received = sum(part.received for part in consumed)
     last_ns = max((part.last_ns for part in consumed if part.last_ns is not None), default=None)
     is_known = _clock_skew_s(consumed) is None
     metrics = _latency_metrics("e2e.latency", merged([part.latency for part in consumed])) if is_known else {}
-    if report.lag_max is not None and report.lag_end is not None:
-        metrics |= {"lag.max": float(report.lag_max), "lag.end": float(report.lag_end)}
-    begin_ns = report.start_ns if scenario.consume == "live" else report.drain_ns
+    if load.lag_max is not None and load.lag_end is not None:
+        metrics |= {"lag.max": float(load.lag_max), "lag.end": float(load.lag_end)}
+    begin_ns = load.start_ns if scenario.consume == "live" else load.drain_ns
     if last_ns is not None and begin_ns is not None and last_ns > begin_ns:
         elapsed_s = (last_ns - begin_ns) / NS_PER_S
         metrics["consume.throughput"] = received / elapsed_s
@@ -184,9 +284,9 @@ def _consume_metrics(consumed: Sequence[Consumed], report: LoadReport, scenario:
     return metrics
 
 
-def _catch_up(report: LoadReport) -> tuple[dict[str, float], list[Problem]]:
+def _catch_up(load: LoadReport) -> tuple[dict[str, float], list[Problem]]:
     """Return the metrics of consumers that began to read at a backlog, or a problem if they did not catch up."""
-    readings, start_ns = report.catch_up, report.start_ns
+    readings, start_ns = load.catch_up, load.start_ns
     if readings is None or start_ns is None:
         return {}, []
     window, interval_s = (0, readings.at_ns.size), commit_interval_s(readings)
@@ -217,63 +317,64 @@ def _slowest_delays(groups: Sequence[Histogram]) -> dict[str, float]:
     return {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
 
 
-def _least(report: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
+def _least(load: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
     """Return lower bounds of the latencies if the generator was too slow, and nothing else was wrong."""
     if not problems or any(problem.kind is not ProblemKind.GENERATOR_TOO_SLOW for problem in problems):
         return {}
-    late, latest_ns = late_records(report), max(part.latest_ns for part in report.produced)
-    groups = max(1, len(report.received()))
-    sent, received = (merged([part.latency for part in parts]) for parts in (report.produced, report.consumed))
+    late, latest_ns = late_records(load), max(part.latest_ns for part in load.produced)
+    groups = max(1, len(load.received()))
+    sent, received = (merged([part.latency for part in parts]) for parts in (load.produced, load.consumed))
     return least_latencies("produce.latency", sent, late=late, latest_ns=latest_ns) | least_latencies(
         "e2e.latency", received, late=groups * late, latest_ns=latest_ns
     )
 
 
-def _integrity(report: LoadReport) -> dict[str, float]:
+def _integrity(seen: Observations) -> dict[str, float]:
     """Return the numbers of lost, duplicated and reordered records: from the audit of the log, or else from counts.
 
     Where only an audit could tell and there is none, records that seem to be lost are a lower bound, and no loss means
     nothing: records without an acknowledgement, or repeated ones, may have taken the places of lost records.
     """
-    if isinstance(report.audit, Audit):
-        return {name: float(count) for name, count in dataclasses.asdict(report.audit).items()}
-    if report.log_growth is None:
+    load, log = seen.load, seen.log
+    if isinstance(log.audit, Audit):
+        return {name: float(count) for name, count in dataclasses.asdict(log.audit).items()}
+    if log.growth is None:
         return {}
-    lost, surplus = report.log_differences()
-    if report.audit is not None:
+    lost, surplus = load.differences(log.growth)
+    if log.audit is not None:
         return {"lost": float(lost)} if lost else {}
-    duplicated = max(0, surplus - report.unknown())
-    return {"lost": float(lost), "duplicated": float(duplicated), "reordered": float(report.disordered())}
+    duplicated = max(0, surplus - load.unknown())
+    return {"lost": float(lost), "duplicated": float(duplicated), "reordered": float(load.disordered())}
 
 
-def _series(report: LoadReport, scenario: Scenario) -> dict[str, Curves]:
-    if report.start_ns is None or not report.workers:
+def _series(load: LoadReport, scenario: Scenario) -> dict[str, Curves]:
+    if load.start_ns is None or not load.workers:
         return {}
-    plots = {"produce": merged_series([worker.produce_series for worker in report.workers]).curves()}
+    plots = {"produce": merged_series([worker.produce_series for worker in load.workers]).curves()}
     if scenario.consumers:
-        plots["consume"] = merged_series([worker.consume_series for worker in report.workers]).curves()
+        plots["consume"] = merged_series([worker.consume_series for worker in load.workers]).curves()
     return plots
 
 
-def _end_ns(report: LoadReport) -> int:
+def _end_ns(load: LoadReport) -> int:
     """Return the instant of the last acknowledgement or reception."""
-    instants = [part.last_ack_ns for part in report.produced] + [part.last_ns for part in report.consumed]
-    return max((instant for instant in instants if instant is not None), default=report.start_ns or 0)
+    instants = [part.last_ack_ns for part in load.produced] + [part.last_ns for part in load.consumed]
+    return max((instant for instant in instants if instant is not None), default=load.start_ns or 0)
 
 
-def _states_since(report: LoadReport, start_ns: int) -> list[tuple[int, PartitionState]]:
+def _states_since(states: Sequence[tuple[int, PartitionState]], start_ns: int) -> list[tuple[int, PartitionState]]:
     """Return the state of all partitions when the window opened, and the changes since."""
-    before = dict(item for at_ns, state in report.states if at_ns < start_ns for item in state.items())
-    return [(start_ns, before), *(one for one in report.states if one[0] >= start_ns)]
+    before = dict(item for at_ns, state in states if at_ns < start_ns for item in state.items())
+    return [(start_ns, before), *(one for one in states if one[0] >= start_ns)]
 
 
-def _causes_s(report: LoadReport, events_ns: Sequence[int]) -> list[float]:
+def _causes_s(seen: Observations, events_ns: Sequence[int]) -> list[float]:
     """Return when latency may have begun to suffer: at events, and at the test's first action, which they may follow.
 
     The times are in order, in seconds after the window opened.
     """
-    acted_ns = [] if report.acted_ns is None else [report.acted_ns]
-    return [(at_ns - (report.start_ns or 0)) / NS_PER_S for at_ns in sorted([*events_ns, *acted_ns])]
+    acted_ns = [] if seen.acted_ns is None else [seen.acted_ns]
+    return [(at_ns - (seen.load.start_ns or 0)) / NS_PER_S for at_ns in sorted([*events_ns, *acted_ns])]
 
 
 def _done(actions: Sequence[Event], start_ns: int) -> list[tuple[int, str]]:
@@ -282,14 +383,14 @@ def _done(actions: Sequence[Event], start_ns: int) -> list[tuple[int, str]]:
     return [(event.at_ns, f"at {(event.at_ns - start_ns) / NS_PER_S:.1f} s: {event}") for event in since]
 
 
-def _moved_by_test(report: LoadReport, found: Sequence[tuple[int, str]], start_ns: int) -> bool:
+def _moved_by_test(seen: Observations, found: Sequence[tuple[int, str]], start_ns: int) -> bool:
     """Return True if the test stopped or started brokers in the window, or its own action was followed by an event.
 
     Events alone excuse nothing: an overloaded broker also falls out of the in-sync replicas.
     """
-    if _done(report.actions, start_ns):
+    if _done(seen.actions, start_ns):
         return True
-    acted_ns = report.acted_ns
+    acted_ns = seen.acted_ns
     return acted_ns is not None and any(at_ns >= acted_ns for at_ns, _ in found)
 
 

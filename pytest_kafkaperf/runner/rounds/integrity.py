@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.clusters.admin.admin import Admin, TopicGoneError
@@ -17,6 +16,7 @@ from pytest_kafkaperf.load.controller import WorkerPool
 from pytest_kafkaperf.load.ledger import MAX_NAMED
 from pytest_kafkaperf.load.messages import Audit, LoadReport
 from pytest_kafkaperf.runner.rounds.load_run import RoundContext
+from pytest_kafkaperf.runner.rounds.observations import LogComparison
 from pytest_kafkaperf.runner.rounds.validity import REASSIGNED
 
 if TYPE_CHECKING:
@@ -31,53 +31,60 @@ _MOST_REPLICATION_S = 600
 _REPLICATION_TICK_S = 0.1
 
 
-def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]) -> LoadReport:
-    """Return the report with what the log gained since `before`, its end offsets by partition.
+def compared_log(
+    load: LoadReport, problems: Sequence[Problem], context: RoundContext, pool: WorkerPool, before: Mapping[int, int]
+) -> LogComparison:
+    """Compare what the log gained since `before`, its end offsets by partition, with the acknowledged records.
 
-    If the counts disagree with the acknowledgements, workers of the pool read the log back record by record.
+    If the counts disagree with the acknowledgements, workers of the pool read the log back record by record. `problems`
+    are those of the load and of the actions during it.
     """
-    admin, topic, scenario = context.admin, context.topic, context.scenario
-    if report.problems and not report.broken and admin.is_gone(topic):
-        report = _without_topic(topic, report)
+    scenario = context.scenario
+    if problems and not load.broken and context.admin.is_gone(context.topic):
+        return _without_topic(context.topic)
     # With acks=0 no broker says that a record is in the log, or when.
-    if report.broken or scenario.acks == 0 or not scenario.producers:
-        return report
+    if load.broken or scenario.acks == 0 or not scenario.producers:
+        return LogComparison()
     if scenario.output_topic is not None:
-        return _compare_output(report)
+        return LogComparison(audit=None if problems else _audit_of_output(load))
     if scenario.topic is not None:
-        return _audit_shared_topic(report, context, pool, before)
+        return _audited_shared_topic(load, context, pool, before)
+    return _compared_own_topic(load, context, pool, before)
+
+
+def _compared_own_topic(
+    load: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]
+) -> LogComparison:
     try:
-        after = settled_ends(admin, topic, before, report.expected_growth())
+        after = settled_ends(context.admin, context.topic, before, load.expected_growth())
+    except TopicGoneError:
+        return _without_topic(context.topic)
     except ClusterError as error:
-        if isinstance(error, TopicGoneError):
-            return _without_topic(topic, report)
-        return dataclasses.replace(report, audit=str(error))
-    report = dataclasses.replace(report, log_growth=_growth(before, after))
-    if report.in_doubt:
-        report = dataclasses.replace(report, audit=_audit(report, context, pool, before, after))
-    return report
+        return LogComparison(audit=str(error))
+    growth = _growth(before, after)
+    audit = _audit(load, context, pool, before, after) if load.is_in_doubt(growth) else None
+    return LogComparison(growth=growth, audit=audit)
 
 
 def _growth(before: Mapping[int, int], after: Mapping[int, int]) -> dict[int, int]:
     return {partition: end - before[partition] for partition, end in after.items()}
 
 
-def _without_topic(topic: str, report: LoadReport) -> LoadReport:
-    """Return the report with the cause of its problems: the topic is gone."""
-    problem = Problem(ProblemKind.CLUSTER_ERROR, gone(topic))
-    return dataclasses.replace(report, problems=(problem, *report.problems), broken=True)
+def _without_topic(topic: str) -> LogComparison:
+    """Return that the topic is gone, which is the cause of the load's problems."""
+    return LogComparison(gone=Problem(ProblemKind.CLUSTER_ERROR, gone(topic)))
 
 
 def _audit(
-    report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int], after: Mapping[int, int]
+    load: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int], after: Mapping[int, int]
 ) -> Audit | str:
     """Let the pool read the log back; return the reason if that is not possible."""
     growth = sum(_growth(before, after).values())
     if growth > MAX_RECORDS:
         return f"{growth} records are too many for an audit"
-    if report.unknown() > MAX_NAMED:
-        return _too_many_unknown(report)
-    span_ns = (report.start_ns, now_ns()) if context.scenario.topic and report.start_ns is not None else None
+    if load.unknown() > MAX_NAMED:
+        return _too_many_unknown(load)
+    span_ns = (load.start_ns, now_ns()) if context.scenario.topic and load.start_ns is not None else None
     return pool.audit(
         AuditTask(
             bootstrap_servers=context.cluster.bootstrap_servers,
@@ -85,58 +92,58 @@ def _audit(
             topic=context.topic,
             scenario=context.scenario,
             offsets={partition: (before[partition], end) for partition, end in after.items()},
-            failed=_unknown(report),
-            acknowledged=sum(report.acknowledged().values()),
+            failed=_unknown(load),
+            acknowledged=sum(load.acknowledged().values()),
             span_ns=span_ns,
             nonce=context.nonce,
         )
     )
 
 
-def _compare_output(report: LoadReport) -> LoadReport:
+def _audit_of_output(load: LoadReport) -> Audit | str | None:
     """Compare the output of the application with the acknowledged records: those that do not come out are lost."""
-    if report.problems or report.start_ns is None or not report.consumed:
-        return report  # a consumer that failed does not report what it received
-    if report.unknown() > MAX_NAMED:
-        return dataclasses.replace(report, audit=_too_many_unknown(report))
-    received, unmatched = (sum(getattr(part, name) for part in report.consumed) for name in ("received", "unmatched"))
+    if load.start_ns is None or not load.consumed:
+        return None  # a consumer that failed does not report what it received
+    if load.unknown() > MAX_NAMED:
+        return _too_many_unknown(load)
+    received, unmatched = (sum(getattr(part, name) for part in load.consumed) for name in ("received", "unmatched"))
     if unmatched and not received:
-        return report  # records came out, but without their tag, so that nobody knows which
-    found = outcome(report.consumed, _unknown(report), sum(part.acknowledged for part in report.produced))
-    if (found.lost or found.duplicated) and any(part.reassigned for part in report.consumed):
-        return dataclasses.replace(report, audit=REASSIGNED)
-    return dataclasses.replace(report, audit=found)
+        return None  # records came out, but without their tag, so that nobody knows which
+    found = outcome(load.consumed, _unknown(load), sum(part.acknowledged for part in load.produced))
+    if (found.lost or found.duplicated) and any(part.reassigned for part in load.consumed):
+        return REASSIGNED
+    return found
 
 
-def _too_many_unknown(report: LoadReport) -> str:
-    return f"{report.unknown()} records without an acknowledgement or an error are too many for an audit"
+def _too_many_unknown(load: LoadReport) -> str:
+    return f"{load.unknown()} records without an acknowledgement or an error are too many for an audit"
 
 
-def _unknown(report: LoadReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
+def _unknown(load: LoadReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
     """Return producers with the indexes of their records that may or may not be in the log."""
-    return [(part.producer, indexes) for part in report.produced for indexes in part.unknown_indexes]
+    return [(part.producer, indexes) for part in load.produced for indexes in part.unknown_indexes]
 
 
-def _audit_shared_topic(
-    report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]
-) -> LoadReport:
+def _audited_shared_topic(
+    load: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]
+) -> LogComparison:
     """Audit a log that other clients may write to, so that its growth says nothing about a round's records.
 
     The audit is repeated until followers had time to copy missing records, as in `settled_ends`.
     """
-    if report.start_ns is None:
-        return report
+    if load.start_ns is None:
+        return LogComparison()
     wait = Stall(REPLICATION_TIMEOUT_S, most_s=_MOST_REPLICATION_S)
     while True:
         try:
             after = context.admin.end_offsets(context.topic, len(before))
         except ClusterError as error:
-            return dataclasses.replace(report, audit=str(error))
-        found = _audit(report, context, pool, before, after)
+            return LogComparison(audit=str(error))
+        found = _audit(load, context, pool, before, after)
         if isinstance(found, str):
-            return dataclasses.replace(report, audit=found)
+            return LogComparison(audit=found)
         if not found.lost or wait.is_over(found.lost):
-            return dataclasses.replace(report, log_growth=_growth(before, after), audit=found)
+            return LogComparison(growth=_growth(before, after), audit=found)
         time.sleep(_REPLICATION_TICK_S)
 
 

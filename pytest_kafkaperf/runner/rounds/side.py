@@ -33,20 +33,14 @@ from pytest_kafkaperf.load.engines.engine import engine_of
 from pytest_kafkaperf.load.messages import Assignment, LoadReport
 from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
 from pytest_kafkaperf.load.shared_counters import SharedCounters
-from pytest_kafkaperf.runner.rounds.actions import Action, ActionTimer
+from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.capacity import MOST_STEPS, SearchPlan, find_capacity
 from pytest_kafkaperf.runner.rounds.fold import fold
-from pytest_kafkaperf.runner.rounds.integrity import REPLICATION_TIMEOUT_S, backlog_ends, verified
+from pytest_kafkaperf.runner.rounds.integrity import REPLICATION_TIMEOUT_S, backlog_ends, compared_log
 from pytest_kafkaperf.runner.rounds.load_run import RoundContext
 from pytest_kafkaperf.runner.rounds.loads import Phase, backlog_load, workload_key
-from pytest_kafkaperf.runner.rounds.observers import (
-    BrokerObserver,
-    CompilerObserver,
-    GroupObserver,
-    ProgressObserver,
-    TopicObserver,
-    observing,
-)
+from pytest_kafkaperf.runner.rounds.observations import Observations
+from pytest_kafkaperf.runner.rounds.observers import Observers
 from pytest_kafkaperf.runner.rounds.permission import Permission, permission_on
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
@@ -246,53 +240,53 @@ class Side:
         progress = functools.partial(self._on_progress, self._label, len(self.rounds) + 1)
         if scenario.backlog and scenario.topic is not None:
             actions = [*(Action(0.0, one.start, text=f"the start of {one}") for one in applications), *actions]
-        observers = [
-            TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
-            BrokerObserver(self.cluster, applications),
-            CompilerObserver(self.cluster, applications),
-            ProgressObserver(progress, step=step),
-            *([GroupObserver(self.cluster, context.topic, scenario, applications)] if scenario.watch_group else []),
-            ActionTimer(actions),  # the last one: it records metrics when the application is done with the load
-        ]
-        report: LoadReport | None = None
+        observers = Observers(
+            self.cluster,
+            context.topic,
+            scenario,
+            applications=applications,
+            actions=actions,
+            on_progress=lambda now: progress(dataclasses.replace(now, step=step)),
+        )
+        seen: Observations | None = None
         assignments: Sequence[Assignment] = ()
         try:
             context.create_topic()
             if first:
                 context.preflight()
             self._stopwatch.begin(Span.CONNECT)
-            with observing(observers) as follow:
+            with observers:
                 before = self._admin.end_offsets(context.topic, scenario.partitions)
                 if scenario.backlog:
-                    written = self._write_backlog(workers, context, ProgressObserver(progress, step="backlog").follow)
+                    written = self._write_backlog(
+                        workers, context, lambda now: progress(dataclasses.replace(now, step="backlog"))
+                    )
                     before = backlog_ends(self._admin, context.topic, before, written)
                     self._stopwatch.begin(Span.CONNECT)
                 counters = workers.pool.counters(groups=scenario.consumer_groups)
                 assignments = context.assignments(workers.shares, counters)
-                report = self._run_load(workers, scenario, assignments, counters, follow)
-                self._count_load(report, scenario)
-                for observer in observers:
-                    observer.settle(report)
-            for observer in observers:
-                report = observer.add_to(report)
+                load = self._run_load(workers, scenario, assignments, counters, observers.follow)
+                self._count_load(load, scenario)
+                observers.settle(load)
             self._stopwatch.begin(Span.AUDIT)
-            report = verified(report, context, workers.pool, before)
+            problems = (*load.problems, *observers.action_problems)
+            seen = observers.observations(load, compared_log(load, problems, context, workers.pool, before))
         except ClusterError as error:
             reason = self._reason(error)
             if first:
                 raise reason from None
-            report = LoadReport.failed(Cause.CLUSTER_ERROR, reason)
+            seen = Observations(load=LoadReport.failed(Cause.CLUSTER_ERROR, reason))
         finally:
             self._stopwatch.begin(Span.TOPIC)
-            hasty = report is None or report.broken
+            hasty = seen is None or seen.broken
             unended = context.abort_transactions(hasty=hasty) if assignments else None
             left_behind = context.delete_topic(hasty=hasty)
-            if report is None and assignments:  # there is no round to add it to
+            if seen is None and assignments:  # there is no round to add it to
                 for text in filter(None, (unended, None if self.cluster.fleet else left_behind)):
                     warn(text)
         self._stopwatch.begin(Span.JUDGE)
-        self.broken = report.broken
-        measured = _with_warning(fold(report, scenario), left_behind)
+        self.broken = seen.broken
+        measured = _with_warning(fold(seen, scenario), left_behind)
         return measured if unended is None else dataclasses.replace(measured, warnings=(*measured.warnings, unended))
 
     def _count_load(self, report: LoadReport, scenario: Scenario) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.monitoring.readings import Readings
     from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced, WorkerReport
     from pytest_kafkaperf.load.recorder import Histogram
+    from pytest_kafkaperf.runner.rounds.observations import Observations
     from pytest_kafkaperf.runner.rounds.round import Round
 
 
@@ -51,56 +52,57 @@ _OTHER_PROGRAMS_RATIO = 0.15
 """Share of all cores that other programs may use before a round gets a warning; a quiet machine stays below."""
 
 
-def load_problems(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> list[Problem]:
+def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str, float]) -> list[Problem]:
     """Return the reasons why the round is INVALID. A loss of records is none: it is a failure of Kafka.
 
     `integrity` holds the numbers of records that were `lost`, `duplicated` and `reordered`, as far as they are known.
     """
-    if report.problems:
-        return list(report.problems)
-    problems = _producing_problems(report, scenario) if scenario.producers else []
-    if not scenario.producers and not any(part.received for part in report.consumed):
+    if seen.problems:
+        return [*seen.problems]
+    load = seen.load
+    problems = _producing_problems(load, scenario) if scenario.producers else []
+    if not scenario.producers and not any(part.received for part in load.consumed):
         text = f"nothing was read from topic {scenario.topic!r}: it holds no record"
         problems.append(Problem(ProblemKind.RECORDS_UNREAD, text))
     if scenario.output_topic is None:
-        problems += _reading_problems(report, scenario, lost=int(integrity.get("lost", 0)))
-    elif any(part.acknowledged for part in report.produced) and not any(part.received for part in report.consumed):
-        problems.append(_no_output(report, scenario))
+        problems += _reading_problems(load, scenario, lost=int(integrity.get("lost", 0)))
+    elif any(part.acknowledged for part in load.produced) and not any(part.received for part in load.consumed):
+        problems.append(_no_output(load, scenario))
     unread = "the log of the topic was not read" if "lost" not in integrity else None
-    reason = report.audit if isinstance(report.audit, str) else unread
+    reason = seen.log.audit if isinstance(seen.log.audit, str) else unread
     if not problems and scenario.producers and scenario.acks != 0 and reason is not None:
         problems.append(Problem(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"))
     return problems
 
 
-def load_warnings(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float], silent_s: float) -> list[str]:
+def load_warnings(load: LoadReport, scenario: Scenario, integrity: Mapping[str, float], silent_s: float) -> list[str]:
     """Return warnings about the load and the log; `integrity` as for `load_problems`, and the time of `silence_s`."""
-    warnings = [note for worker in report.workers for note in worker.notes]
-    if scenario.output_topic is not None and any(part.received for part in report.consumed):
+    warnings = [note for worker in load.workers for note in worker.notes]
+    if scenario.output_topic is not None and any(part.received for part in load.consumed):
         warnings += _application_warnings(integrity, scenario.output_topic, silent_s)
-    busiest = max((one.busy_ratio for one in report.workers if one.consumed and not one.produced), default=0.0)
+    busiest = max((one.busy_ratio for one in load.workers if one.consumed and not one.produced), default=0.0)
     if scenario.rate is not None and busiest > _SATURATED_RATIO:
         warnings.append("the consumers may be the limit: a worker that reads had no idle time; use more consumers")
-    return [*warnings, *_produce_warnings(report, scenario)]
+    return [*warnings, *_produce_warnings(load, scenario)]
 
 
-def silence_s(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> float:
+def silence_s(load: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> float:
     """Return the time from an application's last output to the end of the load, if it had stopped; 0 otherwise.
 
     One that drops records on purpose goes on to the end: it does not drop so many in a row by chance.
     """
-    acknowledged, lost = sum(part.acknowledged for part in report.produced), integrity.get("lost", 0.0)
-    last_ns = max((part.last_ns or 0 for part in report.consumed), default=0)
-    end_ns = max((part.last_ack_ns or 0 for part in report.produced), default=0) - _ON_ITS_WAY_NS
-    if scenario.output_topic is None or report.start_ns is None or not 0 < lost < acknowledged or last_ns >= end_ns:
+    acknowledged, lost = sum(part.acknowledged for part in load.produced), integrity.get("lost", 0.0)
+    last_ns = max((part.last_ns or 0 for part in load.consumed), default=0)
+    end_ns = max((part.last_ack_ns or 0 for part in load.produced), default=0) - _ON_ITS_WAY_NS
+    if scenario.output_topic is None or load.start_ns is None or not 0 < lost < acknowledged or last_ns >= end_ns:
         return 0.0
-    in_a_row = acknowledged * (end_ns - last_ns) / (end_ns - report.start_ns)
+    in_a_row = acknowledged * (end_ns - last_ns) / (end_ns - load.start_ns)
     return (end_ns - last_ns) / NS_PER_S if (lost / acknowledged) ** in_a_row < _CHANCE else 0.0
 
 
-def limited_by_generator(report: LoadReport, scenario: Scenario) -> bool:
+def limited_by_generator(load: LoadReport, scenario: Scenario) -> bool:
     """Return True if a worker of a closed loop had no idle time: the throughput is a lower bound for the cluster."""
-    busiest = max((worker.busy_ratio for worker in report.workers if worker.produced), default=0.0)
+    busiest = max((worker.busy_ratio for worker in load.workers if worker.produced), default=0.0)
     return scenario.rate is None and busiest > _SATURATED_RATIO
 
 
@@ -124,10 +126,10 @@ def blamed_on(busy: str, problems: Sequence[Problem]) -> list[Problem]:
     ]
 
 
-def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | None:
+def busy_warning(readings: Readings, load: LoadReport, end_ns: int) -> str | None:
     """Return a warning if other programs used so much of this machine that they may have changed the results."""
-    workers_s = sum(worker.cpu_s for worker in report.workers if worker.clock is None or worker.clock.is_here)
-    found = readings.strangers(start_ns=report.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
+    workers_s = sum(worker.cpu_s for worker in load.workers if worker.clock is None or worker.clock.is_here)
+    found = readings.strangers(start_ns=load.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
     if found is None or found[0] < _OTHER_PROGRAMS_RATIO * found[1]:
         return None
     used, cores = round(2 * found[0]) / 2 or found[0], found[1]  # in halves, so that rounds share one warning
@@ -137,9 +139,9 @@ def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | N
     )
 
 
-def late_records(report: LoadReport) -> int:
+def late_records(load: LoadReport) -> int:
     """Return the number of records that made the generator too slow: those that `_producing_problems` counts."""
-    produced = report.produced
+    produced = load.produced
     due = sum(part.sent + part.missing for part in produced)
     late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
     is_late = late > (1 - _ON_TIME_RATIO) * due
@@ -162,18 +164,14 @@ def least_latencies(family: str, histogram: Histogram, *, late: int, latest_ns: 
     return found
 
 
-def _producing_problems(report: LoadReport, scenario: Scenario) -> list[Problem]:
-    produced = report.produced
+def _producing_problems(load: LoadReport, scenario: Scenario) -> list[Problem]:
+    produced = load.produced
     if sum(part.acknowledged for part in produced) == 0:
         text = f"no record of the window was acknowledged{_failures(produced)}"
         return [Problem(ProblemKind.NOTHING_ACKNOWLEDGED, text)]
     missing = sum(part.missing for part in produced)
     if scenario.rate is None:
-        if not missing:
-            return []
-        held = f"{missing} of {scenario.records} records were not sent within {RECORDS_TIMEOUT_S} s"
-        text = f"load not reached: {held}; use fewer records, or a duration"
-        return [Problem(ProblemKind.LOAD_NOT_REACHED, text)]
+        return [_not_reached(missing, scenario)] if missing else []
     due = sum(part.sent + part.missing for part in produced)
     tolerated = (1 - _ON_TIME_RATIO) * due
     late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
@@ -181,11 +179,16 @@ def _producing_problems(report: LoadReport, scenario: Scenario) -> list[Problem]
         return [_too_slow(f"{late} of {due} records were sent late although the in-flight limit allowed sending them")]
     unsent = sum(part.sent_late + part.missing for part in produced)
     rate = peak_rate(scenario.rate)
-    slowest = max((_needed_cores(worker, rate, scenario.producers) for worker in report.workers), default=0.0)
+    slowest = max((_needed_cores(worker, rate, scenario.producers) for worker in load.workers), default=0.0)
     if unsent > tolerated and slowest > _SATURATED_RATIO:
         needed = f"a worker would need {slowest:.0%} of a core to send them in time"
         return [_too_slow(f"{unsent} of {due} records were not sent in the window, and {needed}")]
     return []
+
+
+def _not_reached(missing: int, scenario: Scenario) -> Problem:
+    held = f"{missing} of {scenario.records} records were not sent within {RECORDS_TIMEOUT_S} s"
+    return Problem(ProblemKind.LOAD_NOT_REACHED, f"load not reached: {held}; use fewer records, or a duration")
 
 
 def _too_slow(reason: str) -> Problem:
@@ -204,18 +207,18 @@ def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
     return worker.cpu_s / sent * rate * len(worker.produced) / producers
 
 
-def _reading_problems(report: LoadReport, scenario: Scenario, *, lost: int) -> list[Problem]:
+def _reading_problems(load: LoadReport, scenario: Scenario, *, lost: int) -> list[Problem]:
     """Compare the records that each consumer group received with those in the log.
 
     Consumers may report no unread record although the group skipped some when it rebalanced.
     """
-    expected = sum(part.acknowledged for part in report.produced) - lost
+    expected = sum(part.acknowledged for part in load.produced) - lost
     if scenario.isolation_level == "read_uncommitted":
-        expected += sum(part.aborted for part in report.produced)
-    skipped = sum(max(0, expected - count) for count in report.received().values())
-    unread = max(skipped, sum(part.unread for part in report.consumed))
+        expected += sum(part.aborted for part in load.produced)
+    skipped = sum(max(0, expected - count) for count in load.received().values())
+    unread = max(skipped, sum(part.unread for part in load.consumed))
     if unread <= 0:
-        is_doubtful = any(_may_have_skipped(each, report.consumed, expected) for each in report.received())
+        is_doubtful = any(_may_have_skipped(each, load.consumed, expected) for each in load.received())
         return [Problem(ProblemKind.RECORDS_UNREAD, f"records unread: {REASSIGNED}")] if is_doubtful else []
     text = (
         f"records unread: {unread} records in the log were not received by the consumers in time; end-to-end values "
@@ -235,9 +238,9 @@ def _may_have_skipped(group: int, consumed: Sequence[Consumed], expected: int) -
     return len(members) > 1 or members[0].disordered > 0 or members[0].received != expected
 
 
-def _no_output(report: LoadReport, scenario: Scenario) -> Problem:
+def _no_output(load: LoadReport, scenario: Scenario) -> Problem:
     """Return the problem of an application without output, with its likely cause."""
-    unmatched = max(part.unmatched for part in report.consumed)
+    unmatched = max(part.unmatched for part in load.consumed)
     if unmatched and scenario.correlate is None:
         text = (
             f"no record came out with the header {HEADER!r}, but {counted(unmatched, 'other record')} arrived in "
@@ -274,8 +277,8 @@ def _application_warnings(integrity: Mapping[str, float], output_topic: str, sil
     return warnings
 
 
-def _produce_warnings(report: LoadReport, scenario: Scenario) -> list[str]:
-    produced, warnings = report.produced, []
+def _produce_warnings(load: LoadReport, scenario: Scenario) -> list[str]:
+    produced, warnings = load.produced, []
     missing = sum(part.missing for part in produced)
     if missing and scenario.rate is not None:
         warnings.append(

@@ -77,7 +77,7 @@ def test_keys_come_equally_often_and_go_where_kafka_puts_them(
     assert sum(part.latency.total for part in ran.produced) == 4000
     assert sum(part.bytes for part in ran.produced) == sum(part.bytes for part in ran.consumed) == 4000 * (8 + 100)
     assert (ran.metrics["lost"], ran.metrics["duplicated"], ran.metrics["reordered"]) == (0, 0, 0)
-    assert ran.report.audit is None
+    assert ran.seen.log.audit is None
 
 
 def test_a_zipf_load_has_its_hot_keys(broker: Cluster, load: Load, log: Log) -> None:

@@ -82,7 +82,7 @@ def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(
     assert problem.kind is ProblemKind.CLUSTER_ERROR
     assert problem.text.startswith("no record was acknowledged for 5 s while ")
     assert problem.text.endswith(" were outstanding: the cluster is down or much too slow for this load")
-    assert ran.report.broken
+    assert ran.seen.broken
     assert ran.metrics["errors"] > 0
 
 

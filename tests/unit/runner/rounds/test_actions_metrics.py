@@ -16,17 +16,18 @@ from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.runner.rounds import actions
 from pytest_kafkaperf.runner.rounds.actions import Action, ActionTimer
 from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 MUST = "it must return a finite number of at least 0"
 ENDED = LoadReport(workers=(), start_ns=5)
 
 
-def recorded(function: Callable[[], object], report: LoadReport = ENDED) -> LoadReport:
-    """A report with the value of one metric, `app.rows`."""
+def recorded(function: Callable[[], object], report: LoadReport = ENDED) -> Observations:
+    """A load with the value of one metric, `app.rows`."""
     with ActionTimer([Action(math.inf, function, metric="app.rows")]) as recorder:
         recorder.settle(report)
-    return recorder.add_to(report)
+    return Observations(load=report, action_problems=tuple(recorder.problems), recorded=recorder.recorded)
 
 
 def raise_error() -> None:
@@ -86,4 +87,4 @@ def test_a_function_that_hangs_is_a_problem_of_the_round(monkeypatch: pytest.Mon
 )
 def test_after_a_load_that_failed_nothing_is_asked(report: LoadReport) -> None:
     """One reason is enough."""
-    assert recorded(raise_error, report) == report
+    assert recorded(raise_error, report) == Observations(load=report)

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.messages import LoadReport, Produced, WorkerReport
+from pytest_kafkaperf.load.messages import Produced, WorkerReport
 from pytest_kafkaperf.runner.rounds.app_groups import commit_interval_s, slope, watched
 from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.observations import observed
 
 START_NS = 50 * NS_PER_S
 MS = 1_000_000
@@ -42,7 +44,7 @@ def simulated(
     return offsets(np.minimum(committed_s * capacity, np.minimum(committed_s, load_s) * rate), ends)
 
 
-def report(*rows: tuple[int, ...], last_ack_s: float = 10, **groups: GroupOffsets) -> LoadReport:
+def report(*rows: tuple[int, ...], last_ack_s: float = 10, **groups: GroupOffsets) -> Observations:
     """One producer, whose records have these places."""
     places = rows or tuple(
         (0, 10 * n, 10, START_NS + 100 * MS * n, START_NS + 100 * MS * n + 90 * MS) for n in range(100)
@@ -54,7 +56,7 @@ def report(*rows: tuple[int, ...], last_ack_s: float = 10, **groups: GroupOffset
         last_ack_ns=START_NS + round(last_ack_s * NS_PER_S),
         places=array.array("q", [value for row in places for value in row]),
     )
-    return LoadReport(workers=[WorkerReport(produced=[produced])], start_ns=START_NS, log_growth={}, groups=groups)
+    return observed(workers=[WorkerReport(produced=[produced])], start_ns=START_NS, growth={}, groups=groups)
 
 
 def test_a_group_that_is_too_slow_is_known_by_arithmetic() -> None:

@@ -12,9 +12,11 @@ import pytest
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced, WorkerReport
+from pytest_kafkaperf.load.messages import Consumed, Produced, WorkerReport
 from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.observations import observed
 
 START_NS = 50 * NS_PER_S
 POLL_S = 0.1
@@ -58,7 +60,7 @@ def served(
     return GroupOffsets.of(rows, 1)
 
 
-def report(offsets: GroupOffsets, *events: tuple[float, str], backlog: int = 0) -> LoadReport:
+def report(offsets: GroupOffsets, *events: tuple[float, str], backlog: int = 0) -> Observations:
     """A round with the records of the load, after those of the backlog."""
     places = np.array([(0, backlog, RATE * LOAD_S, START_NS, START_NS + LOAD_S * NS_PER_S)], dtype=np.int64)
     produced = Produced(
@@ -68,10 +70,10 @@ def report(offsets: GroupOffsets, *events: tuple[float, str], backlog: int = 0) 
         last_ack_ns=START_NS + round(LOAD_S * NS_PER_S),
     )
     produced.places.frombytes(places.tobytes())
-    return LoadReport(
+    return observed(
         workers=[WorkerReport(produced=[produced])],
         start_ns=START_NS,
-        log_growth={},
+        growth={},
         groups={"billing": offsets},
         application_events=[
             Event(START_NS + round(at_s * NS_PER_S), EventKind(kind), "service") for at_s, kind in events
@@ -179,12 +181,12 @@ def test_of_two_groups_the_one_that_was_down_longer_counts() -> None:
     }
 
 
-def own(readings: GroupOffsets) -> LoadReport:
+def own(readings: GroupOffsets) -> Observations:
     """A round of the plugin's own consumers."""
     consumed = Consumed(received=1, last_ns=START_NS + 1)
     produced = Produced(acknowledged=1, sent=1, first_due_ns=START_NS, last_ack_ns=START_NS + 1)
     workers = [WorkerReport(produced=[produced], consumed=[consumed])]
-    return LoadReport(workers=workers, start_ns=START_NS, log_growth={}, catch_up=readings)
+    return observed(workers=workers, start_ns=START_NS, growth={}, catch_up=readings)
 
 
 def test_consumers_catch_up_by_arithmetic() -> None:
@@ -200,7 +202,7 @@ def test_consumers_that_do_not_catch_up_make_the_round_invalid() -> None:
     catching = Scenario.of({"consumers": 1, "rate": RATE, "backlog": 1500})
     readings = served(capacity=RATE, commit_s=0.1, backlog=1500)
     short = GroupOffsets(at_ns=readings.at_ns[:50], committed=readings.committed[:50], ends=readings.ends[:50])
-    found = fold(dataclasses.replace(own(short), problems=()), catching)
+    found = fold(own(short), catching)
     assert (
         Problem(
             ProblemKind.NOT_CAUGHT_UP,

@@ -17,8 +17,10 @@ from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Audit, Clock, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.recorder import Histogram, Series
 from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.runner.rounds.validity import blamed_on
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.observations import observed
 
 START_NS = 50 * NS_PER_S
 BROKER_ENDED = Problem(ProblemKind.CLUSTER_ERROR, "the broker ended")
@@ -64,7 +66,7 @@ def consumed(**changes: Any) -> Consumed:
     return Consumed(**fields | changes)
 
 
-def report(*parts: Produced | Consumed, cpu_s: float = 0.5, busy_ratio: float = 0.2, **fields: Any) -> LoadReport:
+def report(*parts: Produced | Consumed, cpu_s: float = 0.5, busy_ratio: float = 0.2, **fields: Any) -> Observations:
     """One worker a part."""
     workers = [
         WorkerReport(
@@ -75,8 +77,7 @@ def report(*parts: Produced | Consumed, cpu_s: float = 0.5, busy_ratio: float = 
         )
         for number, part in enumerate(parts)
     ]
-    healthy: dict[str, Any] = {"workers": workers, "start_ns": START_NS, "log_growth": {0: 500, 1: 500}}
-    return LoadReport(**healthy | fields)
+    return observed(**{"workers": workers, "start_ns": START_NS, "growth": {0: 500, 1: 500}} | fields)
 
 
 @pytest.mark.parametrize(("records", "rate"), [(1, 1.0), (50, 50.0)])
@@ -183,8 +184,8 @@ def test_a_backlog_that_was_never_drained_has_no_rate() -> None:
 def test_markers_of_transactions_are_no_duplicates() -> None:
     """Each takes an offset in the log."""
     marked = produced(markers_by_partition={0: 3, 1: 2})
-    whole = fold(report(marked, log_growth={0: 503, 1: 502}), PACED).metrics
-    gap = fold(report(marked, log_growth={0: 502, 1: 502}), PACED).metrics
+    whole = fold(report(marked, growth={0: 503, 1: 502}), PACED).metrics
+    gap = fold(report(marked, growth={0: 502, 1: 502}), PACED).metrics
 
     assert [(metrics["lost"], metrics["duplicated"]) for metrics in (whole, gap)] == [(0, 0), (1, 0)]
 
@@ -214,7 +215,7 @@ def test_without_an_audit_counts_that_disagree_show_no_more_than_a_loss(
 ) -> None:
     """Could not look is not all well: 500 lost records and 500 failed ones in their places would be no loss."""
     reason = "25000000 records are too many for an audit"
-    done = fold(report(produced(unknown=unknown, disordered=disordered), log_growth=growth, audit=reason), PACED)
+    done = fold(report(produced(unknown=unknown, disordered=disordered), growth=growth, audit=reason), PACED)
 
     assert {
         name: done.metrics[name] for name in ("lost", "duplicated", "reordered") if name in done.metrics
@@ -225,14 +226,13 @@ def test_without_an_audit_counts_that_disagree_show_no_more_than_a_loss(
 def test_an_audit_is_made_where_a_batch_may_be_in_the_log_twice() -> None:
     """Its copy adds what a lost batch takes away, and the counts agree."""
     workers = [WorkerReport(produced=[produced()], repeated_batches=1)]
-    assert report(workers=workers).in_doubt
+    assert report(workers=workers).load.is_in_doubt({0: 500, 1: 500})
 
 
 @pytest.mark.parametrize(
     ("parts", "growth", "in_doubt"),
     [
         ([produced()], {0: 500, 1: 500}, False),
-        ([produced()], None, False),  # there is nothing to compare with
         ([produced()], {0: 499, 1: 501}, True),
         ([produced()], {0: 500, 1: 501}, True),
         ([produced(unknown=1)], {0: 500, 1: 500}, True),
@@ -244,11 +244,11 @@ def test_an_audit_is_made_where_a_batch_may_be_in_the_log_twice() -> None:
 )
 def test_an_audit_is_made_where_counts_leave_a_doubt(
     parts: list[Produced | Consumed],
-    growth: dict[int, int] | None,
+    growth: dict[int, int],
     in_doubt: bool,  # noqa: FBT001
 ) -> None:
     """It reads the whole log of the round: nobody waits for that without a reason."""
-    assert report(*parts, log_growth=growth).in_doubt == in_doubt
+    assert report(*parts).load.is_in_doubt(growth) == in_doubt
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_lost_and_duplicated_come_from_comparing_offsets(
     growth: dict[int, int], unknown: int, lost: int, duplicated: int
 ) -> None:
     """Acknowledged and not in the log is lost; in the log more often than acknowledged is duplicated."""
-    done = fold(report(produced(unknown=unknown), log_growth=growth), PACED)
+    done = fold(report(produced(unknown=unknown), growth=growth), PACED)
 
     assert (done.metrics["lost"], done.metrics["duplicated"]) == (lost, duplicated)
     assert done.problems == ()  # Kafka's fault, which a threshold judges
@@ -277,7 +277,7 @@ def test_lost_and_duplicated_come_from_comparing_offsets(
 
 def test_without_offsets_nothing_is_said_of_losses() -> None:
     """Could not compare is not zero."""
-    metrics = fold(report(produced(disordered=3), log_growth=None), PACED).metrics
+    metrics = fold(report(produced(disordered=3), growth=None), PACED).metrics
     assert {"lost", "duplicated", "reordered"}.isdisjoint(metrics)
 
 
@@ -295,7 +295,7 @@ def test_a_generator_that_held_records_back_makes_the_round_invalid() -> None:
 def test_a_generator_without_the_cores_for_the_rate_makes_the_round_invalid() -> None:
     """It acknowledges late what it sends late: only its CPU tells."""
     overdue = produced(sent=500, acknowledged=500, missing=500, sent_late=100)
-    done = fold(report(overdue, cpu_s=10.0, busy_ratio=1.0, log_growth=None), PACED)
+    done = fold(report(overdue, cpu_s=10.0, busy_ratio=1.0, growth=None), PACED)
 
     (problem,) = done.problems
     assert problem.kind is ProblemKind.GENERATOR_TOO_SLOW
@@ -309,7 +309,7 @@ def test_a_cluster_without_room_for_the_rate_is_a_valid_round() -> None:
     """That is what is measured: low throughput, high latency."""
     overdue = produced(sent=500, acknowledged=500, missing=500, sent_late=100)
     overdue = dataclasses.replace(overdue, acknowledged_by_partition=collections.Counter({0: 500}))
-    done = fold(report(overdue, cpu_s=0.1, log_growth={0: 500}), PACED)
+    done = fold(report(overdue, cpu_s=0.1, growth={0: 500}), PACED)
 
     assert done.problems == ()
     assert (done.metrics["produce.throughput"], done.metrics["unsent"]) == (50, 500)
@@ -355,11 +355,11 @@ def test_records_that_were_taken_long_after_the_window_count_as_unsent(
 def test_losses_that_could_not_be_counted_make_the_round_invalid() -> None:
     """Could not look is not all well; with acks=0 nobody can look."""
     reason = "the plugin could not read the log of topic 'orders' back within 120 s"
-    done = fold(report(produced(), log_growth=None, audit=reason), PACED)
+    done = fold(report(produced(), growth=None, audit=reason), PACED)
     assert done.problems == (Problem(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"),)
     assert done.warnings == ()
     unacknowledged = Scenario.of({"rate": 100, "duration": "10 s", "acks": 0})
-    assert fold(report(produced(), log_growth=None), unacknowledged).problems == ()
+    assert fold(report(produced(), growth=None), unacknowledged).problems == ()
 
 
 def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
@@ -374,7 +374,7 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
         last_ack_ns=None,
         acknowledged_by_partition=collections.Counter(),
     )
-    done = fold(report(refused, log_growth={0: 0, 1: 0}), PACED)
+    done = fold(report(refused, growth={0: 0, 1: 0}), PACED)
 
     reasons = "MessageSizeTooLargeError (5 records), no answer (2 records)"
     assert done.problems == (
@@ -405,7 +405,7 @@ def test_an_application_may_drop_records_but_not_all(acknowledged: int, received
     scenario = Scenario.of(THROUGH)
     found = Audit(lost=acknowledged - received, duplicated=0, reordered=0)
     parts = produced(acknowledged=acknowledged), consumed(received=received)
-    done = fold(report(*parts, audit=found, log_growth=None), scenario)
+    done = fold(report(*parts, audit=found, growth=None), scenario)
     assert list(done.problems) == problems
     assert done.metrics["lost"] == acknowledged - received
     assert done.metrics.get("app.output_ratio") == (received / acknowledged if acknowledged else None)
@@ -431,7 +431,7 @@ def test_latencies_of_an_application_that_stopped_are_lower_bounds(
     last_ns = START_NS + round((10 - quiet_s) * NS_PER_S)
     found = Audit(lost=lost, duplicated=0, reordered=0)
     parts = produced(), consumed(received=1000 - lost, last_ns=last_ns)
-    done = fold(report(*parts, audit=found, log_growth=None), Scenario.of(THROUGH))
+    done = fold(report(*parts, audit=found, growth=None), Scenario.of(THROUGH))
     assert done.problems == ()
     assert done.at_least == tuple(f"e2e.latency.{part}" for part in bounds)
     told = "a lower bound: nothing came out in the last 1.9 s of the load"
@@ -464,13 +464,13 @@ def _correlated(record: Any) -> bytes:
 def test_an_application_without_output_is_told_by_its_cause(fields: dict[str, Any], unmatched: int, text: str) -> None:
     """Each cause has its own cure."""
     parts = produced(), consumed(received=0, unmatched=unmatched)
-    done = fold(report(*parts, log_growth=None), Scenario.of(THROUGH | fields))
+    done = fold(report(*parts, growth=None), Scenario.of(THROUGH | fields))
     assert done.problems == (Problem(ProblemKind.NO_OUTPUT, text),)
 
 
 def test_a_closed_loop_that_ran_out_of_time_is_invalid() -> None:
     """Fewer records than asked for are another load."""
-    done = fold(report(produced(sent=600, acknowledged=600, missing=400), log_growth=None), UNPACED)
+    done = fold(report(produced(sent=600, acknowledged=600, missing=400), growth=None), UNPACED)
 
     assert done.problems == (
         Problem(
@@ -551,7 +551,7 @@ def test_records_of_aborted_transactions_are_read_by_whoever_reads_all(isolation
 def test_a_round_that_broke_tells_why_and_nothing_that_follows_from_it() -> None:
     """One reason, not all its consequences."""
     unfinished = produced(sent=300, acknowledged=200, missing=700, failed=100, unknown=100, failures={"no answer": 100})
-    broken = report(unfinished, consumed(received=3, unread=9), problems=[BROKER_ENDED], log_growth=None)
+    broken = report(unfinished, consumed(received=3, unread=9), problems=[BROKER_ENDED], growth=None)
 
     done = fold(broken, READ)
     assert done.problems == (BROKER_ENDED,)
@@ -560,7 +560,7 @@ def test_a_round_that_broke_tells_why_and_nothing_that_follows_from_it() -> None
 
 def test_a_round_that_never_began_has_its_reason_and_no_errors_of_records() -> None:
     """Nothing was sent."""
-    done = fold(LoadReport.failed(Cause.WORKER_FAILED, LoadError("no connection")), PACED)
+    done = fold(Observations(load=LoadReport.failed(Cause.WORKER_FAILED, LoadError("no connection"))), PACED)
 
     why = Problem(Cause.WORKER_FAILED, {"reason": "no connection"})
     assert (dict(done.metrics), done.problems, done.warnings) == ({"errors": 0.0}, (why,), ())
@@ -586,7 +586,7 @@ def test_series_of_all_workers_become_one() -> None:
         for name in ("produce_series", "consume_series"):
             if getattr(worker, name).start_ns == 0:
                 setattr(worker, name, Series(START_NS))
-    round_report = LoadReport(workers=workers, start_ns=START_NS)
+    round_report = observed(workers=workers, start_ns=START_NS)
 
     assert list(fold(round_report, PACED).series) == ["produce"]
     series = fold(round_report, READ).series
@@ -599,7 +599,7 @@ def test_series_of_all_workers_become_one() -> None:
 def test_what_the_client_library_said_is_told_once() -> None:
     """Each worker says the same."""
     workers = [WorkerReport(produced=[produced()], notes=["aiokafka: a", "aiokafka: b"]) for number in range(2)]
-    done = fold(LoadReport(workers=workers, start_ns=START_NS), PACED)
+    done = fold(observed(workers=workers, start_ns=START_NS), PACED)
 
     assert done.warnings == ("aiokafka: a", "aiokafka: b")
 
@@ -659,7 +659,7 @@ def test_what_applications_did_is_on_the_time_line_and_no_event_of_a_broker() ->
     assert [*done.brokers["brokers"]] == ["application shop"]
 
 
-def with_outage(*bad_seconds: int, **seen_by_plugin: Any) -> LoadReport:
+def with_outage(*bad_seconds: int, **seen_by_plugin: Any) -> Observations:
     """A round of 10 s, in which the latency is 100 times as high in some seconds."""
     series = seen(*((second, 500 if second in bad_seconds else 5) for second in range(-2, 10)))
     worker = WorkerReport(produced=[produced()], produce_series=series, consume_series=Series(START_NS))
@@ -706,7 +706,7 @@ def test_with_acks_0_nothing_is_said_of_losses() -> None:
     """Nobody promised that they are in the log."""
     scenario = Scenario.of({"rate": 100, "duration": "10 s", "acks": 0})
 
-    metrics = fold(report(produced(), log_growth=None), scenario).metrics
+    metrics = fold(report(produced(), growth=None), scenario).metrics
     assert {"lost", "duplicated", "reordered"}.isdisjoint(metrics)
 
 
@@ -733,7 +733,7 @@ def test_end_to_end_latency_is_as_exact_as_the_two_clocks(
     workers = [WorkerReport(produced=[produced()], clock=one) for one in sending]
     workers += [WorkerReport(consumed=[consumed()], clock=one) for one in receiving]
 
-    assert fold(LoadReport(workers=workers, start_ns=START_NS), READ).e2e_uncertainty_s == uncertainty_s
+    assert fold(observed(workers=workers, start_ns=START_NS), READ).e2e_uncertainty_s == uncertainty_s
 
 
 def test_a_round_tells_what_each_worker_had_of_it() -> None:
@@ -742,7 +742,7 @@ def test_a_round_tells_what_each_worker_had_of_it() -> None:
         WorkerReport(produced=[produced(), produced()], cpu_s=2.0, busy_ratio=0.3, clock=clock("a")),
         WorkerReport(consumed=[consumed()], cpu_s=1.0, busy_ratio=0.2),
     ]
-    assert fold(LoadReport(workers=workers, start_ns=START_NS), READ).shares == (
+    assert fold(observed(workers=workers, start_ns=START_NS), READ).shares == (
         WorkerShare(host="host-a", producers=2, consumers=0, cpu_s=2.0, busy_ratio=0.3, sent=2000, received=0),
         WorkerShare(host=None, producers=0, consumers=1, cpu_s=1.0, busy_ratio=0.2, sent=0, received=500),
     )

@@ -19,6 +19,7 @@ from pytest_kafkaperf.load import clock
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.runner.rounds import integrity
 from pytest_kafkaperf.runner.rounds.load_run import RoundContext
+from pytest_kafkaperf.runner.rounds.observations import LogComparison, Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -82,17 +83,17 @@ def report(**changes: Any) -> LoadReport:
     return LoadReport(workers=[WorkerReport(produced=[part])], start_ns=1)
 
 
-def checked(log: Log, auditor: Auditor, load: LoadReport, **fields: Any) -> LoadReport:
+def checked(log: Log, auditor: Auditor, load: LoadReport, **fields: Any) -> LogComparison:
     return compared(log, auditor, load, Scenario.of({"partitions": 2} | fields))
 
 
-def compared(log: Log, pool: Auditor | Audits | Pool, load: LoadReport, scenario: Scenario) -> LoadReport:
+def compared(log: Log, pool: Auditor | Audits | Pool, load: LoadReport, scenario: Scenario) -> LogComparison:
     """Compare the log before a load and after it."""
     context = RoundContext(
         cluster=CLUSTER, admin=cast("Admin", log), scenario=scenario, run="run", number=1, read_partitions=2
     )
     before = log.end_offsets(context.topic, 2)
-    return integrity.verified(load, context, cast("WorkerPool", pool), before)
+    return integrity.compared_log(load, load.problems, context, cast("WorkerPool", pool), before)
 
 
 def test_the_log_grows_by_what_was_acknowledged_and_nobody_looks_into_it() -> None:
@@ -100,7 +101,7 @@ def test_the_log_grows_by_what_was_acknowledged_and_nobody_looks_into_it() -> No
     log, auditor = Log([(100, 7), (130, 37)]), Auditor()
     done = checked(log, auditor, report())
 
-    assert done.log_growth == {0: 30, 1: 30}
+    assert done.growth == {0: 30, 1: 30}
     assert (done.audit, auditor.asked, log.asked) == (None, [], 2)
 
 
@@ -109,7 +110,7 @@ def test_followers_are_given_time_to_have_the_last_records() -> None:
     log, auditor = Log([(0, 0), (20, 30), (29, 30), (30, 30)]), Auditor()
     done = checked(log, auditor, report(), acks=1)
 
-    assert (done.log_growth, done.audit, log.asked) == ({0: 30, 1: 30}, None, 4)
+    assert (done.growth, done.audit, log.asked) == ({0: 30, 1: 30}, None, 4)
 
 
 def test_followers_that_get_closer_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +131,7 @@ def test_a_gap_that_does_not_close_is_looked_into(monkeypatch: pytest.MonkeyPatc
     log, auditor = Log([(100, 7), (129, 37)]), Auditor()
     done = checked(log, auditor, report())
 
-    assert (done.log_growth, done.audit) == ({0: 29, 1: 30}, FOUND)
+    assert (done.growth, done.audit) == ({0: 29, 1: 30}, FOUND)
     assert auditor.asked == [{0: (100, 129), 1: (7, 37)}]
 
 
@@ -164,14 +165,14 @@ def test_the_ends_of_transactions_are_waited_for_and_are_no_doubt() -> None:
     log, auditor = Log([(0, 0), (30, 30), (32, 30)]), Auditor()
     done = checked(log, auditor, report(markers_by_partition={0: 2}))
 
-    assert (done.log_growth, done.audit, log.asked) == ({0: 32, 1: 30}, None, 3)
+    assert (done.growth, done.audit, log.asked) == ({0: 32, 1: 30}, None, 3)
 
 
 def test_nothing_is_compared_with_acks_0() -> None:
     """Nobody said that a record is in the log, or when it will be."""
     log = Log([(0, 0)])
 
-    assert checked(log, Auditor(), report(), acks=0).log_growth is None
+    assert checked(log, Auditor(), report(), acks=0).growth is None
     assert log.asked == 1
 
 
@@ -180,19 +181,17 @@ def test_a_cluster_that_is_lost_after_a_load_leaves_its_values() -> None:
     lost = ClusterError("could not read the end offsets")
     after = checked(Log([(0, 0), lost]), Auditor(), report())
 
-    assert (after.broken, after.log_growth, after.audit, after.acknowledged()) == (
-        False,
-        None,
-        "could not read the end offsets",
-        {0: 30, 1: 30},
-    )
+    assert after == LogComparison(audit="could not read the end offsets")
+    seen = Observations(load=report(), log=after)
+    assert (seen.broken, seen.problems, seen.load.acknowledged()) == (False, (), {0: 30, 1: 30})
 
 
 def test_a_topic_that_somebody_deletes_ends_the_run_and_is_named() -> None:
     """Nobody would find it in what clients say of it; its records are nowhere to be compared with."""
-    told = checked(Log([(0, 0), TopicGoneError("no such topic")]), Auditor(), report())
+    log = checked(Log([(0, 0), TopicGoneError("no such topic")]), Auditor(), report())
+    told = Observations(load=report(), log=log)
     unread = dataclasses.replace(report(), problems=(UNREAD,))
-    told_first = checked(Log([(0, 0)], gone=True), Auditor(), unread)
+    told_first = Observations(load=unread, log=checked(Log([(0, 0)], gone=True), Auditor(), unread))
 
     assert told.broken
     deleted = "topic 'run-1' was deleted while the load ran; exclude it from jobs that delete topics"
@@ -213,7 +212,7 @@ class Audits:
         return self.findings[min(len(self.asked), len(self.findings)) - 1]
 
 
-def shared(log: Log, audits: Audits, load: LoadReport, **fields: Any) -> LoadReport:
+def shared(log: Log, audits: Audits, load: LoadReport, **fields: Any) -> LogComparison:
     """On a topic that others write to."""
     return compared(log, audits, load, Scenario.of({"topic": "shared"} | fields).model_copy(update={"partitions": 2}))
 
@@ -226,7 +225,7 @@ def test_a_log_that_others_write_to_is_always_looked_into() -> None:
     audits = Audits([CLEAN])
     done = shared(Log([(100, 7), (130, 37)]), audits, report())
 
-    assert (done.audit, done.log_growth) == (CLEAN, {0: 30, 1: 30})
+    assert (done.audit, done.growth) == (CLEAN, {0: 30, 1: 30})
     assert audits.asked == [{0: (100, 130), 1: (7, 37)}]
 
 
@@ -253,9 +252,9 @@ def test_nothing_is_known_of_a_log_that_others_write_to_and_nobody_can_look_into
     silent = shared(Log([(0, 0), ClusterError("silent")]), Audits([CLEAN]), report())
     never_began = shared(Log([(0, 0)]), Audits([CLEAN]), LoadReport(workers=(), start_ns=None))
 
-    assert (unread.audit, unread.log_growth) == ("too many", None)
-    assert (silent.audit, silent.log_growth) == ("silent", None)
-    assert (never_began.audit, never_began.log_growth) == (None, None)
+    assert (unread.audit, unread.growth) == ("too many", None)
+    assert (silent.audit, silent.growth) == ("silent", None)
+    assert (never_began.audit, never_began.growth) == (None, None)
 
 
 @dataclass(slots=True)

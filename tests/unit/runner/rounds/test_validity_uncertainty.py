@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.messages import Consumed, LoadReport, WorkerReport
+from pytest_kafkaperf.load.messages import Consumed, WorkerReport
 from pytest_kafkaperf.load.recorder import Histogram
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.evidence import Judging
@@ -22,6 +22,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import limit_value, parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Verdict
+from tests.support.observations import observed
 
 
 def of(*seconds: float | None) -> list[Round]:
@@ -138,7 +139,7 @@ def test_records_from_the_future_have_no_latency(ahead_ms: int, *, is_known: boo
     latency = Histogram()
     latency.record(np.array([0, 3_000_000]))
     part = Consumed(received=2, total=2, last_ns=2 * NS_PER_S, latency=latency, ahead_ns=ahead_ms * 1_000_000)
-    report = LoadReport(workers=[WorkerReport(consumed=[part])], start_ns=1, drain_ns=NS_PER_S)
+    report = observed(workers=[WorkerReport(consumed=[part])], start_ns=1, drain_ns=NS_PER_S)
     one = fold(report, reading)
     assert ("e2e.latency.p99" in one.metrics) is is_known
     assert one.clock_skew_s == (None if is_known else ahead_ms / 1000)
