@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -246,13 +246,17 @@ class Application(contextlib.AbstractContextManager["Application"]):
         members on the plugin's own brokers are removed.
         """
         if self.cluster.fleet is not None:
-            group_members(self.cluster, self._sign, without=members)
+            self._group_members(without=members)
             return
         deadline = time.monotonic() + _SESSION_TIMEOUT_S
-        _, left = group_members(self.cluster, self._sign)
+        _, left = self._group_members()
         while members & left.keys() and time.monotonic() < deadline:
             time.sleep(_MEMBER_POLL_S)
-            _, left = group_members(self.cluster, self._sign)
+            _, left = self._group_members()
+
+    def _group_members(self, *, without: Collection[str] = ()) -> tuple[str, dict[str, Member]]:
+        """Return the state and the members of its consumer group; see `group_members`."""
+        return group_members(self.cluster.bootstrap_servers, self.cluster.access, self._sign, without=without)
 
     def _delete_topics(self, admin: Admin) -> None:
         while self.created:
@@ -267,7 +271,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         if self.pid is not None:
             raise UsageError(f"application {self} is already running; stop it first: stop()")
         if self._kind == "group":
-            _, others = group_members(self.cluster, self._sign)
+            _, others = self._group_members()
             self._others = {*others}
         elif self._kind == "port" and _accepts(self._sign):
             raise ApplicationError(f"application {self} cannot be started: {self._taken_port()}")
@@ -331,7 +335,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
                     return None if _accepts(self._sign) else f"port {self._sign} accepts no connection"
                 case "call":
                     return self._asked(deadline - time.monotonic())
-            state, members = group_members(self.cluster, self._sign)
+            state, members = self._group_members()
         except (OSError, ClusterError) as error:  # such as a connection that is refused
             return str(error) or type(error).__name__
         # Other members may be of a process that has ended, which Kafka has not noticed yet.

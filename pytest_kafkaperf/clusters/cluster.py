@@ -92,6 +92,19 @@ class Cluster:
             object.__setattr__(self, "access", access)
         object.__setattr__(self, "client_config", self.access.arguments())
 
+    @classmethod
+    def of_fleet(cls, fleet: Fleet, *, provider: str, version: str, facts: Mapping[str, str]) -> Cluster:
+        """Return the cluster of brokers that the plugin has started."""
+        return cls(
+            bootstrap_servers=fleet.bootstrap_servers,
+            brokers=len(fleet.servers),
+            access=fleet.security.access,
+            fleet=fleet,
+            provider=provider,
+            version=version,
+            facts=MappingProxyType(facts),
+        )
+
     @property
     def pids(self) -> tuple[int, ...]:
         """Process ids of the brokers that the plugin started on this machine."""

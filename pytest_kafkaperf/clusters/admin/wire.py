@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiokafka import errors as kafka_errors
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
@@ -21,10 +21,6 @@ from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, granted, r
 from pytest_kafkaperf.clusters.admin.connection import call, connected
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.cluster import Cluster
-
 
 _PROPERTIES = ("cleanup.policy", "max.message.bytes", "min.insync.replicas")
 
@@ -212,7 +208,9 @@ class Member:
     """Number of its partitions; 0 while the group rebalances."""
 
 
-def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()) -> tuple[str, dict[str, Member]]:
+def group_members(
+    servers: str, access: Access, group: str, *, without: Collection[str] = ()
+) -> tuple[str, dict[str, Member]]:
     """Ask the group's coordinator, after the removal of the members `without`, whose processes have ended.
 
     Returns:
@@ -225,13 +223,13 @@ def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()
     """
 
     async def ask() -> tuple[str, dict[str, Member]]:
-        async with connected(cluster.bootstrap_servers, cluster.access) as client:
+        async with connected(servers, access) as client:
             for member in without:
                 await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
             error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
         if error is kafka_errors.GroupAuthorizationFailedError:
             resource = Resource(kind="group", name=group)
-            raise ClusterError(refusal([Operation.DESCRIBE], resource, cluster.access, cluster.bootstrap_servers))
+            raise ClusterError(refusal([Operation.DESCRIBE], resource, access, servers))
         if error is not kafka_errors.NoError:
             return error.__name__, {}
         _, _, state, _, _, members, *_ = answer.groups[0]
@@ -240,7 +238,7 @@ def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()
             for member, client_id, host, _, assignment in members
         }
 
-    return call(ask(), f"describe consumer group {group!r}", cluster.bootstrap_servers, timeout_s=_MEMBERS_TIMEOUT_S)
+    return call(ask(), f"describe consumer group {group!r}", servers, timeout_s=_MEMBERS_TIMEOUT_S)
 
 
 def _partitions(assignment: bytes) -> int:

@@ -13,7 +13,6 @@ from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.connection import wait_ready
 from pytest_kafkaperf.clusters.admin.wire import create_scram_user
 from pytest_kafkaperf.clusters.brokers.config import USER, Security
-from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
@@ -208,8 +207,8 @@ _PORT_TAKEN = (
 
 
 @contextmanager
-def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Cluster]:
-    """Provide a cluster of started, ready brokers, and remove them afterwards.
+def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
+    """Provide started, ready brokers, and remove them afterwards.
 
     Args:
         make: configures the brokers; called for each attempt.
@@ -231,8 +230,7 @@ def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Cluster]:
                 if attempt < _ATTEMPTS and any(sign in str(error) for sign in _PORT_TAKEN):
                     continue
                 raise ClusterError(f"{what} did not start: {_with_logs(error, fleet)}") from None
-            servers, access = fleet.bootstrap_servers, fleet.security.access
-            yield Cluster(bootstrap_servers=servers, brokers=len(fleet.servers), access=access, fleet=fleet)
+            yield fleet
             return
 
 

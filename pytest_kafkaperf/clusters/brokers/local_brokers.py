@@ -10,9 +10,8 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 import javaproperties
 import psutil
@@ -98,7 +97,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
         layout = Layout(
             spec=spec, runtime=runtime, kafka=kafka, security=security, agent=agent, folder=folder, logs=tuple(logs)
         )
-        with launched(layout.plan, what=f"Kafka {kafka.version}") as cluster:
+        with launched(layout.plan, what=f"Kafka {kafka.version}") as fleet:
             facts = {
                 "java": runtime.description,
                 **java.environment_options(),
@@ -106,7 +105,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
                 **not_applied(spec, "image", *(["log_dirs"] if spec.low_noise else [])),
                 **facts_of(spec),
             }
-            yield replace(cluster, provider="local", version=kafka.version, facts=MappingProxyType(facts))
+            yield Cluster.of_fleet(fleet, provider="local", version=kafka.version, facts=facts)
 
 
 def _check_memory(spec: ClusterSpec) -> None:

@@ -16,9 +16,8 @@ import contextlib
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import javaproperties
@@ -105,7 +104,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
             agent=agent,
             labels=labels,
         )
-        cluster = stack.enter_context(launched(layout.plan, what=image))
+        fleet = stack.enter_context(launched(layout.plan, what=image))
         facts = {**_facts(client, image, labels[LABEL]), **facts_of(spec), **not_applied(spec, "log_dirs")}
         version = "unknown" if confluent else version_of(image)
         if host != LOOPBACK:
@@ -114,7 +113,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
                 f"the brokers run on {host}, the machine of the Docker daemon at {look()[0]}: all results include the "
                 "network to it"
             )
-        yield replace(cluster, provider="docker", version=version, facts=MappingProxyType(facts))
+        yield Cluster.of_fleet(fleet, provider="docker", version=version, facts=facts)
 
 
 @contextmanager
