@@ -28,8 +28,9 @@ from unittest import mock
 
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.recorder import Histogram, merged
-from pytest_kafkaperf.runner.rounds import side as sides
+from pytest_kafkaperf.runner.rounds import side_rounds
 from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if __name__ == "__main__":
@@ -132,7 +133,7 @@ def show_stalls(broker: ProxiedBroker) -> int:
             broker.proxy.stall(STALL_S)
 
     scenario = Scenario.of(LOAD | {"rate": STALL_RATE, "linger": 0, "rounds": STALLS})
-    with mock.patch.object(sides, "fold", keep):  # the histogram is not in the report of a round
+    with mock.patch.object(side_rounds, "fold", keep):  # the histogram is not in the report of a round
         measured = run_scenario(scenario, broker.proxied, on_progress=stall)
     valid = [_latency(seen) for seen, one in zip(folded, measured, strict=True) if not one.problems]
     if not valid:
@@ -157,9 +158,11 @@ def run_scenario(
     scenario: Scenario, cluster: Cluster, on_progress: Callable[[int, Progress], None] = lambda *_: None
 ) -> list[Round]:
     """Run all rounds of a scenario with the same workers."""
-    side = sides.Side(scenario, cluster, on_progress=lambda _, number, progress: on_progress(number, progress))
-    with sides.running([side], WorkerAllocation()) as workers:
-        return list(sides.rounds([side], workers, [0] * scenario.rounds))
+    side = side_rounds.SideRounds(
+        Side.of(cluster), scenario, on_progress=lambda _, number, progress: on_progress(number, progress)
+    )
+    with side_rounds.running([side], WorkerAllocation()) as workers:
+        return list(side_rounds.rounds([side], workers, [0] * scenario.rounds))
 
 
 def _p50_ms(one: Round) -> float:

@@ -38,7 +38,8 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.rounds.side import Side, running
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 COMMIT_S, READING_S = 0.25, 0.1
@@ -135,7 +136,7 @@ def _measured(cluster: Cluster, client: str, case: Case, topic: str, classpath: 
         actions = []
         if case.down_s is not None:
             actions = [Action(case.down_s[0], application.stop), Action(case.down_s[1], application.start)]
-        side = Side(scenario, cluster, actions=actions, applications=[application])
+        side = SideRounds(Side.of(cluster, actions=actions, apps=[application]), scenario)
         with running([side], WorkerAllocation(producing=1)) as workers:
             return side.measure(workers)
 

@@ -19,7 +19,8 @@ from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.rounds.side import Side, running
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from tests.support.quotas import quota
@@ -40,7 +41,7 @@ def main() -> None:
     scenario = Scenario(record_size=_RECORD_BYTES, acks=1, duration=given.hold, warmup="2 s", rounds=1)
     for kind in given.kinds:
         with provision(ClusterSpec(), target="local") as cluster:
-            _round(Side(scenario.model_copy(update={"duration": 10.0}), cluster))  # a cold JVM is slow
+            _round(SideRounds(Side.of(cluster), scenario.model_copy(update={"duration": 10.0})))  # a cold JVM is slow
             limit = quota(cluster, producer_byte_rate=_QUOTA_BYTES) if kind == "quota" else contextlib.nullcontext()
             with limit:
                 found = [_search(scenario, cluster, kind, number) for number in range(1, given.runs + 1)]
@@ -50,7 +51,7 @@ def main() -> None:
 def _search(scenario: Scenario, cluster: Cluster, kind: str, number: int) -> float | None:
     plan = SearchPlan(limits=tuple(map(parse_threshold, _LIMITS)), low=5_000.0, high=2_000_000.0)
     began_s = time.monotonic()
-    one = _round(Side(scenario, cluster, plan=plan))
+    one = _round(SideRounds(Side.of(cluster), scenario, plan=plan))
     took_s = time.monotonic() - began_s
     print(f"{kind} {number}: {_described(one)}, {len(one.steps)} steps, {took_s:.0f} s", flush=True)
     return one.metrics.get("capacity")

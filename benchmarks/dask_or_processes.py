@@ -25,7 +25,8 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.rounds.side import Side, running
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
@@ -63,7 +64,7 @@ def main() -> int:
     missed = 0
     with provision(ClusterSpec(), target="local") as cluster, dask() as allocation:
         for _ in range(2):
-            run_round(Side(Scenario.of(WARM_UP), cluster), WorkerAllocation())
+            run_round(SideRounds(Side.of(cluster), Scenario.of(WARM_UP)), WorkerAllocation())
         for name, fields in SCENARIOS.items():
             print(f"\n {name}: {fields}; throughput in records/s, latencies in ms, CPU in s a million records")
             missed += show(cluster, allocation, Scenario.of({**LOAD, **fields}), pairs)
@@ -104,7 +105,7 @@ def show(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, pai
 
 def one_round(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, name: str) -> Mapping[str, float]:
     """Run one round and print it; return no results for an invalid one."""
-    only = run_round(Side(scenario, cluster), allocation)
+    only = run_round(SideRounds(Side.of(cluster), scenario), allocation)
     values = "".join(f" {only.metrics[each] * scale(each):20,.2f}" for each in SHOWN if each in only.metrics)
     print(f" {name} {os.getloadavg()[0]:5.1f}{values}{''.join(f' {text}' for text in only.problems)}", flush=True)
     return {} if only.problems else only.metrics

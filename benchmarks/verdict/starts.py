@@ -35,6 +35,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds
 from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.scale import Measured, difference
@@ -107,7 +108,7 @@ def _run(arm: str, trials: int) -> None:
         for one in starting:
             stack.push(one.__exit__)
         runner = TrialRunner(
-            [Side(scenario, cluster) for cluster in clusters],
+            [SideRounds(Side.of(cluster), scenario) for cluster in clusters],
             warm_up_s=_MOST_WARM_UP_S,
             allocation=WorkerAllocation(producing=1, consuming=1),
         )

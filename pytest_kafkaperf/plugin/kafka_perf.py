@@ -239,7 +239,7 @@ class KafkaPerf:
         with failing():
             cluster = as_cluster(self._cluster)
             if peer is not None:
-                peer.serve(cluster, self._actions(duration_s=None), perf.clusters.applications_on(cluster))
+                peer.serve(perf.side(self._test, cluster, self._actions(duration_s=None)))
             declared = test = configure(self._test).with_recorded(self._recorded)
             if self._benchmark is not None and is_disabled(node.config):
                 test = declared.as_smoke_test()
@@ -254,7 +254,7 @@ class KafkaPerf:
 
                 on_trial = functools.partial(self._say_trial, test, say, time.monotonic())
                 watch = Watch(progress=on_progress, trials=on_trial)
-                result = run_test(test, cluster, perf, actions=actions, later=self._later, watch=watch)
+                result = run_test(test, perf.side(test, cluster, actions), perf, later=self._later, watch=watch)
             if not test.is_smoke_test:
                 self._add_to_history(result)
         self._finished = True

@@ -18,13 +18,12 @@ import pytest
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.application import Application
-from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.plugin.items import PEER
 from pytest_kafkaperf.runner import peer_messages
 from pytest_kafkaperf.runner.checkout import installed_from, top_folder
 from pytest_kafkaperf.runner.peer_messages import Channel, packages, probes_to_json
-from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.settings import Settings
 
 _OPTIONS = ("cluster", "brokers", "low-noise", "jmx", "topic-prefix", "log-dirs")
@@ -129,7 +128,7 @@ class PeerSide:
                 self._channel.send(id=self._stop, ended=ended)
         return True
 
-    def serve(self, cluster: Cluster, actions: Sequence[Action], applications: Sequence[Application]) -> Never:
+    def serve(self, side: Side) -> Never:
         """Tell the other side that this one is ready, do what it asks, and end the test when it says so.
 
         Raises:
@@ -138,15 +137,14 @@ class PeerSide:
         """
         if not self._running:  # another plugin repeats the test
             pytest.skip("the other side has measured it before")
-        self._refuse_overlap(applications)
-        side = _Side(cluster, actions, applications)
+        self._refuse_overlap([app for app in side.apps if isinstance(app, Application)])
         number, self._running = self._running, 0
         self._channel.send(
             id=number,
-            cluster=peer_messages.cluster_to_json(provision.with_config(cluster)),
-            owned=cluster.fleet is not None,
-            actions=[*map(str, actions)],
-            state=side.state,
+            cluster=peer_messages.cluster_to_json(provision.with_config(side.cluster)),
+            owned=side.brokers is not None,
+            actions=[*map(str, side.actions)],
+            state=_state(side),
         )
         with ThreadPoolExecutor(thread_name_prefix="kafkaperf-peer") as threads:
             while (message := self._channel.receive()) is not None and message["do"] != "stop":
@@ -155,10 +153,10 @@ class PeerSide:
             self._stop = message["id"]
         pytest.skip("the other side has measured this test")
 
-    def _answer(self, side: _Side, message: dict[str, Any]) -> None:
+    def _answer(self, side: Side, message: dict[str, Any]) -> None:
         reply: dict[str, Any] = {"value": None, "state": None}
         try:
-            reply = {"value": side.do(message["do"], *message["arguments"]), "state": side.state}
+            reply = {"value": _do(side, message["do"], message["arguments"]), "state": _state(side)}
         except BaseException as error:  # noqa: BLE001 - the other side shows it, also pytest.fail()
             kind = type(error).__name__
             text = str(error) if isinstance(error, KafkaPerfError) else f"{kind}: {error}"
@@ -201,40 +199,32 @@ class PeerSide:
             )
 
 
-class _Side:
-    """The cluster, the actions and the applications of the running test."""
+def _state(side: Side) -> dict[str, Any]:
+    """Return the processes that run now, and what was done to them."""
+    alone = side.without_apps()
+    return {
+        "probes": [(broker, probes_to_json(found)) for broker, found in alone.probes().items()],
+        "events": side.events,
+        "applications": {str(app): {"probes": probes_to_json(app.probes()), "events": app.events} for app in side.apps},
+    }
 
-    def __init__(self, cluster: Cluster, actions: Sequence[Action], applications: Sequence[Application]) -> None:
-        self._cluster = cluster
-        self._actions = actions
-        self._applications = {str(each): each for each in applications}
 
-    @property
-    def state(self) -> dict[str, Any]:
-        """The processes that run now, and what was done to them."""
-        return {
-            "probes": [(broker, probes_to_json(found)) for broker, found in self._cluster.probes().items()],
-            "events": self._cluster.actions,
-            "applications": {
-                name: {"probes": probes_to_json(each.probes()), "events": each.events}
-                for name, each in self._applications.items()
-            },
-        }
-
-    def do(self, what: str, *arguments: Any) -> object:
-        """Do what the other side asks for."""
-        match what, arguments:
-            case "check", []:
-                self._cluster.check()
-                for each in self._applications.values():
-                    each.check()
-            case "renew", []:
-                self._cluster.renew()
-            case "act", [number]:
-                value = self._actions[number].do()
-                return float(value) if isinstance(value, Real) else None if value is None else str(value)
-            case "application", [name, method] if method in _METHODS:
-                getattr(self._applications[name], method)()
-            case _:
-                raise UsageError(f"unknown message {what} {arguments}")
-        return None
+def _do(side: Side, what: str, arguments: Sequence[Any]) -> object:
+    """Do what the other side asks for."""
+    match what, arguments:
+        case "check", []:
+            side.check_brokers()
+            side.check_apps()
+        case "renew", [] if side.brokers is not None:
+            side.brokers.renew()
+        case "act", [number]:
+            value = side.actions[number].do()
+            if isinstance(value, Real):
+                return float(value)
+            return None if value is None else str(value)
+        case "application", [name, method] if method in _METHODS:
+            app = next(each for each in side.apps if str(each) == name)
+            getattr(app, method)()
+        case _:
+            raise UsageError(f"unknown message {what} {arguments}")
+    return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.runner.peer import PeerTest
+from pytest_kafkaperf.core.environment import Change
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 
 
@@ -22,11 +22,17 @@ class StoredBaseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBaseline:
-    """Another cluster, on which the test runs side by side."""
+    """Another side, on which the test runs in turns with its own."""
 
-    cluster: Cluster
-    twin: PeerTest | None = None
-    """The same test of another revision of the code; None if it is this revision's."""
+    side: Side
+    revision: str | None = None
+    """The code of the other side, `git:main (cf541ca)`; None if it is this side's."""
+    commit: str | None = None
+    """The commit of that code, if it is known."""
+    changes: tuple[Change, ...] = ()
+    """Differences between the code and the packages of the two sides."""
+    note: str | None = None
+    """Remark on these packages."""
 
 
 Baseline = StoredBaseline | LiveBaseline

@@ -16,8 +16,8 @@ import numpy as np
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.result import Result
-from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.scale import flaw_of, logs
 
@@ -31,19 +31,19 @@ _POINTS = 1000
 """Points of the numerical integral; for four rounds and more, its error is below 1e-4."""
 
 
-def drift_warnings(result: Result, actions: Sequence[Action]) -> list[str]:
+def drift_warnings(result: Result, own: Side, other: Side | None = None) -> list[str]:
     """Return a warning for each side on an external cluster whose rounds drift more than noise explains.
 
     Only the first trial counts: the values of the test are its values, and later trials find a warmer cluster. Rounds
-    of capacity searches, which choose their own rates, and rounds with `actions` are not checked. Recording a metric is
+    of capacity searches, which choose their own rates, and rounds with actions are not checked. Recording a metric is
     not an action on the cluster.
     """
     first = result.trials[0]
-    acted = any(action.metric is None for action in actions)
+    acted = any(action.metric is None for action in own.actions)
     if acted or result.plan is not None or first.problems:
         return []
-    sides = [("", first.rounds)] if result.cluster.fleet is None else []
-    if result.live_baseline is not None and result.live_baseline.fleet is None:
+    sides = [("", first.rounds)] if own.brokers is None else []
+    if other is not None and other.brokers is None:
         sides.append(("the baseline: ", first.other_side or ()))
     texts = ((where, _drift(rounds, result.scenario, ALPHA / len(sides))) for where, rounds in sides)
     return [f"{where}{text}" for where, text in texts if text is not None]

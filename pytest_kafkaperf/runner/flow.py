@@ -22,9 +22,9 @@ from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Result, judged, warnings_of
 from pytest_kafkaperf.runner.retest import Suspected, obstacle, retest
-from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.samples import with_content
-from pytest_kafkaperf.runner.rounds.side import OnProgress, resolve_scenario
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import OnProgress, resolve_scenario
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, as_run
 from pytest_kafkaperf.runner.trial import not_run
 from pytest_kafkaperf.runner.warmth import cold_warnings, warm_up_notes
@@ -47,15 +47,9 @@ SILENT = Watch()
 
 
 def run_test(
-    test: PerfTest,
-    cluster: Cluster,
-    run: PerfRun,
-    *,
-    actions: Sequence[Action] = (),
-    later: Sequence[PerfTest] = (),
-    watch: Watch = SILENT,
+    test: PerfTest, own: Side, run: PerfRun, *, later: Sequence[PerfTest] = (), watch: Watch = SILENT
 ) -> Result:
-    """Measure and judge one test, and keep the result; `actions` run in every round.
+    """Measure and judge one test on its own side, and keep the result.
 
     `later` are the tests after this one, which share the time budget.
 
@@ -66,22 +60,24 @@ def run_test(
             settings do not allow the load.
 
     """
-    run.clusters.permission(test, cluster).check(test.scenario, test.plan)
-    test, absent = _resolved(test if actions else as_run(test), cluster)
-    baseline = run.baseline_of(test, cluster, actions)
+    own.permission.check(test.scenario, test.plan)
+    test, absent = _resolved(test if own.actions else as_run(test), own.cluster)
+    baseline = run.baseline_of(test, own)
     if isinstance(baseline, StoredBaseline):
         test = dataclasses.replace(test, live_baseline=None)  # the other revision may lack the test
-    judging = _judging(test, cluster, baseline, run, actions)
-    runner = run.trial_runner(test, cluster, baseline, actions, watch.progress)
-    at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
+    judging = _judging(test, own, baseline, run)
+    sides = [own] if isinstance(baseline, StoredBaseline) else [own, baseline.side]
+    runner = run.trial_runner(test, sides, on_progress=watch.progress)
+    at_start = provision.with_config(own.cluster)  # a fixture may have changed the brokers' properties
     budget = run.budget_of(test, later)
     if absent is None and budget.obstacle is None:
         bench = Bench(runner=runner, judging=judging, budget=budget, on_trial=watch.trials)
-        decision = measured(bench, Suspected(bench=bench, cluster=cluster, run=run, on_progress=watch.progress))
+        decision = measured(bench, Suspected(bench=bench, own=own, run=run, on_progress=watch.progress))
     else:
         decision = _not_run(judging, budget, absent)
     result = _result(judging, at_start, baseline, decision, run, allocation=runner.allocation)
-    return run.add(test, _remarked(result, baseline, actions), both_slower=bool(decision.judgement.warnings))
+    result = _remarked(result, baseline, own)
+    return run.add(test, result, both_slower=bool(decision.judgement.warnings))
 
 
 def measured(bench: Bench, suspected: Suspected) -> Decision:
@@ -141,11 +137,10 @@ def _resolved(test: PerfTest, cluster: Cluster) -> tuple[PerfTest, ClusterError 
         return test, error
 
 
-def _judging(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun, actions: Sequence[Action]) -> Judging:
+def _judging(test: PerfTest, own: Side, baseline: Baseline, run: PerfRun) -> Judging:
     rounds = baseline.rounds if isinstance(baseline, StoredBaseline) else BaselineRounds()
-    has_app = bool(run.clusters.applications_on(cluster))
-    alone = obstacle(test, cluster, rounds, has_actions=bool(actions), has_app=has_app)
-    return Judging(test, rounds, run.settings, alone=alone, actions=actions, stopwatch=run.stopwatch)
+    alone = obstacle(test, own, rounds)
+    return Judging(test, rounds, run.settings, alone=alone, actions=own.actions, stopwatch=run.stopwatch)
 
 
 def _result(
@@ -171,8 +166,8 @@ def _result(
         parameters=test.parameters,
         cluster=cluster,
         trials=trials,
-        live_baseline=baseline.cluster if isinstance(baseline, LiveBaseline) else None,
-        revision=_revision(baseline),
+        live_baseline=baseline.side.cluster if isinstance(baseline, LiveBaseline) else None,
+        revision=baseline.lacking if isinstance(baseline, StoredBaseline) else baseline.revision,
         baseline_trials=len(judging.baseline.trials) if compared and judging.baseline.trials else None,
         baseline=judging.baseline,
         changed=_changes(test, cluster, baseline, run),
@@ -195,18 +190,12 @@ def _result(
     )
 
 
-def _revision(baseline: Baseline) -> str | None:
-    if isinstance(baseline, StoredBaseline):
-        return baseline.lacking
-    return None if baseline.twin is None else baseline.twin.revision
-
-
 def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun) -> tuple[Change, ...]:
     """Return what differs from the baseline: the code of both sides, and the facts of the brokers and the machine."""
     if isinstance(baseline, LiveBaseline):
-        twin = baseline.twin
-        code = () if twin is None else (*commit_change(twin.commit, run.commit), *twin.changes)
-        return (*code, *differences(baseline.cluster.fingerprint, cluster.fingerprint))
+        code = () if baseline.revision is None else commit_change(baseline.commit, run.commit)
+        facts = differences(baseline.side.cluster.fingerprint, cluster.fingerprint)
+        return (*code, *baseline.changes, *facts)
     stored = baseline.rounds
     has_app = test.scenario.output_topic or test.scenario.watch_group or run.clusters.applications_on(cluster)
     code = commit_change(stored.commit, run.commit) if has_app else ()
@@ -214,22 +203,14 @@ def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun)
     return (*code, *facts)
 
 
-def _remarked(result: Result, baseline: Baseline, actions: Sequence[Action]) -> Result:
+def _remarked(result: Result, baseline: Baseline, own: Side) -> Result:
     """Return the result with what can be deduced from it: the bottleneck, and rounds that drift."""
     deduced = bottleneck(result)
-    remarks = [] if deduced is None else [deduced]
-    note = _note_on(baseline)
-    if note is not None:
-        remarks.append(note)
+    remarks = [text for text in (deduced, baseline.note) if text is not None]
+    other = baseline.side if isinstance(baseline, LiveBaseline) else None
     return dataclasses.replace(
         result,
         deduced=deduced,
-        warnings=(*result.warnings, *drift_warnings(result, actions)),
+        warnings=(*result.warnings, *drift_warnings(result, own, other)),
         notes=(*remarks, *result.notes),
     )
-
-
-def _note_on(baseline: Baseline) -> str | None:
-    if isinstance(baseline, StoredBaseline):
-        return baseline.note
-    return None if baseline.twin is None else baseline.twin.note

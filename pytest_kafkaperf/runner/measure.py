@@ -15,7 +15,8 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.load.engines.engine import client_problems
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.permission import parse_max_rate, permission_on
-from pytest_kafkaperf.runner.rounds.side import Side, resolve_scenario
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, resolve_scenario
 from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -68,8 +69,9 @@ def measure(
             of_script=True,
         )
         permission.check(given)
-        side = Side(resolve_scenario(given, running), running, permission=permission)
-        trial = TrialRunner([side], warm_up_s=_WARM_UP_S, allocation=allocation).measure()
+        side = Side(cluster=running, brokers=running.fleet, permission=permission)
+        rounds = SideRounds(side, resolve_scenario(given, running))
+        trial = TrialRunner([rounds], warm_up_s=_WARM_UP_S, allocation=allocation).measure()
     if trial.problems:
         raise KafkaPerfError("; ".join(map(str, trial.problems)))
     return trial

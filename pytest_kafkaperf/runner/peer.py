@@ -26,25 +26,23 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_kafkaperf.clusters.application import Application, Recipe
-from pytest_kafkaperf.clusters.brokers.config import Security
-from pytest_kafkaperf.clusters.brokers.fleet import Fleet, log_excerpt
+from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
-from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring import probes
 from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.core import errors, supervisor
 from pytest_kafkaperf.core.environment import SHORT_HASH, Change, commits, current_commit, package_changes
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
+from pytest_kafkaperf.core.notices import Event
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.load.engines.engine import engines
 from pytest_kafkaperf.runner import peer_messages
+from pytest_kafkaperf.runner.baseline import LiveBaseline
 from pytest_kafkaperf.runner.checkout import Checkout, checked_out, top_folder, without_origin, worktrees
-from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.settings import Revision, Settings
 
 _HELLO_TIMEOUT_S = 120
@@ -57,13 +55,13 @@ class NewTestError(errors.KafkaPerfError):
     """Test that the other revision lacks, so that there is nothing to compare it with."""
 
 
-class PeerFleet(Fleet):
-    """The brokers of the peer; it restarts them, and this process reads their CPU and memory."""
+class PeerBrokers:
+    """The brokers of the peer, which restarts them; this process reads their CPU and memory."""
 
-    def __init__(self, peer: Peer, cluster: Cluster) -> None:
-        servers, security = cluster.bootstrap_servers, Security.make(None, [])
-        super().__init__(servers={}, bootstrap_servers=servers, cluster_id="", security=security, shared_probes={})
+    def __init__(self, peer: Peer) -> None:
         self._peer = peer
+        self.events: list[Event] = []
+        self.warm_for: set[str] = set()
         self.described: Sequence[tuple[str | int, Sequence[Mapping[str, Any]]]] = ()
 
     def probes(self) -> dict[Key, Sequence[probes.Probe]]:
@@ -80,13 +78,18 @@ class PeerFleet(Fleet):
         self._peer.call("renew")
 
 
-class PeerApplication(Application):
+class PeerApp:
     """An application of the peer."""
 
-    def __init__(self, peer: Peer, name: str, cluster: Cluster) -> None:
-        super().__init__(Recipe(command=(name,), ready=bool, name=name), cluster, "baseline")
+    def __init__(self, peer: Peer, name: str) -> None:
         self._peer = peer
+        self._name = name
+        self.events: list[Event] = []
         self.described: Sequence[Mapping[str, Any]] = ()
+
+    def __str__(self) -> str:
+        """Return its name."""
+        return self._name
 
     def probes(self) -> Sequence[probes.Probe]:
         """Return the probes of its process."""
@@ -98,31 +101,15 @@ class PeerApplication(Application):
 
     def end(self) -> None:
         """End the process."""
-        self._peer.call("application", str(self), "end")
+        self._peer.call("application", self._name, "end")
 
     def launch(self) -> None:
         """Start the process and wait until it is ready."""
-        self._peer.call("application", str(self), "launch")
+        self._peer.call("application", self._name, "launch")
 
     def start(self) -> None:
         """Start the process, with an event on the time line."""
-        self._peer.call("application", str(self), "start")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerTest:
-    """A test that the peer keeps running."""
-
-    cluster: Cluster
-    applications: Sequence[PeerApplication]
-    actions: Sequence[Action]
-    revision: str
-    """Value of the option, and the commit: `git:main (cf541ca)`."""
-    commit: str | None
-    changes: tuple[Change, ...]
-    """Differences between the code and the packages of the live baseline and of this side."""
-    note: str | None
-    """Remark on these packages; None if there is none."""
+        self._peer.call("application", self._name, "start")
 
 
 class Peer:
@@ -145,7 +132,9 @@ class Peer:
         self._hello: Future[dict[str, Any]] = Future()
         self._running: tuple[str, Future[dict[str, Any]]] | None = None
         self._stopping: Future[dict[str, Any]] | None = None
-        self._test: PeerTest | None = None
+        self._test: LiveBaseline | None = None
+        self._brokers: PeerBrokers | None = None
+        self._apps: dict[str, PeerApp] = {}
         self._is_same = checkout.commit is not None and checkout.commit == current_commit(root)
         environment = {
             **without_origin(os.environ, top_folder(root), top_folder(checkout.root)),
@@ -193,8 +182,8 @@ class Peer:
             following = next((each for each in later if each in collected), None)
             self._running = nodeid, self._send("run", nodeid, following)
 
-    def test(self, nodeid: str, actions: Sequence[Action], cluster: Cluster) -> PeerTest:
-        """Return the other side of a test, once it is ready; `cluster` and `actions` are those of this side.
+    def test(self, nodeid: str, own: Side) -> LiveBaseline:
+        """Return the other side of a test, once it is ready; `own` is this side.
 
         Raises:
             ClusterError: it failed before its `kafka_perf()`.
@@ -214,7 +203,7 @@ class Peer:
                     needs = f"lacks what it needs (fixture {absent!r} not found)"
                     raise NewTestError(f"the test is new: {self._name}, {needs}")
                 raise ClusterError(f"{self._name}: the test ended before kafka_perf() there: {reply['ended']}")
-            self._test = self._made(reply, actions, cluster)
+            self._test = self._made(reply, own)
             self._update(reply["state"])
         return self._test
 
@@ -267,28 +256,33 @@ class Peer:
                     )
         return None
 
-    def _made(self, reply: Mapping[str, Any], actions: Sequence[Action], own: Cluster) -> PeerTest:
+    def _made(self, reply: Mapping[str, Any], own: Side) -> LiveBaseline:
+        actions = own.actions
         if reply["actions"] != list(map(str, actions)):
             there, here = (", ".join(each) or "none" for each in (reply["actions"], map(str, actions)))
             raise UsageError(f"{self._name}: the test's actions there ({there}) are not those of this side ({here})")
         cluster = peer_messages.cluster_from_json(reply["cluster"])
-        if set(cluster.bootstrap_servers.split(",")) & set(own.bootstrap_servers.split(",")):
+        servers = own.cluster.bootstrap_servers
+        if set(cluster.bootstrap_servers.split(",")) & set(servers.split(",")):
             raise UsageError(
-                f"{self._name}: both sides use the cluster at {own.bootstrap_servers}, so neither could be measured "
+                f"{self._name}: both sides use the cluster at {servers}, so neither could be measured "
                 "alone; start one for each side, as --kafka-cluster=local does"
             )
-        if reply["owned"]:
-            cluster = dataclasses.replace(cluster, fleet=PeerFleet(self, cluster))
+        self._brokers = PeerBrokers(self) if reply["owned"] else None
+        self._apps = {name: PeerApp(self, name) for name in reply["state"]["applications"]}
         moved = [
             dataclasses.replace(action, do=functools.partial(self.call, "act", number))
             for number, action in enumerate(actions)
         ]
-        applications = [PeerApplication(self, name, cluster) for name in reply["state"]["applications"]]
         commit = self.checkout.commit
-        return PeerTest(
-            cluster=cluster,
-            applications=applications,
-            actions=moved,
+        return LiveBaseline(
+            side=Side(
+                cluster=cluster,
+                brokers=self._brokers,
+                apps=tuple(self._apps.values()),
+                actions=tuple(moved),
+                permission=own.permission,
+            ),
             revision=f"{self._revision} ({commit[:SHORT_HASH]})" if commit else str(self._revision),
             commit=commit,
             changes=self._changes(),
@@ -299,13 +293,13 @@ class Peer:
         """Keep the state of the other side: its processes, and what was done to them."""
         if self._test is None or state is None:
             return
-        if isinstance(fleet := self._test.cluster.fleet, PeerFleet):
-            fleet.described = state["probes"]
-            fleet.events[:] = peer_messages.events_from_json(state["events"])
-        for application in self._test.applications:
-            found = state["applications"][str(application)]
-            application.described = found["probes"]
-            application.events[:] = peer_messages.events_from_json(found["events"])
+        if self._brokers is not None:
+            self._brokers.described = state["probes"]
+            self._brokers.events[:] = peer_messages.events_from_json(state["events"])
+        for name, app in self._apps.items():
+            found = state["applications"][name]
+            app.described = found["probes"]
+            app.events[:] = peer_messages.events_from_json(found["events"])
 
     def _send(self, do: str, *arguments: object) -> Future[dict[str, Any]]:
         number = next(self._numbers)

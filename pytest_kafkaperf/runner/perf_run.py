@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import importlib.metadata
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -19,12 +18,13 @@ from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBasel
 from pytest_kafkaperf.runner.baseline_update import orphans_of, update_baseline
 from pytest_kafkaperf.runner.common_shift import CommonShift
 from pytest_kafkaperf.runner.evidence import stale_notes
-from pytest_kafkaperf.runner.peer import NewTestError, Peer, PeerTest, opened_peer
+from pytest_kafkaperf.runner.peer import NewTestError, Peer, opened_peer
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Ending, Result, RunResult
 from pytest_kafkaperf.runner.rounds.actions import Action, moved
 from pytest_kafkaperf.runner.rounds.capacity import workload_of
-from pytest_kafkaperf.runner.rounds.side import OnProgress, Side
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import OnProgress, SideRounds
 from pytest_kafkaperf.runner.settings import Revision, Settings
 from pytest_kafkaperf.runner.shared_clusters import SharedClusters
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget, time_left_s
@@ -103,7 +103,36 @@ class PerfRun:
                     raise
             self.peer.begin(test.nodeid, [each.nodeid for each in later])
 
-    def baseline_of(self, test: PerfTest, cluster: Cluster, actions: Sequence[Action]) -> Baseline:
+    def side(self, test: PerfTest, cluster: Cluster, actions: Sequence[Action] = ()) -> Side:
+        """Return the test's own side."""
+        return Side(
+            cluster=cluster,
+            brokers=cluster.fleet,
+            apps=tuple(self.clusters.applications_on(cluster)),
+            actions=tuple(actions),
+            permission=self.clusters.permission(test, cluster),
+        )
+
+    def twin(self, test: PerfTest, own: Side, cluster: Cluster) -> Side:
+        """Return the same side on another cluster, where the same applications are started.
+
+        Raises:
+            ClusterError: an application did not start there.
+            UsageError: an action cannot be done there.
+
+        """
+        applications = self.clusters.applications_on(own.cluster)
+        twins = [self.clusters.twin(each, cluster) for each in applications]
+        pairs = [(own.cluster, cluster), *zip(applications, twins, strict=True)]
+        return Side(
+            cluster=cluster,
+            brokers=cluster.fleet,
+            apps=tuple(twins),
+            actions=tuple(moved(own.actions, pairs)),
+            permission=self.clusters.permission(test, own.cluster, cluster),
+        )
+
+    def baseline_of(self, test: PerfTest, own: Side) -> Baseline:
         """Return what a test is compared with; the live baseline runs then.
 
         Raises:
@@ -112,24 +141,26 @@ class PerfRun:
             UsageError: the target of the live baseline cannot provide it.
 
         """
-        self.clusters.sweep(cluster)
+        self.clusters.sweep(own)
         if test.is_smoke_test:
             return StoredBaseline()
         if test.live_baseline is None:
-            key = self.environment_key(cluster.provider)
+            key = self.environment_key(own.cluster.provider)
             workload = workload_of(test.scenario, test.plan)
-            return StoredBaseline(rounds=self._store.comparable(key, test.nodeid, workload, cluster.fingerprint))
+            return StoredBaseline(rounds=self._store.comparable(key, test.nodeid, workload, own.cluster.fingerprint))
         if self.peer is None:
-            other = self.clusters.live_baseline(test)
-            self.clusters.sweep(other)
-            return StoredBaseline() if other is None else LiveBaseline(cluster=other)
-        try:
-            with self.stopwatch.measure(Span.SETUP):
-                twin = self.peer.test(test.nodeid, actions, cluster)
-        except NewTestError as error:
-            return StoredBaseline(lacking=str(self.settings.compare), note=str(error))
-        self.clusters.sweep(twin.cluster)
-        return LiveBaseline(cluster=twin.cluster, twin=twin)
+            cluster = self.clusters.live_baseline(test)
+            if cluster is None:
+                return StoredBaseline()
+            live = LiveBaseline(side=self.twin(test, own, cluster))
+        else:
+            try:
+                with self.stopwatch.measure(Span.SETUP):
+                    live = self.peer.test(test.nodeid, own)
+            except NewTestError as error:
+                return StoredBaseline(lacking=str(self.settings.compare), note=str(error))
+        self.clusters.sweep(live.side)
+        return live
 
     def budget_of(self, test: PerfTest, later: Sequence[PerfTest]) -> PerfTestBudget:
         """Return the time budget of a test; before the first one, fix that of the run."""
@@ -178,78 +209,31 @@ class PerfRun:
     def trial_runner(
         self,
         test: PerfTest,
-        cluster: Cluster,
-        baseline: Baseline,
-        actions: Sequence[Action],
+        sides: Sequence[Side],
+        *,
         on_progress: OnProgress,
+        allocation: WorkerAllocation | None = None,
     ) -> TrialRunner:
-        """Return what runs the trials of a test; raises as `_sides`."""
-        other = (baseline.twin or baseline.cluster) if isinstance(baseline, LiveBaseline) else None
-        sides = self._sides(test, cluster, other, actions, on_progress)
-        return self._runner(sides, self.settings.workers, on_progress)
-
-    def retest_runner(
-        self,
-        test: PerfTest,
-        cluster: Cluster,
-        brokers: Cluster,
-        allocation: WorkerAllocation,
-        on_progress: OnProgress,
-    ) -> TrialRunner:
-        """Return what runs trials side by side with the stored baseline's brokers."""
-        return self._runner(self._sides(test, cluster, brokers, (), on_progress), allocation, on_progress)
-
-    def _runner(self, sides: Sequence[Side], allocation: WorkerAllocation, on_progress: OnProgress) -> TrialRunner:
-        warm_up_s, gap_s = self.settings.broker_warmup_s, self.settings.trial_gap_s
-        return TrialRunner(
-            sides,
-            warm_up_s=warm_up_s,
-            gap_s=gap_s,
-            allocation=allocation,
-            on_progress=on_progress,
-            stopwatch=self.stopwatch,
-        )
-
-    def _sides(
-        self,
-        test: PerfTest,
-        cluster: Cluster,
-        live_baseline: Cluster | PeerTest | None,
-        actions: Sequence[Action],
-        on_progress: OnProgress,
-    ) -> list[Side]:
-        """Return the test's side, and the live baseline's if there is one; both do the same.
-
-        Raises:
-            ClusterError: an application did not start on the live baseline.
-            UsageError: an action cannot be done to the live baseline.
-
-        """
-        side = functools.partial(
-            Side,
-            test.scenario,
-            plan=test.plan,
-            on_progress=on_progress,
-            prefix=self.settings.topic_prefix,
-            stopwatch=self.stopwatch,
-        )
-        applications = self.clusters.applications_on(cluster)
-        permission = self.clusters.permission(test, cluster)
-        sides = [side(cluster, actions=actions, applications=applications, permission=permission)]
-        if isinstance(live_baseline, PeerTest):
-            other = side(
-                live_baseline.cluster,
-                actions=live_baseline.actions,
-                applications=live_baseline.applications,
-                permission=permission,
+        """Return what runs the trials of a test on these sides; its allocation is that of the options by default."""
+        rounds = [
+            SideRounds(
+                side,
+                test.scenario,
+                plan=test.plan,
+                on_progress=on_progress,
+                prefix=self.settings.topic_prefix,
+                stopwatch=self.stopwatch,
             )
-            sides.append(other)
-        elif live_baseline is not None:
-            twins = [self.clusters.twin(each, live_baseline) for each in applications]
-            pairs = [(cluster, live_baseline), *zip(applications, twins, strict=True)]
-            permission = self.clusters.permission(test, cluster, live_baseline)
-            sides.append(side(live_baseline, actions=moved(actions, pairs), applications=twins, permission=permission))
-        return sides
+            for side in sides
+        ]
+        return TrialRunner(
+            rounds,
+            warm_up_s=self.settings.broker_warmup_s,
+            gap_s=self.settings.trial_gap_s,
+            allocation=allocation or self.settings.workers,
+            on_progress=on_progress,
+            stopwatch=self.stopwatch,
+        )
 
     def add(self, test: PerfTest, result: Result, *, both_slower: bool = False) -> Result:
         """Keep a result for the reports; if another plugin repeats a test, `repeated` says which run counts.

@@ -23,7 +23,8 @@ from pytest_kafkaperf.core.text import may_be_secret
 from pytest_kafkaperf.runner.decision import Bench, Decision, FirstTrial, FurtherTrials, RetestFailedError, decide, end
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
-from pytest_kafkaperf.runner.rounds.side import OnProgress
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import OnProgress
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
@@ -33,7 +34,7 @@ class Suspected:
     """A test whose first trial may show a regression, and what can test it again."""
 
     bench: Bench
-    cluster: Cluster
+    own: Side
     run: PerfRun
     on_progress: OnProgress
 
@@ -79,12 +80,11 @@ def _side_by_side_with_stored(suspected: Suspected, _against: str | None) -> Ite
     suspected.bench.budget.confirm(side_by_side=True)
     try:
         yield FurtherTrials(
-            runner=run.retest_runner(
+            runner=run.trial_runner(
                 test.in_short_rounds(),
-                suspected.cluster,
-                brokers,
-                suspected.bench.runner.allocation,
-                suspected.on_progress,
+                [suspected.own, run.twin(test, suspected.own, brokers)],
+                on_progress=suspected.on_progress,
+                allocation=suspected.bench.runner.allocation,
             ),
             label=_LABEL,
             rebuilt=Rebuilt(
@@ -121,20 +121,19 @@ WAYS: tuple[Opening, ...] = (_side_by_side_with_stored, _fresh_trials)
 """In the order in which they are tried."""
 
 
-def obstacle(
-    test: PerfTest, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool, has_app: bool = False
-) -> str | None:
+def obstacle(test: PerfTest, own: Side, baseline: BaselineRounds) -> str | None:
     """Return the reason why the baseline's brokers cannot stand in for those of the test; None if they can."""
+    cluster = own.cluster
     before = baseline.fingerprint.get("provider", cluster.provider)
     reasons = {
-        f"the plugin did not start the brokers at {cluster.bootstrap_servers}": cluster.fleet is None,
+        f"the plugin did not start the brokers at {cluster.bootstrap_servers}": own.brokers is None,
         f"the baseline was imported from {baseline.imported}": baseline.imported is not None,
         f"the baseline was measured with {before}, not with {cluster.provider}": before != cluster.provider,
         f"{test.taken_by}, and may have changed it": test.taken_by is not None,
-        "the test has actions (kafka_perf.at, kafka_perf.add_metric)": has_actions,
+        "the test has actions (kafka_perf.at, kafka_perf.add_metric)": bool(own.actions),
         "each round is a search for the capacity": test.plan is not None,
         # Rebuilt brokers would run with today's application as well: if it is slower, the machine seems to be.
-        "the test has an application (kafka_app)": has_app,
+        "the test has an application (kafka_app)": bool(own.apps),
         "the test has an application (output_topic)": test.scenario.output_topic is not None,
         "the test has an application (watch_group)": bool(test.scenario.watch_group),
     }

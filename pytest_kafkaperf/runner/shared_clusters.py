@@ -16,6 +16,7 @@ from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageEr
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.rounds.permission import Permission, permission_on
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.settings import Revision, Settings
 
 
@@ -127,9 +128,10 @@ class SharedClusters:
             topics=(*settings.writable_topics, *created),
         )
 
-    def sweep(self, cluster: Cluster | None) -> None:
+    def sweep(self, side: Side) -> None:
         """Remove what crashed runs left on a cluster that others run; once per run, before its first load."""
-        if cluster is None or cluster.fleet is not None or cluster.bootstrap_servers in self._swept:
+        cluster = side.cluster
+        if side.brokers is not None or cluster.bootstrap_servers in self._swept:
             return
         self._swept.add(cluster.bootstrap_servers)
         with contextlib.suppress(ClusterError):  # not needed for this run; the next run tries again

@@ -18,7 +18,7 @@ from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.loads import probe_load
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.rounds.side import OnProgress, Side, rounds, running
+from pytest_kafkaperf.runner.rounds.side_rounds import OnProgress, SideRounds, rounds, running
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget
 from pytest_kafkaperf.runner.warmup import WarmUp, warm_up
 
@@ -42,7 +42,7 @@ class TrialRunner:
 
     def __init__(
         self,
-        sides: Sequence[Side],
+        sides: Sequence[SideRounds],
         *,
         warm_up_s: float,
         gap_s: float = 0.0,
@@ -83,7 +83,7 @@ class TrialRunner:
         still cold.
         """
         created, sides = now(), self._in_order()
-        warmed: dict[Side, WarmUp] = {}
+        warmed: dict[SideRounds, WarmUp] = {}
         self._trials += 1
         lost = dict.fromkeys(self._sides, 0.0)
         try:
@@ -132,7 +132,7 @@ class TrialRunner:
                 return dataclasses.replace(not_run(error), own_failed=side is self._sides[0])
         return self.measure(budget, label)
 
-    def _in_order(self) -> list[Side]:
+    def _in_order(self) -> list[SideRounds]:
         """Return the sides in the order of the next trial: each one is the first in every other trial.
 
         The order is that of start, warm-up and rounds, so that an effect of the position has no effect on the mean.
@@ -146,13 +146,8 @@ class TrialRunner:
         reason = undecidable(side.scenario, usable_cores())
         if reason is not None:
             return dataclasses.replace(self.allocation, reason=reason), 0.0
-        probe = Side(
-            probe_load(side.scenario),
-            side.cluster,
-            on_progress=self._on_progress,
-            prefix=side.prefix,
-            permission=side.permission,
-        )
+        load = probe_load(side.scenario)
+        probe = SideRounds(side.side.without_apps(), load, on_progress=self._on_progress, prefix=side.prefix)
         with running([probe], WorkerAllocation(producing=1, consuming=1), label=label) as workers:
             measured = probe.measure(workers)
         return decided(side.scenario, measured.shares, usable_cores()), measured.metrics.get("lost", 0.0)

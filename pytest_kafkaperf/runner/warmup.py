@@ -17,7 +17,7 @@ from pytest_kafkaperf.runner.rounds.loads import SLICE_S, Phase, slice_load
 from pytest_kafkaperf.runner.rounds.round import COLD_SHARE
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.runner.rounds.side import Side, Workers
+    from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, Workers
 
 IDLE_SLICES = 3
 """Consecutive slices in which the compilers must be idle."""
@@ -59,7 +59,7 @@ class WarmUp:
 
 
 def warm_up(
-    sides: Sequence[Side],
+    sides: Sequence[SideRounds],
     workers: Workers,
     *,
     most_s: float,
@@ -79,7 +79,7 @@ def warm_up(
         clock: returns seconds.
 
     Raises:
-        ClusterError: as `Side.measure`.
+        ClusterError: as `SideRounds.measure`.
 
     """
     phases = [phase for phase in _phases(sides[0]) if any(side.is_cold(phase) for side in sides)]
@@ -112,7 +112,7 @@ def _run_phase(done: Sequence[_Slices], workers: Workers, phase: Phase, *, most_
     return WarmUpEnd.SHORT if short else WarmUpEnd.IDLE
 
 
-def _phases(side: Side) -> list[Phase]:
+def _phases(side: SideRounds) -> list[Phase]:
     if side.warms_applications:
         return [Phase.FULL, Phase.APPLICATION]
     return [Phase.FULL] if side.scenario.rate is None or side.searches else [Phase.FULL, Phase.RATE]
@@ -121,7 +121,7 @@ def _phases(side: Side) -> list[Phase]:
 class _Slices:
     """The slices of one side so far."""
 
-    def __init__(self, side: Side, clock: Callable[[], float]) -> None:
+    def __init__(self, side: SideRounds, clock: Callable[[], float]) -> None:
         self.side = side
         self._clock = clock
         self.took_s = 0.0

@@ -32,7 +32,8 @@ from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.rounds.side import Side, rounds, running
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, rounds, running
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.proxy import ProxiedBroker, proxied_broker
@@ -93,7 +94,9 @@ def run_scenario(
 
     A test whose rounds are too much for this machine is repeated.
     """
-    side = Side(scenario, cluster, actions=actions, plan=plan, on_progress=lambda _, *told: on_progress(*told))
+    side = SideRounds(
+        Side.of(cluster, actions=actions), scenario, plan=plan, on_progress=lambda _, *told: on_progress(*told)
+    )
     with running([side], allocation or WorkerAllocation()) as workers:
         for _ in rounds([side], workers, [0] * scenario.rounds):
             pass
@@ -139,7 +142,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
         (only,) = run_scenario(scenario, cluster, allocation=allocation, on_progress=on_progress)
         return Ran(round=only, seen=folded[-1])
 
-    monkeypatch.setattr("pytest_kafkaperf.runner.rounds.side.fold", keep)
+    monkeypatch.setattr("pytest_kafkaperf.runner.rounds.side_rounds.fold", keep)
     return one_round
 
 

@@ -19,7 +19,7 @@ from pytest_kafkaperf.load.backends import processes
 from pytest_kafkaperf.load.engines.aiokafka.worker import work
 from pytest_kafkaperf.load.engines.engine import engine_of
 from pytest_kafkaperf.load.messages import Assignment, WorkerReport
-from pytest_kafkaperf.runner.rounds import side
+from pytest_kafkaperf.runner.rounds import side_rounds
 from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.runner.rounds.round import Round
@@ -79,7 +79,7 @@ def _counts(servers: str, fields: Mapping[str, Any], *, loses: bool) -> Counts:
         folded.append(seen)
         return fold(seen, scenario)
 
-    side.fold = keep  # type: ignore[attr-defined]
+    side_rounds.fold = keep  # type: ignore[attr-defined]
     if loses:
         engine = types.SimpleNamespace(work=work_lossily, audit=engine_of("record").audit)
         processes.engine_of = lambda _: engine  # type: ignore[attr-defined, assignment]

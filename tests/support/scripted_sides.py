@@ -11,7 +11,8 @@ from pytest_kafkaperf.core.notices import Problem
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.loads import Phase
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.rounds.side import Side, Workers
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, Workers
 from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.patience import PATIENCE_S
@@ -19,12 +20,12 @@ from tests.support.patience import PATIENCE_S
 ROUNDS = 4
 
 
-class Scripted(Side):
+class Scripted(SideRounds):
     """A side without a cluster: it writes down what it has to do."""
 
     def __init__(self, name: str, log: list[str], *, cold: bool = False) -> None:
         cluster = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="external", version="unknown")
-        super().__init__(Scenario.of({"rounds": ROUNDS}), cluster)
+        super().__init__(Side.of(cluster), Scenario.of({"rounds": ROUNDS}))
         self.name, self.cold = name, cold
         self.loses = 0.0
         self.problems: list[Problem] = []

@@ -1,6 +1,7 @@
-"""One load on one side, up to its `Round`. Read side, round, load_run, fold.
+"""One load on one side, up to its `Round`. Read side, side_rounds, load_run, observations, fold.
 
-- side: one cluster that a test runs on, and the rounds on it
+- side: all that a test runs on, on one side
+- side_rounds: the rounds of one side, trial by trial
 - round: a round's values
 - loads: the loads of a warm-up, a probe and a backlog
 - load_run: topic, preflight and clean-up of one load

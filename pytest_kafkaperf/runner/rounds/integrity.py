@@ -15,7 +15,7 @@ from pytest_kafkaperf.load.clock import Stall, now_ns
 from pytest_kafkaperf.load.controller import WorkerPool
 from pytest_kafkaperf.load.ledger import MAX_NAMED
 from pytest_kafkaperf.load.messages import Audit, LoadReport
-from pytest_kafkaperf.runner.rounds.load_run import RoundContext
+from pytest_kafkaperf.runner.rounds.load_run import LoadRun
 from pytest_kafkaperf.runner.rounds.observations import LogComparison
 from pytest_kafkaperf.runner.rounds.validity import REASSIGNED
 
@@ -32,37 +32,35 @@ _REPLICATION_TICK_S = 0.1
 
 
 def compared_log(
-    load: LoadReport, problems: Sequence[Problem], context: RoundContext, pool: WorkerPool, before: Mapping[int, int]
+    load: LoadReport, problems: Sequence[Problem], run: LoadRun, pool: WorkerPool, before: Mapping[int, int]
 ) -> LogComparison:
     """Compare what the log gained since `before`, its end offsets by partition, with the acknowledged records.
 
     If the counts disagree with the acknowledgements, workers of the pool read the log back record by record. `problems`
     are those of the load and of the actions during it.
     """
-    scenario = context.scenario
-    if problems and not load.broken and context.admin.is_gone(context.topic):
-        return _without_topic(context.topic)
+    scenario = run.scenario
+    if problems and not load.broken and run.admin.is_gone(run.topic):
+        return _without_topic(run.topic)
     # With acks=0 no broker says that a record is in the log, or when.
     if load.broken or scenario.acks == 0 or not scenario.producers:
         return LogComparison()
     if scenario.output_topic is not None:
         return LogComparison(audit=None if problems else _audit_of_output(load))
     if scenario.topic is not None:
-        return _audited_shared_topic(load, context, pool, before)
-    return _compared_own_topic(load, context, pool, before)
+        return _audited_shared_topic(load, run, pool, before)
+    return _compared_own_topic(load, run, pool, before)
 
 
-def _compared_own_topic(
-    load: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]
-) -> LogComparison:
+def _compared_own_topic(load: LoadReport, run: LoadRun, pool: WorkerPool, before: Mapping[int, int]) -> LogComparison:
     try:
-        after = settled_ends(context.admin, context.topic, before, load.expected_growth())
+        after = settled_ends(run.admin, run.topic, before, load.expected_growth())
     except TopicGoneError:
-        return _without_topic(context.topic)
+        return _without_topic(run.topic)
     except ClusterError as error:
         return LogComparison(audit=str(error))
     growth = _growth(before, after)
-    audit = _audit(load, context, pool, before, after) if load.is_in_doubt(growth) else None
+    audit = _audit(load, run, pool, before, after) if load.is_in_doubt(growth) else None
     return LogComparison(growth=growth, audit=audit)
 
 
@@ -76,7 +74,7 @@ def _without_topic(topic: str) -> LogComparison:
 
 
 def _audit(
-    load: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int], after: Mapping[int, int]
+    load: LoadReport, run: LoadRun, pool: WorkerPool, before: Mapping[int, int], after: Mapping[int, int]
 ) -> Audit | str:
     """Let the pool read the log back; return the reason if that is not possible."""
     growth = sum(_growth(before, after).values())
@@ -84,18 +82,18 @@ def _audit(
         return f"{growth} records are too many for an audit"
     if load.unknown() > MAX_NAMED:
         return _too_many_unknown(load)
-    span_ns = (load.start_ns, now_ns()) if context.scenario.topic and load.start_ns is not None else None
+    span_ns = (load.start_ns, now_ns()) if run.scenario.topic and load.start_ns is not None else None
     return pool.audit(
         AuditTask(
-            bootstrap_servers=context.cluster.bootstrap_servers,
-            access=context.cluster.access,
-            topic=context.topic,
-            scenario=context.scenario,
+            bootstrap_servers=run.cluster.bootstrap_servers,
+            access=run.cluster.access,
+            topic=run.topic,
+            scenario=run.scenario,
             offsets={partition: (before[partition], end) for partition, end in after.items()},
             failed=_unknown(load),
             acknowledged=sum(load.acknowledged().values()),
             span_ns=span_ns,
-            nonce=context.nonce,
+            nonce=run.nonce,
         )
     )
 
@@ -124,9 +122,7 @@ def _unknown(load: LoadReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
     return [(part.producer, indexes) for part in load.produced for indexes in part.unknown_indexes]
 
 
-def _audited_shared_topic(
-    load: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]
-) -> LogComparison:
+def _audited_shared_topic(load: LoadReport, run: LoadRun, pool: WorkerPool, before: Mapping[int, int]) -> LogComparison:
     """Audit a log that other clients may write to, so that its growth says nothing about a round's records.
 
     The audit is repeated until followers had time to copy missing records, as in `settled_ends`.
@@ -136,10 +132,10 @@ def _audited_shared_topic(
     wait = Stall(REPLICATION_TIMEOUT_S, most_s=_MOST_REPLICATION_S)
     while True:
         try:
-            after = context.admin.end_offsets(context.topic, len(before))
+            after = run.admin.end_offsets(run.topic, len(before))
         except ClusterError as error:
             return LogComparison(audit=str(error))
-        found = _audit(load, context, pool, before, after)
+        found = _audit(load, run, pool, before, after)
         if isinstance(found, str):
             return LogComparison(audit=found)
         if not found.lost or wait.is_over(found.lost):

@@ -1,4 +1,4 @@
-"""The context of one load: the cluster, the topic and the scenario that it runs with."""
+"""One load on a cluster: its topic, its names, the parts of its workers, and the clean-up after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_kafkaperf.clusters.admin.admin import TIMEOUT_S, Admin, transaction_
 from pytest_kafkaperf.clusters.admin.preflight import Preflight
 from pytest_kafkaperf.clusters.admin.run_names import round_name
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.errors import ClusterError, warn
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.load.allocation import WorkerShares
 from pytest_kafkaperf.load.identity import Nonce
@@ -24,8 +24,22 @@ _HASTY_TIMEOUT_S = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundContext:
-    """Everything that one load needs: a round is one load, or a capacity search made of several."""
+class Leftovers:
+    """Warnings about what a clean-up could not remove; None for what it did."""
+
+    transactions: str | None = None
+    topic: str | None = None
+
+    def warn(self, *, with_topic: bool) -> None:
+        """Show the warnings, which there is no round to add to."""
+        for text in (self.transactions, self.topic if with_topic else None):
+            if text is not None:
+                warn(text)
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadRun:
+    """One load: a round is one, or a search for the capacity made of several."""
 
     cluster: Cluster
     admin: Admin
@@ -36,6 +50,8 @@ class RoundContext:
     """Number of the load in its run, from 1."""
     read_partitions: int
     """Partitions of the topic that the consumers read."""
+    began: bool = False
+    """True once the workers have their parts."""
     nonce: Nonce = field(default_factory=lambda: (secrets.randbits(63), secrets.randbits(63)))
     """Nonce of the tags on a topic that others write to."""
 
@@ -59,7 +75,12 @@ class RoundContext:
         if self.scenario.topic is None:
             self.admin.create_topic(self.topic, self.scenario)
 
-    def abort_transactions(self, *, hasty: bool) -> str | None:
+    def clean_up(self, *, hasty: bool) -> Leftovers:
+        """Abort open transactions of a load that began, and delete its own topic."""
+        transactions = self._abort_transactions(hasty=hasty) if self.began else None
+        return Leftovers(transactions=transactions, topic=self._delete_topic(hasty=hasty))
+
+    def _abort_transactions(self, *, hasty: bool) -> str | None:
         """Abort what the producers left open on an existing topic; return a warning if that failed.
 
         Consumers with read_committed get no record behind an open transaction. An own topic is deleted.
@@ -78,7 +99,7 @@ class RoundContext:
             )
         return None
 
-    def delete_topic(self, *, hasty: bool) -> str | None:
+    def _delete_topic(self, *, hasty: bool) -> str | None:
         """Delete the load's own topic; return a warning if it was left behind."""
         if self.scenario.topic is not None:
             return None
@@ -101,7 +122,8 @@ class RoundContext:
         preflight.check(self.scenario, self.topic, f"{self.name}-0", guarded=guarded)
 
     def assignments(self, shares: WorkerShares, counters: SharedCounters) -> Sequence[Assignment]:
-        """Return the part of each worker, in the order of `shares`."""
+        """Return the part of each worker, in the order of `shares`: the load begins."""
+        self.began = True
         return [
             Assignment(
                 worker=worker,

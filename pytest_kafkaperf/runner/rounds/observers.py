@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from pytest_kafkaperf.clusters.application import Application
-from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.compiler import CompilerWatcher
-from pytest_kafkaperf.clusters.monitoring.probes import Probe
-from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey, Key
 from pytest_kafkaperf.clusters.monitoring.watchers import BrokerWatcher, GroupWatcher, TopicWatcher
 from pytest_kafkaperf.core.notices import Problem
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -21,6 +16,7 @@ from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.load.schedule import group_drain_s
 from pytest_kafkaperf.runner.rounds.actions import Action, ActionTimer
 from pytest_kafkaperf.runner.rounds.observations import LogComparison, Observations
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
@@ -29,24 +25,21 @@ class Observers:
 
     def __init__(
         self,
-        cluster: Cluster,
+        side: Side,
         topic: str,
         scenario: Scenario,
         *,
-        applications: Sequence[Application],
         actions: Sequence[Action],
         on_progress: Callable[[Progress], None],
     ) -> None:
         """The load writes to `topic`, `actions` run during it, and its progress is passed on to `on_progress`."""
-        probes = functools.partial(_probes, cluster, applications)
-        self._cluster = cluster
-        self._applications = applications
+        self._side = side
         self._on_progress = on_progress
-        self._topic = TopicWatcher(cluster.bootstrap_servers, cluster.access, topic)
-        self._brokers = BrokerWatcher(probes)
-        self._compilers = CompilerWatcher(probes)
+        self._topic = TopicWatcher(side.cluster.bootstrap_servers, side.cluster.access, topic)
+        self._brokers = BrokerWatcher(side.probes)
+        self._compilers = CompilerWatcher(side.probes)
         groups = scenario.watch_group
-        self._groups = GroupWatcher(cluster, topic, scenario.partitions, groups) if groups else None
+        self._groups = GroupWatcher(side.cluster, topic, scenario.partitions, groups) if groups else None
         self._timer = ActionTimer(actions)
         self._end_ns: int | None = None
         """End of the window, once it is known."""
@@ -76,7 +69,7 @@ class Observers:
 
         """
         self._topic.check()
-        self._check_applications()
+        self._side.check_apps()
         self._read_at_edges(progress)
         self._on_progress(progress)
         self._timer.follow(progress)
@@ -91,13 +84,13 @@ class Observers:
         if self._groups is not None and not load.problems and load.start_ns is not None and load.drain_ns is not None:
             timeout_s = group_drain_s((load.drain_ns - load.start_ns) / NS_PER_S)
             for _ in self._groups.waiting_for(_last_offsets(load), timeout_s=timeout_s):
-                self._check_applications()
+                self._side.check_apps()
         self._timer.settle(load)
 
     def observations(self, load: LoadReport, log: LogComparison) -> Observations:
         """Return everything that is known of the load; called after the observers have ended."""
-        actions = self._cluster.actions
-        events = [event for each in self._applications for event in each.events]
+        actions = self._side.events
+        events = [event for app in self._side.apps for event in app.events]
         gaps = not actions and not events  # a broker that the test stops leaves gaps
         return Observations(
             load=load,
@@ -119,10 +112,6 @@ class Observers:
         """Actions that failed, or that did not run."""
         return self._timer.problems
 
-    def _check_applications(self) -> None:
-        for each in self._applications:
-            each.check()
-
     def _read_at_edges(self, progress: Progress) -> None:
         """Have the CPU time read when the window opens, and when it is over."""
         if progress.window_ns is None:
@@ -134,11 +123,6 @@ class Observers:
         self._brokers.read_at(begin_ns)
         if end_ns is not None:
             self._brokers.read_at(end_ns)
-
-
-def _probes(cluster: Cluster, applications: Sequence[Application]) -> dict[Key, Sequence[Probe]]:
-    probes: dict[Key, Sequence[Probe]] = dict(cluster.probes().items())
-    return probes | {ApplicationKey(str(each)): each.probes() for each in applications}
 
 
 def _last_offsets(load: LoadReport) -> dict[int, int]:

@@ -18,7 +18,7 @@ from pytest_kafkaperf.clusters.brokers.certificates import certificates
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
-from pytest_kafkaperf.runner.rounds.side import resolve_scenario
+from pytest_kafkaperf.runner.rounds.side_rounds import resolve_scenario
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.external_cluster import HEAP, SECURED, Foreign, foreign_cluster, load, load_and_restart
 from tests.support.field_certificates import lax_certificates, verify_strictly

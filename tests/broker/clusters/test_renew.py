@@ -16,6 +16,7 @@ from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.loads import Phase
 from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds
 from pytest_kafkaperf.runner.trial import TrialRunner
 from tests.support.cluster_life import SHORT, renew
 from tests.support.orphans import becomes
@@ -62,7 +63,7 @@ def test_brokers_are_warmed_up_once_with_each_scenario_after_each_start(broker: 
     def phases_of(cluster: Cluster, warm_up_s: float = 60.0, **changes: object) -> set[str]:
         scenario = SHORT.model_copy(update={"rounds": 1, "rate": 10.0, **changes})
         steps: list[str] = []
-        side = Side(scenario, cluster, on_progress=lambda _, __, progress: steps.append(progress.step))
+        side = SideRounds(Side.of(cluster), scenario, on_progress=lambda _, __, progress: steps.append(progress.step))
         allocation = WorkerAllocation(producing=1, consuming=1)
         runner = TrialRunner([side], warm_up_s=warm_up_s, allocation=allocation, on_progress=lambda *_: None)
         trial = runner.measure(time_budget_of(rounds=1))

@@ -18,12 +18,13 @@ _SCRIPT = """
 import sys
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.rounds.side import Side, running
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 print("main")
 cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider="external", version="unknown")
-side = Side(Scenario.of({"records": 100, "rounds": 1, "warmup": 0}), cluster)
+side = SideRounds(Side.of(cluster), Scenario.of({"records": 100, "rounds": 1, "warmup": 0}))
 with running([side], WorkerAllocation()) as workers:
     print(side.measure(workers).problems)
 """

@@ -41,7 +41,7 @@ def test_a_cluster_that_gets_faster_during_the_rounds_is_a_warning_of_the_test(
 
     perf = PerfRun(settings, began_s=time.monotonic())
     try:
-        result = run_test(perftest, behind.proxied, perf, actions=actions, watch=Watch(progress=set_delay))
+        result = run_test(perftest, perf.side(perftest, behind.proxied, actions), perf, watch=Watch(progress=set_delay))
     finally:
         perf.close()
         behind.proxy.delay(0)

@@ -15,7 +15,8 @@ from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.loads import Phase, slice_load
-from pytest_kafkaperf.runner.rounds.side import Side, running
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import Once, run_scenario
 from tests.support.strangers import topic_properties, topics
@@ -171,7 +172,7 @@ def test_a_slice_of_the_warm_up_is_no_round_and_runs_no_action(broker: Cluster) 
     """A broker that an action stops must not be gone before the first round; nor may it stop once for each slice."""
     done: list[str] = []
     scenario = Scenario.of({"duration": "500 ms", "warmup": 0, "rounds": 1})
-    side = Side(scenario, broker, actions=[Action(0.0, lambda: done.append("now"))])
+    side = SideRounds(Side.of(broker, actions=[Action(0.0, lambda: done.append("now"))]), scenario)
     with running([side], WorkerAllocation(producing=1, consuming=1)) as workers:
         measured = side.warm_up_slice(workers, slice_load(scenario, Phase.FULL), Phase.FULL)
         assert (done, side.rounds) == ([], [])

@@ -19,7 +19,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
 from pytest_kafkaperf.load import controller
 from pytest_kafkaperf.load.messages import Assignment
-from pytest_kafkaperf.runner.rounds.load_run import RoundContext
+from pytest_kafkaperf.runner.rounds.load_run import LoadRun
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.patience import ENDLESS_S, PATIENCE_S
 from tests.support.rounds import Once, Stall, run_scenario, within, workers
@@ -116,13 +116,13 @@ def test_a_worker_killed_between_two_rounds_is_told_too(broker: Cluster) -> None
 
 def break_last_worker(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Give the last worker of the first round an assignment that no scenario makes."""
-    assignments = RoundContext.assignments
+    assignments = LoadRun.assignments
 
-    def changed(self: RoundContext, *arguments: Any) -> list[Assignment]:
+    def changed(self: LoadRun, *arguments: Any) -> list[Assignment]:
         *others, last = assignments(self, *arguments)
         return [*others, dataclasses.replace(last, **changes) if self.number == 1 else last]
 
-    monkeypatch.setattr(RoundContext, "assignments", changed)
+    monkeypatch.setattr(LoadRun, "assignments", changed)
 
 
 def test_a_worker_that_raises_while_it_connects_ends_the_round_with_its_traceback(
@@ -189,9 +189,10 @@ import sys
 import psutil
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.runner.rounds.load_run import RoundContext
+from pytest_kafkaperf.runner.rounds.load_run import LoadRun
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.rounds.side import Side, running
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 def tell(label, number, progress):
@@ -200,7 +201,7 @@ def tell(label, number, progress):
 
 cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider="external", version="unknown")
 scenario = Scenario.of({"rate": 100, "duration": "3600 s", "warmup": 0, "consumers": 1})
-side = Side(scenario, cluster, on_progress=tell)
+side = SideRounds(Side.of(cluster), scenario, on_progress=tell)
 with running([side], WorkerAllocation()) as workers:
     side.measure(workers)
 """

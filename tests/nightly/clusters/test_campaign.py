@@ -71,7 +71,8 @@ with provision(ClusterSpec.of(given["spec"]), target=given["target"]) as cluster
     print("ready", flush=True)
     if given["load"]:
         from pytest_kafkaperf.load.allocation import WorkerAllocation
-        from pytest_kafkaperf.runner.rounds.side import Side, running
+        from pytest_kafkaperf.runner.rounds.side import Side
+        from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, running
         from pytest_kafkaperf.scenarios.scenario import Scenario
         print("load", flush=True)
         began_s = time.monotonic()
@@ -79,7 +80,7 @@ with provision(ClusterSpec.of(given["spec"]), target=given["target"]) as cluster
             if given["raise_after_s"] is not None and time.monotonic() - began_s > given["raise_after_s"]:
                 raise RuntimeError("injected")
         scenario = Scenario.of({"records": 2000, "rate": 500, "consumers": 1, "rounds": 1, "warmup": "1 s"})
-        side = Side(scenario, cluster, on_progress=look)
+        side = SideRounds(Side.of(cluster), scenario, on_progress=look)
         with running([side], WorkerAllocation()) as workers:
             side.measure(workers)
     elif given["raise_after_s"] is not None:

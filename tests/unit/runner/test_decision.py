@@ -20,7 +20,7 @@ from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial, problems_of
 from pytest_kafkaperf.runner.retest import Opening, Suspected, retest
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.rounds.side import Workers
+from pytest_kafkaperf.runner.rounds.side_rounds import Workers
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, PerfTestBudget
 from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
@@ -69,7 +69,7 @@ def retested(runner: TrialRunner, judging: Judging, *ways: Opening) -> Decision:
     """The decision on a suspected regression, by the first of these ways that works."""
     bench = Bench(runner=runner, judging=judging, budget=time_budget_of(ROUNDS))
     none: Any = None
-    suspected = Suspected(bench=bench, cluster=none, run=none, on_progress=lambda *_: None)
+    suspected = Suspected(bench=bench, own=none, run=none, on_progress=lambda *_: None)
     return retest(first_trial(bench), suspected, ways)
 
 

@@ -20,6 +20,7 @@ from pytest_kafkaperf.runner.result import Result, Trial
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.results import bare_result
 
@@ -46,6 +47,11 @@ RISING = WARMING_UP["steadily"][:5]
 STEADY = (1007, 1044, 985, 1021, 1012)
 
 
+def warnings_of(result: Result, *actions: Action) -> list[str]:
+    other = None if result.live_baseline is None else Side.of(result.live_baseline)
+    return drift_warnings(result, Side.of(result.cluster, actions=actions), other)
+
+
 def rounds_of(values: Sequence[float], metric: str = RATE) -> tuple[Round, ...]:
     return tuple(Round(metrics={metric: value}) for value in values)
 
@@ -56,7 +62,7 @@ def result_of(values: Sequence[float], *, metric: str = RATE, **fields: Any) -> 
 
 
 def warns(values: Sequence[float]) -> bool:
-    return bool(drift_warnings(result_of(values), ()))
+    return bool(warnings_of(result_of(values)))
 
 
 def noisy(values: Sequence[float], deviation: float, draw: random.Random) -> list[float]:
@@ -135,10 +141,10 @@ def test_the_metric_is_that_of_how_fast_the_cluster_is(fields: dict[str, Any], m
     """A paced load has the same throughput on any cluster, and a closed one fills the queues."""
     scenario = Scenario.of(fields)
 
-    (text,) = drift_warnings(result_of(RISING, metric=metric, scenario=scenario), ())
+    (text,) = warnings_of(result_of(RISING, metric=metric, scenario=scenario))
 
     assert text.partition(" ")[0] == metric
-    assert not drift_warnings(result_of(RISING, metric="client.cpu_per_record", scenario=scenario), ())
+    assert not warnings_of(result_of(RISING, metric="client.cpu_per_record", scenario=scenario))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +152,7 @@ def test_the_metric_is_that_of_how_fast_the_cluster_is(fields: dict[str, Any], m
 )
 def test_the_warning_has_the_change_and_what_to_do(values: Sequence[float], change: str) -> None:
     """A falling throughput matters as well: a quota lets a first burst through."""
-    assert drift_warnings(result_of(values), ()) == [
+    assert warnings_of(result_of(values)) == [
         f"produce.throughput {change} from the first round to the last, which noise does not explain: the cluster may "
         "still have been warming up, or its load changed; run the test again before you rely on its values"
     ]
@@ -168,7 +174,7 @@ def test_only_clusters_of_others_are_tested(own: Cluster, other: Cluster | None,
     other_side = None if other is None else rounds_of(values)
     trial = Trial(created="", rounds=rounds_of(values), other_side=other_side)
 
-    found = drift_warnings(bare_result(trial, cluster=own, live_baseline=other), ())
+    found = warnings_of(bare_result(trial, cluster=own, live_baseline=other))
 
     assert [text.partition("produce")[0] for text in found] == sides
 
@@ -180,15 +186,15 @@ def test_two_sides_share_the_false_alarm_rate() -> None:
     rounds = rounds_of(values)
     trial = Trial(created="", rounds=rounds, other_side=rounds)
 
-    assert len(drift_warnings(bare_result(trial, cluster=EXTERNAL), ())) == 1
-    assert drift_warnings(bare_result(trial, cluster=EXTERNAL, live_baseline=EXTERNAL), ()) == []
+    assert len(warnings_of(bare_result(trial, cluster=EXTERNAL))) == 1
+    assert warnings_of(bare_result(trial, cluster=EXTERNAL, live_baseline=EXTERNAL)) == []
 
 
 def test_the_brokers_of_a_retest_are_not_taken_for_a_cluster_of_others() -> None:
     """A suspected regression is tested again side by side with brokers that the plugin has started."""
     trial = Trial(created="", rounds=rounds_of(STEADY), other_side=rounds_of(RISING))
 
-    assert drift_warnings(bare_result(trial, cluster=EXTERNAL, live_baseline=None), ()) == []
+    assert warnings_of(bare_result(trial, cluster=EXTERNAL, live_baseline=None)) == []
 
 
 SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow")
@@ -210,10 +216,10 @@ UNTESTED = {
 @pytest.mark.parametrize("name", UNTESTED)
 def test_what_has_no_drift_or_another_reason_for_one_is_no_warning(name: str) -> None:
     """A false alarm on each of them would teach users to ignore the warning."""
-    assert drift_warnings(UNTESTED[name], ()) == []
+    assert warnings_of(UNTESTED[name]) == []
 
 
 def test_rounds_with_actions_are_not_tested_and_a_recorded_metric_is_no_action() -> None:
     """What the test does to the cluster in its rounds explains their drift."""
-    assert drift_warnings(result_of(RISING), [Action(0.5, print)]) == []
-    assert len(drift_warnings(result_of(RISING), [Action(0.0, print, metric="rows")])) == 1
+    assert warnings_of(result_of(RISING), Action(0.5, print)) == []
+    assert len(warnings_of(result_of(RISING), Action(0.0, print, metric="rows"))) == 1

@@ -18,6 +18,7 @@ from pytest_kafkaperf.runner import peer
 from pytest_kafkaperf.runner.checkout import Checkout
 from pytest_kafkaperf.runner.peer import NewTestError, Peer
 from pytest_kafkaperf.runner.peer_messages import INTERPRETER, ORIGIN, PROTOCOL, SOCKET
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.settings import parse_revision
 
 OWN = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="local", version="4.1.0")
@@ -80,9 +81,9 @@ def test_a_new_test_is_not_told_with_the_errors_of_other_files(tmp_path: Path) -
     with opened(tmp_path, hello) as other:
         other.begin(NEW, [])
         with pytest.raises(NewTestError, match="^the test is new: .*, lacks it$"):
-            other.test(NEW, [], OWN)
+            other.test(NEW, Side.of(OWN))
         with pytest.raises(NewTestError, match="could not collect the test: ImportError: no module named orders$"):
-            other.test("tests/test_a.py::test_one", [], OWN)
+            other.test("tests/test_a.py::test_one", Side.of(OWN))
 
 
 def test_a_test_that_is_repeated_there_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +94,7 @@ def test_a_test_that_is_repeated_there_is_skipped(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(INTERPRETER, sys.executable)
     side = PeerSide()
     with ours, pytest.raises(pytest.skip.Exception, match="the other side has measured it before"):
-        side.serve(OWN, [], [])
+        side.serve(Side.of(OWN))
 
 
 NOISE = [

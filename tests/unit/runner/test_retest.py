@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.environment import Part, differences
@@ -17,6 +18,8 @@ from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.retest import common_changes, obstacle, rebuilt_spec
+from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 
 FACTS = {"provider": "local", "kafka": "4.1.0", "brokers": "3", "heap": "1g", "config.num.io.threads": "4"}
@@ -36,7 +39,7 @@ def baseline(facts: Mapping[str, str] = FACTS, **fields: Any) -> BaselineRounds:
 
 
 def test_what_the_plugin_started_can_be_compared() -> None:
-    assert obstacle(perftest(), OURS, baseline(), has_actions=False) is None
+    assert obstacle(perftest(), Side.of(OURS), baseline()) is None
 
 
 @pytest.mark.parametrize(
@@ -64,16 +67,17 @@ def test_what_may_have_another_reason_is_not_compared(
     tested: PerfTest, cluster: Cluster, known: BaselineRounds, reason: str
 ) -> None:
     """A fixture or an application can be the regression, and the rebuilt brokers would not have it."""
-    assert reason in str(obstacle(tested, cluster, known, has_actions=False))
+    assert reason in str(obstacle(tested, Side.of(cluster), known))
 
 
 def test_actions_are_not_repeated() -> None:
-    assert "actions" in str(obstacle(perftest(), OURS, baseline(), has_actions=True))
+    assert "actions" in str(obstacle(perftest(), Side.of(OURS, actions=[Action(1.0, print)]), baseline()))
 
 
 def test_an_application_of_today_says_nothing_about_that_of_the_baseline() -> None:
     """Rebuilt brokers would run today's application too: a slower one would look like a slower machine."""
-    reason = obstacle(perftest(), OURS, baseline(), has_actions=False, has_app=True)
+    app = Application(Recipe(command=("orders",), ready="port:1"), OURS)
+    reason = obstacle(perftest(), Side.of(OURS, apps=[app]), baseline())
     assert reason == "the test has an application (kafka_app)"
 
 

@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner import trial as trial_runs
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.rounds.side import Workers
+from pytest_kafkaperf.runner.rounds.side_rounds import Workers
 from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.runner.warmup import IDLE_SLICES
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -105,7 +105,7 @@ def test_so_are_records_that_the_sizing_of_the_workers_lost(monkeypatch: pytest.
 
     side = Scripted("A", [])
     side.scenario = Scenario.of({"rounds": ROUNDS, "rate": 100, "producers": 2})
-    monkeypatch.setattr(trial_runs, "Side", lambda *_, **__: Probe("P", []))
+    monkeypatch.setattr(trial_runs, "SideRounds", lambda *_, **__: Probe("P", []))
     monkeypatch.setattr(trial_runs, "usable_cores", lambda: 4)
     runner = TrialRunner([side], warm_up_s=0, allocation=WorkerAllocation())
     found = runner.measure(time_budget_of(ROUNDS))

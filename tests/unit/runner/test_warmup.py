@@ -12,7 +12,8 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.runner.rounds.loads import SLICE_S, Phase, warm_up_load, workload_key
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.rounds.side import Side, Workers
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, Workers
 from pytest_kafkaperf.runner.warmup import BLIND_S, IDLE_SLICES, WarmUp, WarmUpEnd, warm_up
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -33,13 +34,13 @@ def test_other_values_stay_as_they_are() -> None:
     assert warm_up_load(Scenario.of({"record_size": 5}), duration_s=3).record_size == 5
 
 
-class Scripted(Side):
+class Scripted(SideRounds):
     """A side without a cluster: the compilers of its programs follow a script, one entry for each slice."""
 
     def __init__(self, *shares: float | None, rate: str | None = None, program: str = "1") -> None:
         """The last share repeats."""
         cluster = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="external", version="unknown")
-        super().__init__(Scenario.of({"rate": rate} if rate else {}), cluster)
+        super().__init__(Side.of(cluster), Scenario.of({"rate": rate} if rate else {}))
         self.phases: list[Phase] = []
         self.warm: list[Phase] = []
         self.breaks_in: int | None = None

@@ -18,7 +18,7 @@ from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.load import clock
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.runner.rounds import integrity
-from pytest_kafkaperf.runner.rounds.load_run import RoundContext
+from pytest_kafkaperf.runner.rounds.load_run import LoadRun
 from pytest_kafkaperf.runner.rounds.observations import LogComparison, Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -89,7 +89,7 @@ def checked(log: Log, auditor: Auditor, load: LoadReport, **fields: Any) -> LogC
 
 def compared(log: Log, pool: Auditor | Audits | Pool, load: LoadReport, scenario: Scenario) -> LogComparison:
     """Compare the log before a load and after it."""
-    context = RoundContext(
+    context = LoadRun(
         cluster=CLUSTER, admin=cast("Admin", log), scenario=scenario, run="run", number=1, read_partitions=2
     )
     before = log.end_offsets(context.topic, 2)

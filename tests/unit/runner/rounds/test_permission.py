@@ -131,7 +131,7 @@ def test_consent_to_unlimited_load_is_no_consent_to_write_to_topics() -> None:
 
 def test_a_side_without_a_permission_has_the_strictest_one() -> None:
     """Who forgets it must not open a door."""
-    assert Side(Scenario(), ELSEWHERE).permission == permission_on(ELSEWHERE)
+    assert Side.of(ELSEWHERE).permission == permission_on(ELSEWHERE)
     assert permission_on(ELSEWHERE).is_limited
 
 

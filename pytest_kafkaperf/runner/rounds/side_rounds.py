@@ -1,0 +1,400 @@
+"""The rounds of one trial, on one side or on two in turns, and the workers that both share.
+
+Each load has a topic of its own, which is deleted after it. When all rounds shared one topic, a broker that received
+350 MB/s halved its throughput after four rounds, because it was writing earlier records to disk: no two rounds were
+alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import functools
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_kafkaperf.clusters.admin.admin import TIMEOUT_S, Admin
+from pytest_kafkaperf.clusters.admin.preflight import Preflight
+from pytest_kafkaperf.clusters.admin.run_names import PREFIX, SUFFIX_BYTES, group_names, run_name
+from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.core.environment import usable_cores
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.notices import Cause
+from pytest_kafkaperf.core.spans import Span, Stopwatch
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, shares
+from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
+from pytest_kafkaperf.load.backends.processes import Processes
+from pytest_kafkaperf.load.controller import READY_TIMEOUT_S, OpenBackend, Progress, WorkerPool
+from pytest_kafkaperf.load.engines.engine import engine_of
+from pytest_kafkaperf.load.messages import Assignment, LoadReport
+from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
+from pytest_kafkaperf.load.shared_counters import SharedCounters
+from pytest_kafkaperf.runner.rounds.actions import Action
+from pytest_kafkaperf.runner.rounds.capacity import MOST_STEPS, SearchPlan, find_capacity
+from pytest_kafkaperf.runner.rounds.fold import fold
+from pytest_kafkaperf.runner.rounds.integrity import REPLICATION_TIMEOUT_S, backlog_ends, compared_log
+from pytest_kafkaperf.runner.rounds.load_run import LoadRun
+from pytest_kafkaperf.runner.rounds.loads import Phase, backlog_load, workload_key
+from pytest_kafkaperf.runner.rounds.observations import Observations
+from pytest_kafkaperf.runner.rounds.observers import Observers
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
+
+OnProgress = Callable[[str, int, Progress], None]
+"""Takes the trial's label, the round's number from 1, and the progress of its load."""
+
+_HASTY_TIMEOUT_S = 3
+"""Time limit for deleting consumer groups after a broken-off trial: the cluster may be gone, or a user waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """The worker processes of a trial; both sides share them and take turns."""
+
+    pool: WorkerPool
+    shares: WorkerShares
+    """Which clients each worker runs."""
+
+
+class SideRounds:
+    """The rounds of one side, trial by trial: it is started for a trial, warmed up, measured and restarted."""
+
+    def __init__(
+        self,
+        side: Side,
+        scenario: Scenario,
+        *,
+        plan: SearchPlan | None = None,
+        on_progress: OnProgress = lambda *_: None,
+        prefix: str = PREFIX,
+        stopwatch: Stopwatch | None = None,
+    ) -> None:
+        """With a `plan`, each round is a search for the capacity.
+
+        Names of topics, groups and transactional ids begin with `prefix`. The stopwatch measures where the time of
+        rounds goes; None: nobody asks.
+        """
+        self.side = side
+        self.prefix = prefix
+        self.scenario = scenario
+        """With the partitions and replicas of an existing topic, once started."""
+        self.rounds: list[Round] = []
+        """The rounds of the trial so far."""
+        self.broken = False
+        """True if the last load left the cluster or the workers unusable."""
+        self._apps_warm = False
+        self._plan = plan
+        self._on_progress = on_progress
+        self._stopwatch = stopwatch or Stopwatch()
+        self._admin = Admin(side.cluster.bootstrap_servers, side.cluster.access)
+        self._label = self._run = ""
+        self._read_partitions = self._loads = 0
+        self._checked: set[str | None] = set()
+        """Topics of the trial's loads so far; None for those of the plugin."""
+
+    @contextlib.contextmanager
+    def started(self, *, label: str, sides: int) -> Iterator[None]:
+        """Prepare the rounds of one trial; at its end, delete its consumer groups.
+
+        `label` names the trial in its progress. `sides` is the number of sides that take turns: names on the cluster
+        say when the trial is over at the latest.
+
+        Raises:
+            ClusterError: the cluster does not answer, or the scenario's topic cannot be used.
+
+        """
+        cluster = self.side.cluster
+        preflight = Preflight(cluster.bootstrap_servers, cluster.access)
+        self.scenario = preflight.resolve(self.scenario)
+        self._read_partitions = preflight.read_partitions(self.scenario)
+        loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
+        loads += sides  # for all slices of a warm-up: one that reaches a time limit is the last
+        slowest = self.scenario if self._plan is None else self.scenario.model_copy(update={"rate": self._plan.low})
+        self._run = run_name(_latest_end(slowest, loads), secrets.token_bytes(SUFFIX_BYTES), self.prefix)
+        self._label, self._loads, self._checked, self.rounds, self.broken = label, 0, set(), [], False
+        ended = False
+        try:
+            yield
+            ended = True
+        finally:
+            self._delete_groups(hasty=self.broken or not ended)
+
+    @property
+    def searches(self) -> bool:
+        """True if each round is a search for the capacity."""
+        return self._plan is not None
+
+    @property
+    def warms_applications(self) -> bool:
+        """True if the plugin started applications, and the scenario writes to the topic that they read."""
+        return bool(self.side.apps) and self.scenario.topic is not None
+
+    def is_cold(self, phase: Phase) -> bool:
+        """Return True if the plugin has started what this phase of a warm-up warms up, and it is not warm yet.
+
+        Each start is warmed up once for each scenario: brokers that had only seen another scenario were 5 % slower
+        than in their next trials.
+        """
+        if self.scenario.producers == 0:  # a warm-up needs records to read
+            return False
+        if phase is Phase.APPLICATION:
+            return not self._apps_warm
+        brokers = self.side.brokers
+        return brokers is not None and workload_key(self.scenario, phase) not in brokers.warm_for
+
+    def mark_warm(self, phase: Phase) -> None:
+        """Remember that what this phase warms up is warm for this scenario, until it is started again."""
+        if phase is Phase.APPLICATION:
+            self._apps_warm = True
+        elif self.side.brokers is not None:
+            self.side.brokers.warm_for.add(workload_key(self.scenario, phase))
+
+    def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
+        """Run a slice of the warm-up, without the actions of a round.
+
+        Applications take part in their own phase only: in the others no record reaches them, so that they say nothing
+        about how warm the brokers are.
+
+        Raises:
+            ClusterError: as `measure`.
+
+        """
+        side = self.side.without_actions() if phase is Phase.APPLICATION else self.side.without_apps()
+        return self._measure_load(workers, side, load, f"warm-up: {phase}")
+
+    def measure(self, workers: Workers) -> Round:
+        """Measure one round: one load, or a capacity search whose steps are loads.
+
+        Raises:
+            ClusterError: the first topic could not be created, or the cluster does not accept the load.
+
+        """
+
+        def load(scenario: Scenario, step: str = "") -> Round:
+            with self._stopwatch.measure(Span.TOPIC):  # where a load begins
+                one = self._measure_load(workers, self.side, scenario, step)
+            done = Progress(phase="done", elapsed_s=0.0, acknowledged=0, step=step, metrics=one.metrics)
+            self._on_progress(self._label, len(self.rounds) + 1, done)
+            return one
+
+        if self._plan is None:
+            measured = load(self.scenario)
+        else:
+            measured = find_capacity(self._plan, self.scenario, load, self.rounds)
+            measured = dataclasses.replace(measured, starts_program=True)  # each rate uses other code
+        self.rounds.append(measured)
+        return measured
+
+    def restart(self) -> None:
+        """Restart what the side consists of, which makes it cold; raises as `Side.restart`."""
+        self._apps_warm = False
+        self.side.restart()
+
+    def _measure_load(self, workers: Workers, side: Side, scenario: Scenario, step: str = "") -> Round:
+        """Run one load and clean up after it; `side` has the applications and actions that take part."""
+        self._loads += 1
+        first = scenario.topic not in self._checked  # a warm-up has a topic of its own, and may not use the scenario's
+        self._checked.add(scenario.topic)
+        load = LoadRun(
+            cluster=side.cluster,
+            admin=self._admin,
+            scenario=scenario,
+            run=self._run,
+            number=self._loads,
+            read_partitions=self._read_partitions if scenario.topic == self.scenario.topic else scenario.partitions,
+        )
+        seen: Observations | None = None
+        try:
+            load.create_topic()
+            if first:
+                load.preflight()
+            seen = self._observe(workers, side, load, step)
+        except ClusterError as error:
+            reason = self._reason(error)
+            if first:
+                raise reason from None
+            seen = Observations(load=LoadReport.failed(Cause.CLUSTER_ERROR, reason))
+        finally:
+            self._stopwatch.begin(Span.TOPIC)
+            left = load.clean_up(hasty=seen is None or seen.broken)
+            if seen is None and load.began:  # there is no round to add it to
+                left.warn(with_topic=side.brokers is None)
+        self._stopwatch.begin(Span.JUDGE)
+        self.broken = seen.broken
+        measured = _with_warning(fold(seen, scenario), left.topic)
+        if left.transactions is None:
+            return measured
+        return dataclasses.replace(measured, warnings=(*measured.warnings, left.transactions))
+
+    def _observe(self, workers: Workers, side: Side, load: LoadRun, step: str) -> Observations:
+        """Run a load while it is watched, and compare it with the log."""
+        scenario = load.scenario
+        actions = list(side.actions)
+        if scenario.backlog and scenario.topic is not None:
+            actions = [*(Action(0.0, app.start, text=f"the start of {app}") for app in side.apps), *actions]
+        observers = Observers(
+            side, load.topic, scenario, actions=actions, on_progress=functools.partial(self._show, step)
+        )
+        self._stopwatch.begin(Span.CONNECT)
+        with observers:
+            before: Mapping[int, int] = self._admin.end_offsets(load.topic, scenario.partitions)
+            if scenario.backlog:
+                written = self._write_backlog(workers, side, load)
+                before = backlog_ends(self._admin, load.topic, before, written)
+                self._stopwatch.begin(Span.CONNECT)
+            counters = workers.pool.counters(groups=scenario.consumer_groups)
+            assignments = load.assignments(workers.shares, counters)
+            report = self._run_load(workers, scenario, assignments, counters, observers.follow)
+            self._count_load(report, scenario)
+            observers.settle(report)
+        self._stopwatch.begin(Span.AUDIT)
+        problems = (*report.problems, *observers.action_problems)
+        return observers.observations(report, compared_log(report, problems, load, workers.pool, before))
+
+    def _show(self, step: str, progress: Progress) -> None:
+        self._on_progress(self._label, len(self.rounds) + 1, dataclasses.replace(progress, step=step))
+
+    def _count_load(self, report: LoadReport, scenario: Scenario) -> None:
+        """Count the time of a load that has ended: until its first record, until its last one, and after that."""
+        if report.start_ns is not None:
+            first_ns = report.start_ns - round(scenario.warmup * NS_PER_S)
+            self._stopwatch.begin(Span.WINDOW, at_ns=first_ns)
+        self._stopwatch.begin(Span.DRAIN, at_ns=report.drain_ns)
+
+    def _reason(self, error: ClusterError) -> ClusterError:
+        """Return the reason why a broker has ended instead of an error that does not give it: it explains more."""
+        try:
+            self.side.check_brokers()
+        except ClusterError as lost:
+            return error if str(lost) in str(error) else lost
+        return error
+
+    def _write_backlog(self, workers: Workers, side: Side, load: LoadRun) -> Mapping[int, int]:
+        """Write the backlog to the load's topic, while the applications that read it are stopped.
+
+        Returns the number of its records by partition. The backlog is a field of the scenario, because each round needs
+        it again and a baseline is of it.
+
+        Raises:
+            ClusterError: it could not be written.
+
+        """
+        scenario = load.scenario
+        for app in () if scenario.topic is None else side.apps:
+            app.end()
+        self._stopwatch.begin(Span.WINDOW)
+        backlog = backlog_load(scenario, paced=self.side.permission.is_limited)
+        counters = workers.pool.counters(groups=scenario.consumer_groups)
+        assignments = [
+            dataclasses.replace(one, scenario=backlog, consumers=(), read_partitions=0)
+            for one in load.assignments(workers.shares, counters)
+        ]
+        report = self._run_load(workers, backlog, assignments, counters, functools.partial(self._show, "backlog"))
+        if report.problems or (failed := sum(part.failed + part.missing for part in report.produced)):
+            reason = report.problems[0] if report.problems else f"{failed} records failed"
+            raise ClusterError(f"the backlog of {scenario.backlog} records could not be written: {reason}")
+        return report.expected_growth()
+
+    def _run_load(
+        self,
+        workers: Workers,
+        scenario: Scenario,
+        assignments: Sequence[Assignment],
+        counters: SharedCounters,
+        progress: Callable[[Progress], None],
+    ) -> LoadReport:
+        """Run a load; every load starts here.
+
+        Raises:
+            ClusterError: the cluster was lost.
+            UsageError: the load may not run on this cluster.
+
+        """
+        self.side.permission.check(scenario)
+        return workers.pool.run(assignments, counters, check=self.side.check_brokers, progress=progress)
+
+    def _delete_groups(self, *, hasty: bool) -> None:
+        """Delete the consumer groups of all loads; a failure is a warning of the last round."""
+        if not self.scenario.consumers or not self._loads:
+            return
+        names = group_names(self._run, rounds=self._loads, groups=self.scenario.consumer_groups)
+        try:
+            self._admin.delete_groups(names, timeout_s=_HASTY_TIMEOUT_S if hasty else TIMEOUT_S)
+        except ClusterError as error:
+            if self.rounds:
+                warning = f"consumer groups of {self._run} were left behind: {error}"
+                self.rounds[-1] = _with_warning(self.rounds[-1], warning)
+
+
+@contextlib.contextmanager
+def running(sides: Sequence[SideRounds], allocation: WorkerAllocation, *, label: str = "") -> Iterator[Workers]:
+    """Start the sides for one trial, and the worker processes that they share.
+
+    Raises:
+        ClusterError: a side could not be started.
+        LoadError: the installed version of the client library cannot make the load.
+
+    """
+    engine_of(sides[0].scenario.client).check()
+    with contextlib.ExitStack() as stack:
+        for side in sides:
+            stack.enter_context(side.started(label=label, sides=len(sides)))
+        places, backend = stack.enter_context(_places(allocation))
+        divided = shares(sides[0].scenario, allocation, places)
+        yield Workers(pool=stack.enter_context(WorkerPool(len(divided), backend)), shares=divided)
+
+
+def rounds(sides: Sequence[SideRounds], workers: Workers, turns: Iterable[int]) -> Iterator[Round]:
+    """Measure a round on each side, one right after the other; `turns` gives the index of the side that begins.
+
+    The caller may stop at any time. The iterator ends early after a load that left nothing to go on with.
+    """
+    for first in turns:
+        for side in (*sides[first:], *sides[:first]):
+            yield side.measure(workers)
+            if side.broken:
+                return
+
+
+def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:
+    """Return the scenario with the partitions and replicas of its existing topic.
+
+    Raises:
+        ClusterError: there is no such topic, or it is not visible.
+
+    """
+    return Preflight(cluster.bootstrap_servers, cluster.access).resolve(scenario)
+
+
+@contextlib.contextmanager
+def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
+    """Give the number of workers of each kind that can run at once, and the backend that starts them."""
+    if allocation.scheduler is None:
+        yield usable_cores(), Processes
+        return
+    from pytest_kafkaperf.load.backends.dask_workers import DaskWorkers  # noqa: PLC0415 - an extra
+
+    with DaskWorkers.connected(allocation.scheduler, insecure=allocation.insecure) as workers:
+        yield workers.count(), lambda _: contextlib.nullcontext(workers)
+
+
+def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
+    """Return when a trial that begins now is over at the latest, by the time limits of all that it waits for."""
+    load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
+    if scenario.watch_group:
+        load_s += group_drain_s(longest_s(scenario))
+    if scenario.backlog:
+        load_s += READY_TIMEOUT_S + max(RECORDS_TIMEOUT_S, longest_s(backlog_load(scenario, paced=True)))
+    bound_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
+    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=loads * bound_s)
+
+
+def _with_warning(measured: Round, text: str | None) -> Round:
+    """Return the round with the warning, unless it already has a problem, which matters more."""
+    if text is None or measured.problems:
+        return measured
+    return dataclasses.replace(measured, warnings=(*measured.warnings, text))
