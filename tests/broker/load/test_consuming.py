@@ -32,7 +32,6 @@ def assert_throughput_is_from(ran: Ran, begin_ns: int | None) -> None:
     assert ran.metrics["consume.bandwidth"] == pytest.approx(sum(part.bytes for part in ran.consumed) / elapsed_s)
 
 
-@pytest.mark.story
 def test_every_group_gets_every_record_live(broker: Cluster, load: Load, log: Log) -> None:
     """Fan-out: the groups do not share, their members do; throughput is that of all together."""
     ran = load(broker, rate=1000, duration="1 s", consumers=2, consumer_groups=3)

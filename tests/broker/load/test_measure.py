@@ -22,7 +22,7 @@ def test_a_scenario_is_measured_on_whatever_has_servers(broker: Cluster) -> None
     latency = found["produce.latency.p99"]
     assert len(latency.rounds) == 3
     assert 0 < latency.min <= latency.median == latency.value <= latency.max < 10
-    assert str(latency).endswith(" ms")
+    assert str(latency).split()[-1] in {"µs", "ms", "s"}
     assert found["errors"].value == 0
 
 

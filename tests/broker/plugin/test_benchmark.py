@@ -32,6 +32,7 @@ def test_parsing(benchmark):
 """
 
 
+@pytest.mark.story
 def test_its_table_leaves_perf_tests_out(project: Project, on_broker: str) -> None:
     """Nanoseconds a record say nothing about load with a rate; its files have them, and an option shows them."""
     run = project.test(FINE + SIDE_BY_SIDE).run_steadily(on_broker, "--benchmark-json=saved.json")

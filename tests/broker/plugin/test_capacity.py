@@ -27,6 +27,7 @@ def test_refused(kafka_perf):
 """
 
 
+@pytest.mark.story
 def test_a_search_gates_and_is_shown(project: Project, on_broker: str) -> None:
     """The highest rate that was asked for holds: the capacity is at least that, which is enough for one limit only."""
     run = project.test(SEARCHES).run_steadily(on_broker, "-v", "--kafka-update-baselines")

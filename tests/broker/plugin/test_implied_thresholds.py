@@ -51,7 +51,6 @@ def check_of(run: Run, metric: str) -> dict[str, Any]:
     return dict(check)
 
 
-@pytest.mark.story
 @pytest.mark.usefixtures("shrinking")
 def test_half_of_the_records_is_refused_and_the_test_fails(project: Project, on_broker: str) -> None:
     """The other half has a good p99, which a fast refusal must not improve; the action is named."""
