@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -67,9 +68,12 @@ def blocks(*languages: str | None) -> list[Block]:
     return [block for page in PAGES for block in _blocks(page) if not languages or block.language in languages]
 
 
-def _blocks(page: Path) -> Iterator[Block]:
+@functools.cache
+def _blocks(page: Path) -> tuple[Block, ...]:
+    found = []
     for token in MarkdownIt("commonmark").parse(page.read_text(encoding="utf-8")):
         if token.type in ("fence", "code_block"):
             language = token.info.strip() if token.type == "fence" else None
             line = 0 if token.map is None else token.map[0] + 1
-            yield Block(page=page, line=line, language=language, text=token.content)
+            found.append(Block(page=page, line=line, language=language, text=token.content))
+    return tuple(found)
