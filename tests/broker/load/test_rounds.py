@@ -40,8 +40,7 @@ def test_a_closed_loop_sends_exactly_the_asked_records(broker: Cluster, load: Lo
     assert (ran.metrics["lost"], ran.metrics["duplicated"], ran.metrics["errors"]) == (0, 0, 0)
 
 
-@pytest.mark.story
-@pytest.mark.parametrize("consumers", [1, 7])
+@pytest.mark.parametrize("consumers", [pytest.param(1, marks=pytest.mark.story), 7])
 def test_an_open_loop_makes_its_rate_and_every_record_is_timed_end_to_end(
     broker: Cluster, load: Load, consumers: int
 ) -> None:
