@@ -327,14 +327,10 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def _missing(self, deadline: float) -> str | None:
         """Return the reason why the application is not ready; None if it is."""
         try:
-            match self._kind:
-                case "line":
-                    found = self._sign in self._process.log()
-                    return None if found else f"no line of its output contains {self._sign!r}"
-                case "port":
-                    return None if _accepts(self._sign) else f"port {self._sign} accepts no connection"
-                case "call":
-                    return self._asked(deadline - time.monotonic())
+            if self._kind == "call":
+                return self._asked(deadline - time.monotonic())
+            if self._kind != "group":
+                return self._missing_sign()
             state, members = self._group_members()
         except (OSError, ClusterError) as error:  # such as a connection that is refused
             return str(error) or type(error).__name__
@@ -345,6 +341,13 @@ class Application(contextlib.AbstractContextManager["Application"]):
             return f"its consumer group {self._sign!r} is {state}, and has no new member with partitions"
         self._require_whole_group(members)
         return None
+
+    def _missing_sign(self) -> str | None:
+        """Return the reason if the line of its output, or its port, is not there."""
+        if self._kind == "line":
+            found = self._sign in self._process.log()
+            return None if found else f"no line of its output contains {self._sign!r}"
+        return None if _accepts(self._sign) else f"port {self._sign} accepts no connection"
 
     def _require_whole_group(self, members: Mapping[str, Member]) -> None:
         """Raise `ApplicationError` if a foreign member has partitions: the test would measure that one as well."""

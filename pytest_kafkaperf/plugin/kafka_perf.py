@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from pytest_kafkaperf.clusters.cluster import as_cluster
+from pytest_kafkaperf.clusters.cluster import Cluster, as_cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.metrics import Better, declare
 from pytest_kafkaperf.core.text import printable
@@ -32,6 +32,7 @@ from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Ending, Result, Trial
 from pytest_kafkaperf.runner.rounds.actions import Action, planned
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.time_budget import as_run
 from pytest_kafkaperf.verdict.outcome import Verdict
 
@@ -235,26 +236,15 @@ class KafkaPerf:
         self._called = True
         if self._finished:
             pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
-        peer = node.config.pluginmanager.get_plugin(PEER)
         with failing():
             cluster = as_cluster(self._cluster)
-            if peer is not None:
-                peer.serve(perf.side(self._test, cluster, self._actions(duration_s=None)))
+            self._serve_peer(cluster)
             declared = test = configure(self._test).with_recorded(self._recorded)
             if self._benchmark is not None and is_disabled(node.config):
                 test = declared.as_smoke_test()
-            actions = self._actions(duration_s=test.scenario.duration)
-            with progress(node, test if actions else as_run(test)) as (line, say):
-
-                def on_progress(label: str, number: int, progress: Progress) -> None:
-                    if self._stopping.is_set():
-                        raise KeyboardInterrupt  # ends the load as Ctrl-C does
-                    if line:
-                        line.update(label, number, progress)
-
-                on_trial = functools.partial(self._say_trial, test, say, time.monotonic())
-                watch = Watch(progress=on_progress, trials=on_trial)
-                result = run_test(test, perf.side(test, cluster, actions), perf, later=self._later, watch=watch)
+            own = perf.side(test, cluster, self._actions(duration_s=test.scenario.duration))
+            with self._watching(test, own) as watch:
+                result = run_test(test, own, perf, later=self._later, watch=watch)
             if not test.is_smoke_test:
                 self._add_to_history(result)
         self._finished = True
@@ -264,6 +254,25 @@ class KafkaPerf:
             pytest.fail(_UNJUDGED, pytrace=False)
         conclude(result, perf, node)
         return result
+
+    def _serve_peer(self, cluster: Cluster) -> None:
+        """In the pytest of another revision, serve the one that measures; this ends the test and does not return."""
+        peer = self._node.config.pluginmanager.get_plugin(PEER)
+        if peer is not None:
+            peer.serve(self._perf.side(self._test, cluster, self._actions(duration_s=None)))
+
+    @contextlib.contextmanager
+    def _watching(self, test: PerfTest, own: Side) -> Iterator[Watch]:
+        """Show the progress in the terminal, and end the load once it is to stop."""
+        with progress(self._node, test if own.actions else as_run(test)) as (line, say):
+
+            def on_progress(label: str, number: int, progress: Progress) -> None:
+                if self._stopping.is_set():
+                    raise KeyboardInterrupt  # ends the load as Ctrl-C does
+                if line:
+                    line.update(label, number, progress)
+
+            yield Watch(progress=on_progress, trials=functools.partial(self._say_trial, test, say, time.monotonic()))
 
     def _add_to_history(self, result: Result) -> None:
         """Append the lines of the result to the history, if the user asked for one.

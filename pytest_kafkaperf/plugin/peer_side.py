@@ -68,6 +68,8 @@ class PeerSide:
         self._channel = Channel(socket.socket(fileno=int(os.environ.pop(peer_messages.SOCKET))))
         self._origins = [Path(each) for each in os.environ.pop(peer_messages.ORIGIN).split(os.pathsep)]
         self._interpreter = os.environ.pop(peer_messages.INTERPRETER)
+        self._own = top_folder(Path.cwd())
+        """Folder of this revision."""
         self._problems: dict[str, str] = {}
         """Errors of the collection, by nodeid of a folder, file or class."""
         self._texts: list[str] = []
@@ -165,38 +167,51 @@ class PeerSide:
 
     def _refuse_overlap(self, applications: Sequence[Application]) -> None:
         """Refuse code of the other side's folder: it would be compared with itself."""
-        own = top_folder(Path.cwd())
-
-        def is_theirs(path: Path) -> bool:
-            if "site-packages" in path.parts or path.is_relative_to(sysconfig.get_path("stdlib")):
-                return False
-            holders = [folder for folder in (own, *self._origins) if path.is_relative_to(folder)]
-            return bool(holders) and max(holders, key=lambda folder: len(folder.parts)) != own
-
-        def runs_theirs(path: Path) -> bool:
-            """Return True for an interpreter of the other side's environment, of which the PATH has all programs."""
-            elsewhere = Path(self._interpreter).parent != Path(sys.executable).parent
-            return elsewhere and path.parent == Path(self._interpreter).parent and path.name.startswith("python")
-
-        files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
-        theirs = {name: file for name, file in files.items() if file and is_theirs(Path(file).resolve())}
-        for origin in self._origins:
-            theirs |= {name: str(path) for name, path in installed_from(origin).items() if is_theirs(path)}
+        theirs = self._modules() | self._packages()
         for each in applications:
-            with contextlib.suppress(psutil.Error):  # it has ended, or is in a container
-                words = psutil.Process(each.pid).cmdline() if each.pid else []
-                paths = [Path(word) for word in words if Path(word).is_absolute() and not word.startswith(sys.prefix)]
-                theirs |= {
-                    f"the program of {each}": str(path) for path in paths if is_theirs(path) or runs_theirs(path)
-                }
+            theirs |= self._programs(each)
         others = {name: path for name, path in theirs.items() if name.partition(".")[0] != "pytest_kafkaperf"}
-        found = next((f"{name} from {path}" for name, path in sorted(others.items())), None)
-        if found is not None:
+        if others:
+            name = min(others)
             raise UsageError(
-                f"it uses {found}, so the code would be compared with itself; give the live baseline a separate "
-                "environment: --kafka-compare-setup='pip install -e .', or path:DIR,python=PATH (a package that this "
-                "environment also has needs pip's --ignore-installed there)"
+                f"it uses {name} from {others[name]}, so the code would be compared with itself; give the live "
+                "baseline a separate environment: --kafka-compare-setup='pip install -e .', or path:DIR,python=PATH "
+                "(a package that this environment also has needs pip's --ignore-installed there)"
             )
+
+    def _modules(self) -> dict[str, str]:
+        """Return the other side's files of imported modules, by name."""
+        files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
+        return {name: file for name, file in files.items() if file and self._is_theirs(Path(file).resolve())}
+
+    def _packages(self) -> dict[str, str]:
+        """Return the other side's folders of installed packages, by name."""
+        installed: dict[str, Path] = {}
+        for origin in self._origins:
+            installed |= installed_from(origin)
+        return {name: str(path) for name, path in installed.items() if self._is_theirs(path)}
+
+    def _programs(self, application: Application) -> dict[str, str]:
+        """Return the other side's files in the command line of an application, by a description."""
+        words: list[str] = []
+        with contextlib.suppress(psutil.Error):  # it has ended, or is in a container
+            words = psutil.Process(application.pid).cmdline() if application.pid else []
+        paths = [Path(word) for word in words if Path(word).is_absolute() and not word.startswith(sys.prefix)]
+        theirs = [path for path in paths if self._is_theirs(path) or self._is_their_interpreter(path)]
+        return {f"the program of {application}": str(path) for path in theirs}
+
+    def _is_theirs(self, path: Path) -> bool:
+        """Return True for a file of the other side's folder; that of installed packages is not looked at."""
+        if "site-packages" in path.parts or path.is_relative_to(sysconfig.get_path("stdlib")):
+            return False
+        holders = [folder for folder in (self._own, *self._origins) if path.is_relative_to(folder)]
+        return bool(holders) and max(holders, key=lambda folder: len(folder.parts)) != self._own
+
+    def _is_their_interpreter(self, path: Path) -> bool:
+        """Return True for an interpreter of the other side's environment, of which the PATH has all programs."""
+        there = Path(self._interpreter).parent
+        is_elsewhere = there != Path(sys.executable).parent
+        return is_elsewhere and path.parent == there and path.name.startswith("python")
 
 
 def _state(side: Side) -> dict[str, Any]:

@@ -72,14 +72,7 @@ def _measure(
     interval_s = commit_interval_s(offsets)
     found.commit_interval_s = max(interval_s, found.commit_interval_s or 0.0)
     due_ns, done = _done(seen.load.places, offsets)
-    late = done >= len(offsets.at_ns)
-    if late.any():
-        waited = format_quantity((offsets.at_ns[-1] - last_ack_ns) / NS_PER_S, Unit.SECONDS)
-        found.warnings.append(
-            f"group {group!r} had not committed {late.sum()} of {late.size} records {waited} after the load: they "
-            "count with the time that they waited"
-        )
-        found.at_least += ("app.drain", *bounded_latencies("app.delay", float(late.mean())))
+    _note_late(found, group, offsets, done, last_ack_ns)
     done = np.minimum(done, len(offsets.at_ns) - 1)
     delay = Histogram()
     delay.record(np.maximum(offsets.at_ns[done] - due_ns, 0))
@@ -104,6 +97,19 @@ def _measure(
         grown = int((offsets.committed[last] - offsets.committed[begun]).sum())
         values["app.throughput"] = grown * NS_PER_S / int(offsets.at_ns[last] - offsets.at_ns[begun])
     found.add(values)
+
+
+def _note_late(found: Watched, group: str, offsets: GroupOffsets, done: Int64s, last_ack_ns: int) -> None:
+    """Warn about records that the group has not committed; `done` is the reading that shows each of them committed."""
+    late = done >= len(offsets.at_ns)
+    if not late.any():
+        return
+    waited = format_quantity((offsets.at_ns[-1] - last_ack_ns) / NS_PER_S, Unit.SECONDS)
+    found.warnings.append(
+        f"group {group!r} had not committed {late.sum()} of {late.size} records {waited} after the load: they "
+        "count with the time that they waited"
+    )
+    found.at_least += ("app.drain", *bounded_latencies("app.delay", float(late.mean())))
 
 
 def _unusable(who: str, topic: str, offsets: GroupOffsets, begun: int, last_due_ns: int) -> Problem | None:

@@ -166,15 +166,19 @@ class Search:
         if held is None:
             lower = self._first if broken is None else max(self._low, _rounded(broken / self._widened()))
             return self._short(lower)
-        if broken is None:
-            if held < self._high:
-                return self._short(min(self._high, _rounded(held * self._widened())))
-        elif broken / held > RESOLUTION:
-            return self._short(_rounded(math.sqrt(held * broken)))
-        elif not self._decided(broken):
-            return self._short(broken)
+        closer = self._closer(held, broken)
+        if closer is not None:
+            return self._short(closer)
         self._last_final = held
         return Try(rate=held, settled=True, final=True)
+
+    def _closer(self, held: float, broken: float | None) -> float | None:
+        """Return a rate that brings the search closer to the capacity; None if the highest rate is to be confirmed."""
+        if broken is None:
+            return min(self._high, _rounded(held * self._widened())) if held < self._high else None
+        if broken / held > RESOLUTION:
+            return _rounded(math.sqrt(held * broken))
+        return None if self._decided(broken) else broken
 
     def _short(self, rate: float) -> Try:
         return Try(rate=rate, settled=self._settled)
