@@ -220,6 +220,24 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Place where a problem occurred; empty if it is about the test as a whole, or the first trial."""
+
+    trial: int | None = None
+    """Number of a further trial."""
+    other_side: bool = False
+    """True for the live baseline, or the brokers of the stored one."""
+    round: int | None = None
+
+    def __str__(self) -> str:
+        """Return a text such as `trial 2: the baseline, round 1`."""
+        trial = "" if self.trial is None else f"trial {self.trial}"
+        number = "" if self.round is None else f"round {self.round}"
+        side = ", ".join(filter(None, ("the baseline" if self.other_side else "", number)))
+        return ": ".join(filter(None, (trial, side)))
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One reason why a round, a trial or a test is INVALID."""
 
@@ -228,8 +246,7 @@ class Problem:
     values: Mapping[str, object] | str = field(default_factory=dict, hash=False)
     metric: str | None = None
     """Metric that has only a lower bound because of it; it counts no longer if that bound exceeds a threshold."""
-    place: str = ""
-    """Place where it occurred: `round 2`."""
+    place: Place = Place()
     excuse: str = ""
     """Possible explanation: `other programs used 1.5 of its 2 cores`."""
 
@@ -260,15 +277,19 @@ class Problem:
         return "; ".join(filter(None, (self.fact, excuse, self.cause.advice)))
 
     def _placed(self, text: str) -> str:
-        return f"{self.place}: {text}" if self.place else text
+        return ": ".join(filter(None, (str(self.place), text)))
 
     def __str__(self) -> str:
         """Return the text alone."""
         return self.text
 
-    def within(self, place: str) -> Problem:
-        """Return the same problem with the place where it occurred before its text: `round 2: ...`."""
-        return replace(self, place=f"{place}: {self.place}" if self.place else place)
+    def of_trial(self, number: int) -> Problem:
+        """Return the same problem as one of a further trial: `trial 2: round 1: ...`."""
+        return replace(self, place=replace(self.place, trial=number))
+
+    def of_round(self, number: int, *, other_side: bool = False) -> Problem:
+        """Return the same problem as one of a round: `round 2: ...`, or `the baseline, round 2: ...`."""
+        return replace(self, place=Place(other_side=other_side, round=number))
 
     def perhaps_because(self, excuse: str) -> Problem:
         """Return the same problem with a possible explanation."""

@@ -276,7 +276,7 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
         checks=tuple(checks),
         problems=(),
         warnings=certain.warnings,
-        doubts=tuple(problem.text for problem in judgement.problems),
+        doubts=judgement.problems,
     )
 
 

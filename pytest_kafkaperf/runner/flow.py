@@ -176,7 +176,12 @@ def _result(
         verdict=verdict,
         accepted=run.settings.accepts_regressed and is_acceptable(verdict, judgement),
         checks=judgement.checks,
-        warnings=(*warnings_of(trials), *cold_warnings(judged(trials)), *judgement.warnings, *judgement.doubts),
+        warnings=(
+            *warnings_of(trials),
+            *cold_warnings(judged(trials)),
+            *judgement.warnings,
+            *map(str, judgement.doubts),
+        ),
         problems=judgement.problems,
         notes=(
             *decision.notes,

@@ -150,9 +150,10 @@ class Trial:
     @property
     def other_failed(self) -> Problem | None:
         """The failure of the other side; None if there is none, or the own brokers failed or lost records."""
-        theirs = self.problems[sum(len(one.problems) for one in self.rounds) :]
         if self.own_failed or self.lost_records:
             return None
+        # A problem of no round is a failed start: that of the own side is known (`own_failed`).
+        theirs = [each for each in self.problems if each.place.other_side or each.place.round is None]
         return next((each for each in theirs if each.kind not in MACHINE_MADE), None)
 
     @property
@@ -188,7 +189,7 @@ def judged(trials: Sequence[Trial]) -> list[Trial]:
 def problems_of(trials: Sequence[Trial]) -> tuple[Problem, ...]:
     """Return the problems of the trials that count."""
     return tuple(
-        problem.within(f"trial {number}") if number > 1 else problem
+        problem.of_trial(number) if number > 1 else problem
         for number, trial in _numbered(trials, counting=True)
         for problem in trial.problems
     )

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecidable
 from pytest_kafkaperf.load.controller import Progress
@@ -103,7 +103,10 @@ class TrialRunner:
         except ClusterError as error:
             return dataclasses.replace(not_run(error), created=created)
         ours, *other = (_with_losses(side.rounds, lost[side]) for side in self._sides)
-        problems = [*_problems(ours, ""), *(text for theirs in other for text in _other_side_problems(theirs))]
+        problems = [
+            *_problems(ours, other_side=False),
+            *(text for theirs in other for text in _other_side_problems(theirs)),
+        ]
         return Trial(
             created=created,
             rounds=tuple(ours),
@@ -158,27 +161,20 @@ def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
     if not lost or not measured:
         return [*measured]
     first, *others = measured
-    text = (
-        f"records lost: {lost:.0f} records were acknowledged and are not in the log, in a load before the first round "
-        "(the broker warm-up, or the sizing of the workers)"
-    )
     metrics = {**first.metrics, "lost": first.metrics.get("lost", 0.0) + lost}
-    problems = (*first.problems, Problem(ProblemKind.RECORDS_LOST, text))
+    problems = (*first.problems, Problem(Cause.RECORDS_LOST_BEFORE, {"lost": lost}))
     return [dataclasses.replace(first, metrics=metrics, problems=problems), *others]
 
 
 def _other_side_problems(measured: Sequence[Round]) -> Iterator[Problem]:
     """Yield the problems of the live baseline; one that loses records is no standard to compare with."""
-    yield from _problems(measured, "the baseline, ")
+    yield from _problems(measured, other_side=True)
     for number, one in enumerate(measured, 1):
         if lost := one.metrics.get("lost"):
-            place = (
-                "did not come out of the output topic" if "app.output_ratio" in one.metrics else "are not in the log"
-            )
-            text = f"records lost: {lost:.0f} records were acknowledged and {place}"
-            yield Problem(ProblemKind.RECORDS_LOST, text).within(f"the baseline, round {number}")
+            cause = Cause.OUTPUT_LOST if "app.output_ratio" in one.metrics else Cause.RECORDS_LOST
+            yield Problem(cause, {"lost": lost}).of_round(number, other_side=True)
 
 
-def _problems(measured: Sequence[Round], side: str) -> Iterator[Problem]:
+def _problems(measured: Sequence[Round], *, other_side: bool) -> Iterator[Problem]:
     for number, one in enumerate(measured, 1):
-        yield from (problem.within(f"{side}round {number}") for problem in one.problems)
+        yield from (problem.of_round(number, other_side=other_side) for problem in one.problems)

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_kafkaperf.core.metrics import LOG_FACTS
-from pytest_kafkaperf.core.notices import Cause, Problem
+from pytest_kafkaperf.core.notices import Cause, Place, Problem
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import Count, counted
 from pytest_kafkaperf.runner.result import Trial
@@ -36,7 +36,7 @@ def _problems(trials: Sequence[Trial]) -> list[Problem]:
     own = [one for trial in trials for one in trial.rounds]
     other = [one for trial in trials for one in trial.other_side or ()]
     cause = _cause({trial.warm_up_end for trial in trials})
-    return [*_problem(own, cause, ""), *_problem(other, cause, "the baseline")]
+    return [*_problem(own, cause, Place()), *_problem(other, cause, Place(other_side=True))]
 
 
 def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool) -> Judgement:
@@ -76,7 +76,7 @@ def _cold_check(check: Check, *, paired: bool, uneven: bool) -> Check:
     return check
 
 
-def _problem(rounds: Sequence[Round], cause: Cause, place: str) -> Iterator[Problem]:
+def _problem(rounds: Sequence[Round], cause: Cause, place: Place) -> Iterator[Problem]:
     cold = [one for one in rounds if one.cold]
     if cold:
         values = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated
 from pytest_kafkaperf.verdict.limits import UPPER, ComparedRounds, ThresholdResult, result_of, rounds_of
 from pytest_kafkaperf.verdict.outcome import Check, Finding, Judgement, Ungated, Verdict, worst
@@ -183,10 +183,9 @@ def _with_fact(check: Check, fact: str | None) -> Check:
 
 def value_missing(check: Check) -> Problem:
     """Return the problem of a test with a check that has no value."""
-    return Problem(ProblemKind.VALUE_MISSING, f"threshold {check.expression!r} cannot be judged: {check.reason}")
+    return Problem(Cause.VALUE_MISSING, {"expression": check.expression, "reason": check.reason})
 
 
 def _bounded(check: Check) -> Problem:
     may = "meet" if check.outcome.fails else "exceed"
-    text = f"{check.expression}: {check.metric} is a lower bound here, so the true value may {may} the threshold; see "
-    return Problem(ProblemKind.LOWER_BOUND, f"{text}the warnings")
+    return Problem(Cause.LOWER_BOUND, {"expression": check.expression, "metric": check.metric, "may": may})

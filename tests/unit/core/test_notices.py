@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
-from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Place, Problem, ProblemKind
 from pytest_kafkaperf.core.units import Count, Quantity, Unit
 
 TOO_SLOW = "use more producers, larger records or a lower rate, or give the machine more cores"
@@ -161,7 +161,7 @@ def test_each_kind_has_a_cause() -> None:
 
 def test_a_problem_has_a_place_an_excuse_and_advice() -> None:
     """Advice comes last, whatever stands before it."""
-    slow = Problem(Cause.SENT_LATE, {"late": 3, "due": 9}).within("round 2").within("trial 3")
+    slow = Problem(Cause.SENT_LATE, {"late": 3, "due": 9}).of_round(2).of_trial(3)
     fact = (
         "trial 3: round 2: generator too slow: 3 of 9 records were sent late although the in-flight limit allowed "
         "sending them"
@@ -169,6 +169,22 @@ def test_a_problem_has_a_place_an_excuse_and_advice() -> None:
     assert slow.fact == fact
     assert slow.perhaps_because("others run").text == f"{fact}; perhaps because others run; {TOO_SLOW}"
     assert slow.perhaps_because("others run").fact == fact
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        (Place(), ""),
+        (Place(round=2), "round 2"),
+        (Place(other_side=True), "the baseline"),
+        (Place(other_side=True, round=2), "the baseline, round 2"),
+        (Place(trial=3), "trial 3"),
+        (Place(trial=3, other_side=True, round=2), "trial 3: the baseline, round 2"),
+    ],
+)
+def test_a_place_names_what_is_known_of_it(place: Place, text: str) -> None:
+    """Trial, side and round."""
+    assert str(place) == text
 
 
 def test_an_error_of_an_application_is_not_one_of_the_cluster() -> None:

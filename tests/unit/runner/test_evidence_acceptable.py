@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.runner.evidence import is_acceptable
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 
 VIOLATED, REGRESSED, INVALID, PASSED = Verdict.VIOLATED, Verdict.REGRESSED, Verdict.INVALID, Verdict.PASSED
 
 
-def judgement(verdict: Verdict, *outcomes: Verdict, doubts: tuple[str, ...] = ()) -> Judgement:
+def judgement(verdict: Verdict, *outcomes: Verdict, doubts: tuple[Problem, ...] = ()) -> Judgement:
     checks = [
         Check(expression="errors == 0", metric="errors", observed=0, limit_value=0, outcome=one, reason="")
         for one in outcomes
@@ -26,7 +27,7 @@ def judgement(verdict: Verdict, *outcomes: Verdict, doubts: tuple[str, ...] = ()
         (judgement(REGRESSED, REGRESSED, INVALID), False),
         (judgement(REGRESSED, REGRESSED, VIOLATED), False),
         (judgement(VIOLATED, REGRESSED, VIOLATED), False),
-        (judgement(REGRESSED, REGRESSED, doubts=("generator too slow",)), False),
+        (judgement(REGRESSED, REGRESSED, doubts=(Problem(Cause.SENT_LATE, {"late": 3, "due": 9}),)), False),
         (judgement(PASSED, PASSED), False),
     ],
 )

@@ -106,7 +106,7 @@ def judged(*thresholds: str, of: Trial) -> Judgement:
 def test_an_excess_that_lateness_cannot_explain_is_violated_and_the_doubt_is_a_warning() -> None:
     """A service that takes 79 times as long must not pass for a busy machine."""
     judgement = judged(f"{P99} <= 25 ms", f"{RATE} >= 200 records/s", of=trial(SLOW))
-    assert (judgement.verdict, judgement.problems, judgement.doubts) == (Verdict.VIOLATED, (), (SLOW.text,))
+    assert (judgement.verdict, judgement.problems, judgement.doubts) == (Verdict.VIOLATED, (), (SLOW,))
     assert judgement.warnings == ()  # they are about a machine that is slower for both sides
     sure, unsure = judgement.checks
     assert sure.outcome is Verdict.VIOLATED
@@ -135,7 +135,7 @@ def test_another_problem_is_no_lateness() -> None:
     assert judged(f"{P99} <= 25 ms", of=trial(SLOW, ENDED)).verdict is Verdict.INVALID
     for problem in (SLOW, ENDED):
         judgement = judged(f"{P99} <= 1 s", of=trial(problem, lost=3.0))
-        assert (judgement.verdict, judgement.doubts) == (Verdict.VIOLATED, (problem.text,))
+        assert (judgement.verdict, judgement.doubts) == (Verdict.VIOLATED, (problem,))
         assert [check.metric for check in judgement.checks if check.outcome is Verdict.VIOLATED] == ["lost"]
 
 
@@ -148,7 +148,7 @@ def test_a_suspected_regression_by_far_more_than_lateness_explains_is_confirmed(
     slow, usual = trial(p99=0.3), trial(p99=0.005)
     confirmed = judge.judge([first, slow, slow, slow])
     assert (confirmed.verdict, confirmed.problems) == (Verdict.REGRESSED, ())
-    assert SLOW.text in confirmed.doubts
+    assert SLOW in confirmed.doubts
     cleared = judge.judge([first, usual, usual, usual])
     assert (cleared.verdict, cleared.unsettled) == (Verdict.INVALID, False)
     assert judge.judge([first, trial(SLOW), trial(SLOW), trial(SLOW)]).unsettled is False

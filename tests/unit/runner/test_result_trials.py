@@ -77,8 +77,10 @@ def test_only_a_failure_of_the_other_side_leaves_a_suspected_regression_to_fresh
     ours: Round, theirs: Round, found: Problem | None
 ) -> None:
     """Brokers under test that fail are what the test is there to find."""
-    problems = (*ours.problems, *theirs.problems)
-    assert dataclasses.replace(SOUND, rounds=(ours,), other_side=(theirs,), problems=problems).other_failed == found
+    own = [each.of_round(1) for each in ours.problems]
+    other = [each.of_round(1, other_side=True) for each in theirs.problems]
+    failed = dataclasses.replace(SOUND, rounds=(ours,), other_side=(theirs,), problems=(*own, *other)).other_failed
+    assert failed == (found and found.of_round(1, other_side=True))
 
 
 def test_a_trial_that_did_not_start_is_tried_again_without_the_other_side() -> None:
