@@ -227,7 +227,9 @@ class Judging:
         if update == "add" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
             doubts = tuple(one.reason for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE)
             later = self._judged(trials, accepted)  # what it adds to the baseline decides later
-            return dataclasses.replace(later, warnings=(*judgement.warnings, *doubts))
+            return dataclasses.replace(
+                later, warnings=(*judgement.warnings, *doubts), both_slower=judgement.both_slower
+            )
         return judgement
 
     def _judged(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
@@ -276,6 +278,7 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
         checks=tuple(checks),
         problems=(),
         warnings=certain.warnings,
+        both_slower=certain.both_slower,
         doubts=judgement.problems,
     )
 

@@ -77,7 +77,7 @@ def run_test(
         decision = _not_run(judging, budget, absent)
     result = _result(judging, at_start, baseline, decision, run, allocation=runner.allocation)
     result = _remarked(result, baseline, own)
-    return run.add(test, result, both_slower=bool(decision.judgement.warnings))
+    return run.add(test, result, both_slower=decision.judgement.both_slower)
 
 
 def measured(bench: Bench, suspected: Suspected) -> Decision:

@@ -137,6 +137,7 @@ def _concluded(
         problems=tuple(remaining),
         unsettled=not remaining and _goes_on(results, paired=paired),
         warnings=tuple(dict.fromkeys(one.warning for one in results if one.warning is not None)),
+        both_slower=any(one.both_slower for one in results),
     )
 
 

@@ -59,6 +59,8 @@ class ThresholdResult:
     unsettled: bool
     """True if further trials must decide."""
     warning: str | None = None
+    both_slower: bool = False
+    """True if both sides of a re-test are slower than the stored baseline, and equal."""
 
 
 def result_of(threshold: Threshold, trials: Sequence[Measured], compared: ComparedRounds) -> ThresholdResult:

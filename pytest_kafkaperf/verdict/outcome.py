@@ -120,5 +120,7 @@ class Judgement:
     """True if another fresh trial must run, because it can change the verdict."""
     warnings: tuple[str, ...] = ()
     """Texts for the user that are no reason to fail."""
+    both_slower: bool = False
+    """True if a re-test side by side found both sides equal, and slower than the stored baseline."""
     doubts: tuple[Problem, ...] = ()
     """Problems of the run that do not explain why the test fails, so that the verdict is not INVALID."""

@@ -190,7 +190,13 @@ class SideBySideWithStored:
             machine=machine_change(threshold.metric, trials, self.first.baseline, relative.log_tolerance),
         )
         check = dataclasses.replace(result.check, outcome=finding.outcome, reason=finding.reason, rerun=True)
-        return ThresholdResult(threshold=threshold, check=check, unsettled=finding.unsettled, warning=warning)
+        return ThresholdResult(
+            threshold=threshold,
+            check=check,
+            unsettled=finding.unsettled,
+            warning=warning,
+            both_slower=warning is not None,
+        )
 
 
 def judge_suspected(

@@ -60,6 +60,7 @@ def test_worse_than_the_rebuilt_brokers_is_a_regression() -> None:
     judgement = judged(0.7, *((0.7 * own, 1.0) for own in LEVELS))
     (check,) = judgement.checks
     assert (judgement.verdict, judgement.unsettled, judgement.warnings) == (Verdict.REGRESSED, False, ())
+    assert not judgement.both_slower
     assert check.change == approx(-0.3, abs=0.01)
     assert check.reason == "first trial: -30.0 % against the stored baseline; confirmed by 4 trials side by side"
     assert (check.rerun, len(check.trials)) == (True, 4)
@@ -100,6 +101,7 @@ def test_a_machine_that_was_changed_passes_with_a_warning_that_says_so() -> None
     changes = [*_KERNEL, cpu.with_remark("between trials of the baseline")]
     judgement = judged(0.7, *equal(0.7), changes=changes)
     assert judgement.verdict is Verdict.PASSED
+    assert judgement.both_slower
     (warning,) = judgement.warnings
     told = "kernel: 6.1.0 -> 6.8.0; cpu: Xeon -> EPYC (between trials of the baseline)"
     assert warning.startswith(f"the machine differs ({told}): {RATE} is -30.0 % against")
