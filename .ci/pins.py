@@ -11,9 +11,9 @@ import json
 import tempfile
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.brokers import java, jmx_exporter, maven
+from pytest_kafkaperf.clusters.brokers import downloads, java, jmx_exporter
 from pytest_kafkaperf.clusters.brokers.distribution import file_sum, format_storage, storage_files
-from pytest_kafkaperf.clusters.brokers.maven import FILE, sha256
+from pytest_kafkaperf.clusters.brokers.downloads import FILE, sha256
 
 VERSIONS = (
     *("3.9.0", "3.9.1", "3.9.2"),
@@ -33,14 +33,14 @@ def main() -> None:
     for version in VERSIONS:
         with tempfile.TemporaryDirectory(prefix="kafkaperf-pins-") as scratch:
             folder = Path(scratch)
-            kafka = maven.resolve(version, scratch=folder / "kafka", target=FILE)
+            kafka = downloads.resolve(version, scratch=folder / "kafka", target=FILE)
             format_storage(folder, [*kafka.values()], version, runtime)
-            jars[maven.coordinate(version)] = {name: sha256(jar) for name, jar in kafka.items()}
+            jars[downloads.coordinate(version)] = {name: sha256(jar) for name, jar in kafka.items()}
             storage[version] = {name: file_sum(folder / name) for name in storage_files(folder)}
         print(f"Kafka {version}: {len(kafka)} jars", flush=True)
     with tempfile.TemporaryDirectory(prefix="kafkaperf-pins-") as scratch:
         name = jmx_exporter.COORDINATE
-        jars[name] = {name: sha256(maven.fetch_one(name, name, scratch=Path(scratch) / "agent", target=FILE))}
+        jars[name] = {name: sha256(downloads.fetch_one(name, name, scratch=Path(scratch) / "agent", target=FILE))}
     FILE.write_text(json.dumps({"jars": jars, "storage": storage}, indent=1) + "\n", encoding="ascii")
     print(f"{FILE} is written; see git diff")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.clusters.brokers import distribution, java, maven
+from pytest_kafkaperf.clusters.brokers import distribution, downloads, java
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,4 +136,4 @@ def _fetch(version: str, jar: Path) -> None:
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=jar.parent) as scratch:
         tools, fetched = f"org.apache.kafka:kafka-tools:{version}", Path(scratch) / "fetched"
-        maven.fetch_one("Kafka's tools", tools, scratch=fetched, target=jar).rename(jar)
+        downloads.fetch_one("Kafka's tools", tools, scratch=fetched, target=jar).rename(jar)

@@ -17,9 +17,9 @@ from pytest_kafkaperf.reports.columns import Row
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.remedy import command_for, is_compared, lacks_baseline, remedy_of
 from pytest_kafkaperf.reports.span_table import describe_spans
+from pytest_kafkaperf.runner.cold_brokers import describe_warm_ups
 from pytest_kafkaperf.runner.evidence import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, RunResult, judged
-from pytest_kafkaperf.runner.warmth import describe_warm_ups
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.other_changes import LEAST_CHANGE, OtherChange

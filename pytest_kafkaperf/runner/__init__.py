@@ -10,7 +10,7 @@
 - trial: one trial after the other, on one side or two
 - measure: measurements for scripts
 - warmup: the warm-up of a trial
-- warmth: what rounds show of cold brokers
+- cold_brokers: what rounds show of cold brokers
 - evidence: which trials count, and their judgement
 - retest: ways to re-test a suspected regression
 - common_shift: a cause that suspected regressions have in common

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
+from pytest_kafkaperf.runner.cold_brokers import cold_warnings, is_cold
 from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Trial, judged, problems_of
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, PerfTestBudget
 from pytest_kafkaperf.runner.trial import TrialRunner
-from pytest_kafkaperf.runner.warmth import cold_warnings, is_cold
 from pytest_kafkaperf.runner.warmup import WarmUpEnd
 from pytest_kafkaperf.verdict.judge import value_missing
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict, worst

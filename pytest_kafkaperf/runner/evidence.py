@@ -12,13 +12,13 @@ from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import format_percent
+from pytest_kafkaperf.runner.cold_brokers import cold_judgement
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Result, Trial, at_least, judged, problems_of
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.validity import resolution_problems, skew_problems
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.warmth import cold_judgement
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import FEWEST_DAYS

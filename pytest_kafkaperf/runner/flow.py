@@ -15,6 +15,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBaseline
 from pytest_kafkaperf.runner.bottleneck import bottleneck
+from pytest_kafkaperf.runner.cold_brokers import cold_warnings, warm_up_notes
 from pytest_kafkaperf.runner.decision import Bench, Decision, FirstTrial, FurtherTrials, OnTrial, decide, first_trial
 from pytest_kafkaperf.runner.drift import drift_warnings
 from pytest_kafkaperf.runner.evidence import Judging, is_acceptable, quieter_notes
@@ -27,7 +28,6 @@ from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.rounds.side_rounds import OnProgress, resolve_scenario
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, as_run
 from pytest_kafkaperf.runner.trial import not_run
-from pytest_kafkaperf.runner.warmth import cold_warnings, warm_up_notes
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Verdict
 

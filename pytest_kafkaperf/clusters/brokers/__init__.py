@@ -6,7 +6,7 @@
 - local_brokers: the provider `local`
 - distribution: one version of Kafka in the user's cache
 - java: the Java that runs it
-- maven: downloads from Maven
+- downloads: downloads from Maven
 - registry: the registry that a download comes from
 - run_folders: files of one cluster or application of a run
 - jmx_exporter: the Prometheus JMX exporter

@@ -32,9 +32,9 @@ from pathlib import Path
 import platformdirs
 from filelock import FileLock, Timeout
 
-from pytest_kafkaperf.clusters.brokers import maven
+from pytest_kafkaperf.clusters.brokers import downloads
+from pytest_kafkaperf.clusters.brokers.downloads import PINNED, pinned_files
 from pytest_kafkaperf.clusters.brokers.java import Java
-from pytest_kafkaperf.clusters.brokers.maven import PINNED, pinned_files
 from pytest_kafkaperf.core.errors import ClusterError
 
 CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
@@ -43,7 +43,7 @@ CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
 NODE_ID = 1
 """Broker id in the formatted data folder."""
 
-_OTHER_RUN_TIMEOUT_S = maven.TIMEOUT_S + 60
+_OTHER_RUN_TIMEOUT_S = downloads.TIMEOUT_S + 60
 """Time to wait for a run that downloads the same version."""
 _FORMAT_TIMEOUT_S = 60
 _FORMAT_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -192,7 +192,7 @@ def _verify(distribution: Distribution) -> None:
 
 def file_sum(path: Path) -> str:
     """Return the SHA-256 of a jar or of a snapshot without its timestamps."""
-    return checkpoint_sum(path) if path.suffix == ".checkpoint" else maven.sha256(path)
+    return checkpoint_sum(path) if path.suffix == ".checkpoint" else downloads.sha256(path)
 
 
 _BATCH_HEADER_BYTES = 61
@@ -228,7 +228,7 @@ def _install(folder: Path, version: str, java: Java) -> Distribution:
         partial.unlink()
     shutil.rmtree(partial, ignore_errors=True)
     scratch = partial / "fetched"
-    fetched = maven.fetch(version, scratch=scratch, target=folder)
+    fetched = downloads.fetch(version, scratch=scratch, target=folder)
     (partial / _JARS).mkdir(parents=True)
     jars = [jar.rename(partial / _JARS / jar.name) for jar in fetched]
     shutil.rmtree(scratch)

@@ -9,14 +9,14 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.brokers import maven
+from pytest_kafkaperf.clusters.brokers import downloads
 from pytest_kafkaperf.clusters.brokers.distribution import fetching, refuse_links
-from pytest_kafkaperf.clusters.brokers.maven import file_name, pinned, verify_sha256
+from pytest_kafkaperf.clusters.brokers.downloads import file_name, pinned, verify_sha256
 
 COORDINATE = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 """Maven's name of the newest version under this name; later versions have another name."""
 
-_OTHER_RUN_TIMEOUT_S = maven.TIMEOUT_S + 60
+_OTHER_RUN_TIMEOUT_S = downloads.TIMEOUT_S + 60
 """Time to wait for another run that downloads the same file."""
 
 _REQUESTS = ("Produce", "FetchConsumer")
@@ -88,7 +88,7 @@ def url(address: str) -> str:
 
 def _install(path: Path) -> None:
     scratch = path.with_name(f"{path.name}.partial")
-    maven.fetch_one("the JMX exporter", COORDINATE, scratch=scratch, target=path).replace(path)
+    downloads.fetch_one("the JMX exporter", COORDINATE, scratch=scratch, target=path).replace(path)
     shutil.rmtree(scratch, ignore_errors=True)
 
 

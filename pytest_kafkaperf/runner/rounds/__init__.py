@@ -8,7 +8,7 @@
 - observers: what watches a load
 - observations: everything that is known of one load
 - actions: what a test does during a round
-- integrity: acknowledged records against the log
+- log_comparison: acknowledged records against the log
 - fold: reports of workers folded to metrics and events
 - validity: reasons not to trust a round
 - app_groups: metrics of watched groups

@@ -35,9 +35,9 @@ from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.capacity import MOST_STEPS, SearchPlan, find_capacity
 from pytest_kafkaperf.runner.rounds.fold import fold
-from pytest_kafkaperf.runner.rounds.integrity import REPLICATION_TIMEOUT_S, backlog_ends, compared_log
 from pytest_kafkaperf.runner.rounds.load_run import LoadRun
 from pytest_kafkaperf.runner.rounds.loads import Phase, backlog_load, workload_key
+from pytest_kafkaperf.runner.rounds.log_comparison import REPLICATION_TIMEOUT_S, backlog_ends, compared_log
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.runner.rounds.observers import Observers
 from pytest_kafkaperf.runner.rounds.round import Round

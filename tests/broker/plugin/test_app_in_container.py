@@ -8,7 +8,7 @@ import pytest
 from docker.errors import ImageNotFound
 from testcontainers.core.transferable import build_transfer_tar
 
-from pytest_kafkaperf.clusters.brokers import maven
+from pytest_kafkaperf.clusters.brokers import downloads
 from pytest_kafkaperf.clusters.docker.container import remove
 from pytest_kafkaperf.clusters.docker.daemon import connection, image_of
 from pytest_kafkaperf.clusters.spec import ClusterSpec
@@ -47,7 +47,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An image with the console consumer, which the brokers' may lack."""
     scratch = tmp_path_factory.mktemp("jar")
     tools = f"org.apache.kafka:kafka-tools:{DEFAULT_VERSION}"
-    jar = maven.fetch_one("Kafka's tools", tools, scratch=scratch / "fetched", target=scratch)
+    jar = downloads.fetch_one("Kafka's tools", tools, scratch=scratch / "fetched", target=scratch)
     with connection() as docker:
         container = docker.client.containers.create(image_of(ClusterSpec()), "true")
         try:

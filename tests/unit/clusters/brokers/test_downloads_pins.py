@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.brokers import distribution, jmx_exporter, maven
-from pytest_kafkaperf.clusters.brokers.maven import FILE, file_name, pinned, pinned_files
+from pytest_kafkaperf.clusters.brokers import distribution, downloads, jmx_exporter
+from pytest_kafkaperf.clusters.brokers.downloads import FILE, file_name, pinned, pinned_files
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
 from tests.support.plugin_runs import copied, installed
@@ -27,7 +27,7 @@ from tests.support.rounds import within
 
 OTHER_VERSION = "4.2.99"
 """Which nobody has pinned; the tests' own copy of the default goes by that name."""
-DEFAULT = maven.coordinate(DEFAULT_VERSION)
+DEFAULT = downloads.coordinate(DEFAULT_VERSION)
 SUPPORTED = Path(__file__).parents[4] / "docs" / "reference" / "supported.md"
 ANOTHER = b"another jar"
 POM = f"""<project><modelVersion>4.0.0</modelVersion><groupId>org.apache.kafka</groupId>
@@ -123,7 +123,7 @@ def test_each_supported_version_and_the_exporter_are_pinned() -> None:
     """A version without pins is as trustworthy as the cache, which CI shares among branches."""
     pins = json.loads(FILE.read_text(encoding="ascii"))
     versions = [name.rpartition(":")[2] for name in pins["jars"] if ":kafka_2.13:" in name]
-    assert set(pins["jars"]) == {*map(maven.coordinate, versions), jmx_exporter.COORDINATE}
+    assert set(pins["jars"]) == {*map(downloads.coordinate, versions), jmx_exporter.COORDINATE}
     assert list(pins["storage"]) == versions
     tested = re.search(r"Tested: (.+) and that", SUPPORTED.read_text(encoding="utf-8"))
     assert tested is not None
@@ -146,7 +146,7 @@ def test_pins_are_coordinates_with_sums() -> None:
 def test_what_runs_is_what_is_pinned_in_its_order(kafka: distribution.Distribution) -> None:
     """Two jars may have a class of one name: the order decides."""
     assert [jar.name for jar in kafka.classpath] == [file_name(name) for name in pinned(DEFAULT)]
-    assert [maven.sha256(jar) for jar in kafka.classpath] == list(pinned(DEFAULT).values())
+    assert [downloads.sha256(jar) for jar in kafka.classpath] == list(pinned(DEFAULT).values())
 
 
 @pytest.mark.usefixtures("no_network")
@@ -341,11 +341,11 @@ def test_a_file_that_does_not_match_the_published_checksum_is_refused(
     repository.files |= {f"{suffix}.sha1": b"0" * 40 + b"  kafka.jar", ".pom": POM, ".jar": jar}
 
     with pytest.raises(ClusterError, match=rf"{suffix} does not match its published checksum"):
-        maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+        downloads.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
 
     digest = hashlib.sha1(jar if suffix == ".jar" else POM).hexdigest()  # noqa: S324 - Maven's
     repository.files[f"{suffix}.sha1"] = digest.upper().encode("ascii")
-    (found,) = maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+    (found,) = downloads.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
     assert found.read_bytes() == jar
 
 
@@ -353,32 +353,32 @@ def test_a_download_that_trickles_ends_at_its_limit(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each byte comes in time; other runs wait for the lock meanwhile."""
-    monkeypatch.setattr(maven, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(downloads, "TIMEOUT_S", 0.3)
     repository.trickles = True
 
     with within(5), pytest.raises(ClusterError, match="not complete within 300 ms: http://127.*too slow"):
-        maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+        downloads.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
 
 
 def test_a_pause_that_a_repository_asks_for_is_within_the_limit(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Maven Central limits the requests of large companies; a whole day would hang the run."""
-    monkeypatch.setattr(maven, "TIMEOUT_S", 20)
+    monkeypatch.setattr(downloads, "TIMEOUT_S", 20)
     repository.files |= {".pom": POM, ".jar": jar_of("Kafka")}
     repository.busy = ["1"]
-    assert maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+    assert downloads.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
 
     repository.busy = ["86400"]
     with within(10), pytest.raises(ClusterError, match="not complete within 20 s"):
-        maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+        downloads.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
 
 
 def test_half_a_file_is_downloaded_again(repository: Repository, tmp_path: Path) -> None:
     """A connection that breaks leaves no jar that looks complete."""
     repository.files |= {".pom": POM, ".jar": jar_of("Kafka")}
     repository.broken = [".jar"]
-    assert maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+    assert downloads.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
     assert repository.broken == []
 
 
@@ -390,11 +390,11 @@ def test_of_another_version_a_jar_is_refused_only_where_it_is_damaged(
     jar = jar_of("Kafka")
     repository.files |= {".pom": POM, ".jar": jar if is_whole else jar[:-10]}
     if is_whole:
-        (found,) = maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+        (found,) = downloads.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
         assert found.read_bytes() == jar
         return
     with pytest.raises(ClusterError) as raised:
-        maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+        downloads.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
     assert str(raised.value) == (
         f"the download of kafka_2.13-{OTHER_VERSION}.jar is damaged (File is not a zip file); try again"
     )

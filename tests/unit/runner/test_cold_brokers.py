@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.runner.cold_brokers import cold_judgement, cold_warnings, describe_warm_ups
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.warmth import cold_judgement, cold_warnings, describe_warm_ups
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 
