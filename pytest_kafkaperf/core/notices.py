@@ -241,9 +241,9 @@ class Place:
 class Problem:
     """One reason why a round, a trial or a test is INVALID."""
 
-    cause: Cause | ProblemKind
-    """A kind alone, with a text instead of values, is for places that have no row in the table yet."""
-    values: Mapping[str, object] | str = field(default_factory=dict, hash=False)
+    cause: Cause
+    values: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """The values that the text of the cause names."""
     metric: str | None = None
     """Metric that has only a lower bound because of it; it counts no longer if that bound exceeds a threshold."""
     place: Place = Place()
@@ -259,20 +259,16 @@ class Problem:
     @property
     def kind(self) -> ProblemKind:
         """The kind, for programs."""
-        return self.cause if isinstance(self.cause, ProblemKind) else self.cause.kind
+        return self.cause.kind
 
     @property
     def fact(self) -> str:
         """The place and what is wrong there, without advice."""
-        if isinstance(self.cause, ProblemKind) or isinstance(self.values, str):
-            return self._placed(str(self.values).partition(";")[0])
         return self._placed(self.cause.text.format_map(self.values))
 
     @property
     def text(self) -> str:
         """The place, what is wrong there, and what to do about it."""
-        if isinstance(self.cause, ProblemKind):
-            return self._placed(str(self.values))
         excuse = f"perhaps because {self.excuse}" if self.excuse else ""
         return "; ".join(filter(None, (self.fact, excuse, self.cause.advice)))
 

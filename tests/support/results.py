@@ -40,6 +40,7 @@ from pytest_kafkaperf.verdict.outcome import Ungated, Verdict
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 from pytest_kafkaperf.verdict.side_by_side import SideBySide
+from tests.support.problems import problem_told
 
 FILE = "tests/perf/test_orders.py"
 _WOBBLE = (0.98, 0.99, 1.0, 1.01, 1.02)
@@ -129,7 +130,7 @@ def result(
 ) -> Result:
     """What one trial found, against a baseline where there is one."""
     measured = rounds() if measured is None else measured
-    why = tuple(Problem(ProblemKind.CLUSTER_ERROR, text) for text in problems)
+    why = tuple(problem_told(ProblemKind.CLUSTER_ERROR, text) for text in problems)
     known = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
     if baseline is not None:
         # The same on ten days, so that little noise is assumed.
@@ -417,7 +418,7 @@ def many(number: int) -> list[Result]:
 
 def nothing(text: str) -> Result:
     """A test that could not run."""
-    problem = Problem(ProblemKind.CLUSTER_ERROR, text)
+    problem = problem_told(ProblemKind.CLUSTER_ERROR, text)
     whole = drawn_result("tests/perf/test_orders.py::test_gone", before=None, now=Behaviour(), problems=[problem])
     return dataclasses.replace(whole, trials=(Trial(created=CREATED, rounds=(), problems=(problem,)),), checks=())
 
@@ -468,7 +469,7 @@ def hostile(markup: str) -> list[Result]:
                 cluster=dataclasses.replace(whole.cluster, version=markup),
                 changed=(Change(markup, None, None, Part.CLUSTER),),
                 warnings=(markup,),
-                problems=(Problem(ProblemKind.CLUSTER_ERROR, markup),),
+                problems=(problem_told(ProblemKind.CLUSTER_ERROR, markup),),
                 notes=(markup,),
             )
         )

@@ -14,7 +14,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Self
 
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError, UsageError
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.core.text import repr_of
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time
 from pytest_kafkaperf.load.messages import LoadReport
@@ -161,7 +161,7 @@ class ActionTimer:
         self._pending.remove(action)
 
     def _report(self, action: Action, text: str) -> None:
-        self.problems.append(Problem(ProblemKind.ACTION_FAILED, f"{action}: {text}"))
+        self.problems.append(Problem(Cause.ACTION_FAILED, {"action": str(action), "reason": text}))
 
 
 def _value(value: object) -> float:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.clusters.monitoring.watchers import OFFSETS_INTERVAL_S, GroupOffsets, Int64s
 from pytest_kafkaperf.core.metrics import bounded_latencies
-from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
-from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
+from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Problem
+from pytest_kafkaperf.core.units import NS_PER_S, Quantity, Unit, format_quantity
 from pytest_kafkaperf.load.recorder import Histogram
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -55,7 +55,7 @@ def watched(seen: Observations, scenario: Scenario) -> Watched:
     last_due_ns = int(places[:, 4].max())
     for group, offsets in seen.groups.items():
         begun = int(np.searchsorted(offsets.at_ns, load.start_ns))
-        if problem := _unusable(f"group {group!r}", f"topic {scenario.topic!r}", offsets, begun, last_due_ns):
+        if problem := _unusable(group, scenario.topic, offsets, begun, last_due_ns):
             found.problems.append(problem)
             continue
         _measure(found, group, offsets, seen, begun, has_backlog=scenario.backlog > 0)
@@ -112,19 +112,14 @@ def _note_late(found: Watched, group: str, offsets: GroupOffsets, done: Int64s, 
     found.at_least += ("app.drain", *bounded_latencies("app.delay", float(late.mean())))
 
 
-def _unusable(who: str, topic: str, offsets: GroupOffsets, begun: int, last_due_ns: int) -> Problem | None:
+def _unusable(group: str, topic: str | None, offsets: GroupOffsets, begun: int, last_due_ns: int) -> Problem | None:
     """Return the problem of a group that committed nothing, or whose readings end before the last record was due."""
+    names = {"group": group, "topic": topic}
     if begun >= len(offsets.at_ns) - 1 or not (offsets.committed[begun:] != offsets.committed[begun]).any():
-        silent = f"{who} committed nothing on {topic} since the load began"
-        text = f"{silent}: check that the application runs, reads this topic and commits its offsets"
-        return Problem(ProblemKind.NO_COMMIT, text)
+        return Problem(Cause.NO_COMMIT, names)
     unread_s = (last_due_ns - int(offsets.at_ns[-1])) / NS_PER_S
     if unread_s > 0:
-        text = (
-            f"the offsets of {who} could not be read in the last {format_quantity(unread_s, Unit.SECONDS)} of the load"
-        )
-        cause = f"its coordinator, or the leader of a partition of {topic}, did not answer"
-        return Problem(ProblemKind.CLUSTER_ERROR, f"{text}: {cause}")
+        return Problem(Cause.OFFSETS_UNREAD, {**names, "unread": Quantity(unread_s, Unit.SECONDS)})
     return None
 
 
@@ -201,10 +196,8 @@ def caught_up(
 def not_caught_up(who: str, metric: str, waited_ns: int) -> tuple[Problem, dict[str, float]]:
     """Return the problem of a lag that was not back at its level at the end of the window, and the metric's bound."""
     waited_s = waited_ns / NS_PER_S
-    waited = format_quantity(waited_s, Unit.SECONDS)
-    text = f"{who} had not caught up when the load ended, so {metric} is at least {waited}; use a duration "
-    text += "longer than the times of the stop and of the threshold together, or a lower rate"
-    return Problem(ProblemKind.NOT_CAUGHT_UP, text, metric), {metric: waited_s}
+    values = {"who": who, "metric": metric, "waited": Quantity(waited_s, Unit.SECONDS)}
+    return Problem(Cause.NOT_CAUGHT_UP, values, metric), {metric: waited_s}
 
 
 def _recovered(

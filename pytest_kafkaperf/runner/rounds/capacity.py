@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_kafkaperf.core.metrics import SEARCH_METRICS
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.runner.rounds.round import Round, Step, StepOutcome
 from pytest_kafkaperf.scenarios.rate import peak_rate
@@ -309,27 +309,15 @@ def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
 
 
 def _ended_by_loss(rate: float, lost: float) -> Problem:
-    text = (
-        f"the search ended at {_shown(rate)}, because {lost:.0f} acknowledged records were lost, so the capacity is "
-        "unknown; to allow losses, give kafka_perf.capacity() a threshold on `lost`"
-    )
-    return Problem(ProblemKind.CAPACITY_NOT_FOUND, text)
+    return Problem(Cause.SEARCH_ENDED_BY_LOSS, {"rate": _shown(rate), "lost": lost})
 
 
 def _missed(missed: Missed, plan: SearchPlan, steps: Sequence[Step]) -> Problem:
-    at = f"at the lowest rate, {_shown(plan.low)}"
+    if missed.lowest is None:
+        return Problem(Cause.SEARCH_UNENDED, {"steps": len(steps)})
     why = next((step.reason for step in reversed(steps) if step.rate == plan.low), None)
-    match missed.lowest:
-        case None:
-            text = (
-                f"the search did not end within {len(steps)} steps: rates that held once failed later; hold each rate "
-                "for longer"
-            )
-        case StepOutcome.UNREACHED:
-            return Problem(ProblemKind.GENERATOR_TOO_SLOW, f"{why} ({at}: the capacity is unknown)")
-        case _:
-            text = f"no rate held the thresholds: {at}, {why}; give a lower low=, or other thresholds"
-    return Problem(ProblemKind.CAPACITY_NOT_FOUND, text)
+    cause = Cause.LOWEST_RATE_UNREACHED if missed.lowest is StepOutcome.UNREACHED else Cause.NO_RATE_HELD
+    return Problem(cause, {"rate": _shown(plan.low), "reason": why})
 
 
 def _at_least(found: Found, capacity: float) -> str | None:

@@ -19,8 +19,9 @@ from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.runner.rounds.recovery import Recovery, recovery_of
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.validity import (
+    BusyMachine,
     blamed_on,
-    busy_warning,
+    busy_machine,
     late_records,
     least_latencies,
     limited_by_generator,
@@ -70,7 +71,7 @@ def fold(seen: Observations, scenario: Scenario) -> Round:
         problems=tuple(problems),
         least=_least(load, problems),
         warnings=tuple(dict.fromkeys(warnings)),
-        busy_warning=resources.busy,
+        busy_warning=None if resources.busy is None else resources.busy.warning,
         series=series,
         brokers=resources.curves,
         uses=resources.uses,
@@ -140,12 +141,12 @@ class _Resources:
     """CPU and memory that each broker used in the window, by broker."""
     gaps: Sequence[str] = ()
     """Warnings of metrics that are left out because a broker was not read."""
-    busy: str | None = None
+    busy: BusyMachine | None = None
     """The warning that other programs used this machine; None if they did not."""
 
     @property
     def warnings(self) -> list[str]:
-        return [*self.gaps] if self.busy is None else [*self.gaps, self.busy]
+        return [*self.gaps] if self.busy is None else [*self.gaps, self.busy.warning]
 
 
 def _resources(seen: Observations, series: Mapping[str, Curves], window: _Window) -> _Resources:
@@ -162,7 +163,7 @@ def _resources(seen: Observations, series: Mapping[str, Curves], window: _Window
         curves=together.curves(start_ns=start_ns, first_ns=first_ns, end_ns=end_ns),
         uses=uses,
         gaps=gaps,
-        busy=busy_warning(together, seen.load, end_ns),
+        busy=busy_machine(together, seen.load, end_ns),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_kafkaperf.clusters.admin.admin import Admin, TopicGoneError
 from pytest_kafkaperf.clusters.admin.preflight import gone
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask, outcome
 from pytest_kafkaperf.load.clock import Stall, now_ns
 from pytest_kafkaperf.load.controller import WorkerPool
@@ -70,7 +70,7 @@ def _growth(before: Mapping[int, int], after: Mapping[int, int]) -> dict[int, in
 
 def _without_topic(topic: str) -> LogComparison:
     """Return that the topic is gone, which is the cause of the load's problems."""
-    return LogComparison(gone=Problem(ProblemKind.CLUSTER_ERROR, gone(topic)))
+    return LogComparison(gone=Problem(Cause.CLUSTER_ERROR, {"reason": gone(topic)}))
 
 
 def _audit(

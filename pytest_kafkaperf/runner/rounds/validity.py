@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, QUANTILES
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
-from pytest_kafkaperf.core.units import NS_PER_S, Unit, counted, format_quantity
+from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
+from pytest_kafkaperf.core.units import NS_PER_S, Count, Quantity, Unit, counted, format_quantity
 from pytest_kafkaperf.load.ledger import LATE_NS
 from pytest_kafkaperf.scenarios.payloads import HEADER, name_of
 from pytest_kafkaperf.scenarios.rate import peak_rate
@@ -62,8 +62,7 @@ def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str
     load = seen.load
     problems = _producing_problems(load, scenario) if scenario.producers else []
     if not scenario.producers and not any(part.received for part in load.consumed):
-        text = f"nothing was read from topic {scenario.topic!r}: it holds no record"
-        problems.append(Problem(ProblemKind.RECORDS_UNREAD, text))
+        problems.append(Problem(Cause.EMPTY_TOPIC, {"topic": scenario.topic}))
     if scenario.output_topic is None:
         problems += _reading_problems(load, scenario, lost=int(integrity.get("lost", 0)))
     elif any(part.acknowledged for part in load.produced) and not any(part.received for part in load.consumed):
@@ -71,7 +70,7 @@ def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str
     unread = "the log of the topic was not read" if "lost" not in integrity else None
     reason = seen.log.audit if isinstance(seen.log.audit, str) else unread
     if not problems and scenario.producers and scenario.acks != 0 and reason is not None:
-        problems.append(Problem(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"))
+        problems.append(Problem(Cause.LOSSES_UNKNOWN, {"reason": reason}))
     return problems
 
 
@@ -115,28 +114,36 @@ def generator_warning(limited: int, rounds: int) -> str:
     )
 
 
-def blamed_on(busy: str, problems: Sequence[Problem]) -> list[Problem]:
+class BusyMachine(NamedTuple):
+    """The cores of this machine that other programs used during a round."""
+
+    used: float
+    cores: float
+
+    @property
+    def fact(self) -> str:
+        """The fact alone: `other programs used 1.5 of its 2 cores`."""
+        return f"other programs used {self.used:.1f} of its {self.cores} cores"
+
+    @property
+    def warning(self) -> str:
+        """The warning of the round."""
+        return f"this machine was busy: {self.fact} during a round, which may have changed the results"
+
+
+def blamed_on(busy: BusyMachine, problems: Sequence[Problem]) -> list[Problem]:
     """Return the problems, with other programs as a possible reason of a generator that was too slow."""
-    cause = busy.removeprefix("this machine was busy: ").partition(" during")[0]
-    return [
-        Problem(one.kind, one.text.replace("; use", f"; perhaps because {cause}; use", 1))
-        if one.kind is ProblemKind.GENERATOR_TOO_SLOW
-        else one
-        for one in problems
-    ]
+    return [one.perhaps_because(busy.fact) if one.kind is ProblemKind.GENERATOR_TOO_SLOW else one for one in problems]
 
 
-def busy_warning(readings: Readings, load: LoadReport, end_ns: int) -> str | None:
-    """Return a warning if other programs used so much of this machine that they may have changed the results."""
+def busy_machine(readings: Readings, load: LoadReport, end_ns: int) -> BusyMachine | None:
+    """Return what other programs used, if it was so much of this machine that it may have changed the results."""
     workers_s = sum(worker.cpu_s for worker in load.workers if worker.clock is None or worker.clock.is_here)
     found = readings.strangers(start_ns=load.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
     if found is None or found[0] < _OTHER_PROGRAMS_RATIO * found[1]:
         return None
-    used, cores = round(2 * found[0]) / 2 or found[0], found[1]  # in halves, so that rounds share one warning
-    return (
-        f"this machine was busy: other programs used {used:.1f} of its {cores} cores during a round, which may have "
-        "changed the results"
-    )
+    used = round(2 * found[0]) / 2 or found[0]  # in halves, so that rounds share one warning
+    return BusyMachine(used, found[1])
 
 
 def late_records(load: LoadReport) -> int:
@@ -167,33 +174,22 @@ def least_latencies(family: str, histogram: Histogram, *, late: int, latest_ns: 
 def _producing_problems(load: LoadReport, scenario: Scenario) -> list[Problem]:
     produced = load.produced
     if sum(part.acknowledged for part in produced) == 0:
-        text = f"no record of the window was acknowledged{_failures(produced)}"
-        return [Problem(ProblemKind.NOTHING_ACKNOWLEDGED, text)]
+        return [Problem(Cause.NOTHING_ACKNOWLEDGED, {"failures": _failures(produced)})]
     missing = sum(part.missing for part in produced)
     if scenario.rate is None:
-        return [_not_reached(missing, scenario)] if missing else []
+        values = {"missing": missing, "records": scenario.records, "timeout_s": RECORDS_TIMEOUT_S}
+        return [Problem(Cause.LOAD_NOT_REACHED, values)] if missing else []
     due = sum(part.sent + part.missing for part in produced)
     tolerated = (1 - _ON_TIME_RATIO) * due
     late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
     if late > tolerated:
-        return [_too_slow(f"{late} of {due} records were sent late although the in-flight limit allowed sending them")]
+        return [Problem(Cause.SENT_LATE, {"late": late, "due": due})]
     unsent = sum(part.sent_late + part.missing for part in produced)
     rate = peak_rate(scenario.rate)
     slowest = max((_needed_cores(worker, rate, scenario.producers) for worker in load.workers), default=0.0)
     if unsent > tolerated and slowest > _SATURATED_RATIO:
-        needed = f"a worker would need {slowest:.0%} of a core to send them in time"
-        return [_too_slow(f"{unsent} of {due} records were not sent in the window, and {needed}")]
+        return [Problem(Cause.NOT_SENT_IN_TIME, {"unsent": unsent, "due": due, "cores": slowest})]
     return []
-
-
-def _not_reached(missing: int, scenario: Scenario) -> Problem:
-    held = f"{missing} of {scenario.records} records were not sent within {RECORDS_TIMEOUT_S} s"
-    return Problem(ProblemKind.LOAD_NOT_REACHED, f"load not reached: {held}; use fewer records, or a duration")
-
-
-def _too_slow(reason: str) -> Problem:
-    advice = "use more producers, larger records or a lower rate, or give the machine more cores"
-    return Problem(ProblemKind.GENERATOR_TOO_SLOW, f"generator too slow: {reason}; {advice}")
 
 
 def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
@@ -219,12 +215,8 @@ def _reading_problems(load: LoadReport, scenario: Scenario, *, lost: int) -> lis
     unread = max(skipped, sum(part.unread for part in load.consumed))
     if unread <= 0:
         is_doubtful = any(_may_have_skipped(each, load.consumed, expected) for each in load.received())
-        return [Problem(ProblemKind.RECORDS_UNREAD, f"records unread: {REASSIGNED}")] if is_doubtful else []
-    text = (
-        f"records unread: {unread} records in the log were not received by the consumers in time; end-to-end values "
-        "would leave out the slowest"
-    )
-    return [Problem(ProblemKind.RECORDS_UNREAD, text)]
+        return [Problem(Cause.REJOINED, {"reason": REASSIGNED})] if is_doubtful else []
+    return [Problem(Cause.RECORDS_UNREAD, {"unread": unread})]
 
 
 def _may_have_skipped(group: int, consumed: Sequence[Consumed], expected: int) -> bool:
@@ -241,24 +233,14 @@ def _may_have_skipped(group: int, consumed: Sequence[Consumed], expected: int) -
 def _no_output(load: LoadReport, scenario: Scenario) -> Problem:
     """Return the problem of an application without output, with its likely cause."""
     unmatched = max(part.unmatched for part in load.consumed)
-    if unmatched and scenario.correlate is None:
-        text = (
-            f"no record came out with the header {HEADER!r}, but {counted(unmatched, 'other record')} arrived in "
-            f"{scenario.output_topic!r}: let the application copy headers, or name a function with correlate="
-        )
-    elif unmatched:
-        text = (
-            f"{name_of(scenario.correlate)} matched no record, but {counted(unmatched, 'record')} arrived in "
-            f"{scenario.output_topic!r}: it must return the first {TAG_BYTES} bytes of the value that went in, which "
-            "the application must keep"
-        )
-    else:
-        text = (
-            f"no record arrived in {scenario.output_topic!r}: start the application before kafka_perf(), and look into "
-            f"its log; check that it reads {scenario.topic!r}, that it accepts what the test sends (payload=), and to "
-            "which topic it writes"
-        )
-    return Problem(ProblemKind.NO_OUTPUT, text)
+    topics = {"topic": scenario.topic, "output_topic": scenario.output_topic}
+    if not unmatched:
+        return Problem(Cause.NO_OUTPUT, topics)
+    if scenario.correlate is None:
+        others = Count(unmatched, "other record")
+        return Problem(Cause.HEADERS_MISSING, {**topics, "header": HEADER, "others": others})
+    function, others = name_of(scenario.correlate), Count(unmatched, "record")
+    return Problem(Cause.NOTHING_MATCHED, {**topics, "function": function, "others": others, "tag_bytes": TAG_BYTES})
 
 
 def _application_warnings(integrity: Mapping[str, float], output_topic: str, silent_s: float) -> list[str]:
@@ -329,26 +311,18 @@ def resolution_problems(
         if limit is None:
             continue
         if clocks_s is not None and limit < clocks_s and name.startswith("e2e.latency"):
-            kind, shown = ProblemKind.CLOCK_UNCERTAIN, format_quantity(clocks_s, Unit.SECONDS, digits=2)
-            reason = (
-                f"clocks of the machines that send and receive are known to ±{shown} only; raise the threshold, move "
-                "the machines and the Dask scheduler into one network, or let one machine send and receive"
-            )
+            cause, resolution = Cause.CLOCK_UNCERTAIN, {"uncertainty": Quantity(clocks_s, Unit.SECONDS, digits=2)}
         elif (
             commits_s is not None
             and unit is Unit.SECONDS
             and name.startswith(_COMMITTED)
             and _least(name, rounds) - commits_s <= limit < commits_s  # else it is exceeded, whatever is not known
         ):
-            kind, shown = ProblemKind.COMMIT_INTERVAL, format_quantity(commits_s, Unit.SECONDS)
-            reason = (
-                f"group commits every {shown}, so nothing finer is known; raise the threshold, or have the application "
-                "commit more often (offsets are read every 100 ms)"
-            )
+            cause, resolution = Cause.COMMIT_INTERVAL, {"interval": Quantity(commits_s, Unit.SECONDS)}
         else:
             continue
-        text = f"threshold {threshold.expression!r}: the threshold is {format_quantity(limit, Unit.SECONDS)}, and the "
-        problems.append(Problem(kind, text + reason))
+        below = {"expression": threshold.expression, "limit": Quantity(limit, Unit.SECONDS)}
+        problems.append(Problem(cause, {**below, **resolution}))
     return problems
 
 
@@ -357,12 +331,8 @@ def skew_problems(thresholds: Sequence[Threshold], rounds: Sequence[Round]) -> l
     skew_s = _clock_skew_s(rounds)
     if skew_s is None:
         return []
-    remedy = "synchronize the clocks, for example by NTP, or remove the threshold"
     return [
-        Problem(
-            ProblemKind.CLOCK_UNCERTAIN,
-            f"threshold {threshold.expression!r}: the latency is unknown, because {_skewed(skew_s)}; {remedy}",
-        )
+        Problem(Cause.CLOCKS_DIFFER, {"expression": threshold.expression, "reason": _skewed(skew_s)})
         for threshold in thresholds
         if threshold.metric.name.startswith("e2e.latency")
     ]

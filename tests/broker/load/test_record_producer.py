@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES
+from tests.support.problems import problem_told
 from tests.support.topic_log import Log
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def test_records_that_the_client_itself_refuses_are_errors(broker: Cluster, load
     ran = load(broker, client="record", duration="300 ms", rate=500, record_size=1000, warmup=0, producer_config=config)
 
     text = "no record of the window was acknowledged: MessageSizeTooLargeError (150 records)"
-    assert ran.round.problems == (Problem(ProblemKind.NOTHING_ACKNOWLEDGED, text),)
+    assert ran.round.problems == (problem_told(ProblemKind.NOTHING_ACKNOWLEDGED, text),)
     assert ran.metrics["errors"] == 150
 
 

@@ -13,10 +13,11 @@ from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.runner.rounds.side_rounds import resolve_scenario
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.orphans import becomes
+from tests.support.problems import problem_told
 from tests.support.rounds import run_scenario
 from tests.support.runs_at_once import LOST, run_at_once
 from tests.support.strangers import drop_topic, groups, left_behind, make_topic, strangers, topics
@@ -160,7 +161,7 @@ def test_records_too_short_for_a_tag_cannot_be_told_from_those_of_others(broker:
     assert one.metrics["errors"] == 0
     assert {"lost", "duplicated", "reordered"} & one.metrics.keys() == set()
     why = "losses are unknown: records smaller than 16 B carry no tag, so an audit cannot identify them"
-    assert one.problems == (Problem(ProblemKind.LOSSES_UNKNOWN, why),)
+    assert one.problems == (problem_told(ProblemKind.LOSSES_UNKNOWN, why),)
 
 
 def test_what_compaction_removes_is_not_lost() -> None:

@@ -26,6 +26,7 @@ from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.detectable import Calibrated
 from tests.support import results
+from tests.support.problems import problem_told
 
 RATE = "produce.throughput"
 
@@ -78,8 +79,8 @@ def test_a_run_with_nothing_to_calibrate_says_so() -> None:
 
 def test_each_trial_has_a_line() -> None:
     """Its number, its values, and the time that is left."""
-    late = Problem(ProblemKind.GENERATOR_TOO_SLOW, "late; use more producers")
-    lost = Problem(ProblemKind.RECORDS_LOST, "records lost")
+    late = problem_told(ProblemKind.GENERATOR_TOO_SLOW, "late; use more producers")
+    lost = problem_told(ProblemKind.RECORDS_LOST, "records lost")
     assert [
         describe_trial(GATED, [trial(), trial()], 3, left_s=200),
         describe_trial(GATED, [trial()] * 3, 3, left_s=0),

@@ -19,6 +19,7 @@ from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from tests.support.problems import problem_told
 from tests.support.results import NO_FAULTS, bare_result
 
 P99, RATE = "produce.latency.p99", "produce.throughput"
@@ -67,7 +68,7 @@ def test_what_could_not_be_decided_is_no_baseline(mode: str) -> None:
 
 def test_each_mode_takes_its_trials() -> None:
     """One that stands alone, or all that count."""
-    suspected = [trial(1.2), trial(), trial(1.0, 1.0, Problem(ProblemKind.GENERATOR_TOO_SLOW, "late")), trial()]
+    suspected = [trial(1.2), trial(), trial(1.0, 1.0, problem_told(ProblemKind.GENERATOR_TOO_SLOW, "late")), trial()]
     assert chosen("replace", *suspected) == (1, ())
     assert chosen("add", *suspected) == (3, ())
     assert chosen("replace", trial(), trial(), calibrated=True) == (2, ())

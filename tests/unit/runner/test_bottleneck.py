@@ -10,13 +10,14 @@ import pytest
 
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.metrics import declare
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.runner.bottleneck import GROUP, OUTPUT, Way, bottleneck, deduced
 from pytest_kafkaperf.runner.result import Result, Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.outcome import Verdict
+from tests.support.problems import problem_told
 from tests.support.results import CREATED, result
 
 CALM = {
@@ -203,7 +204,7 @@ def test_with_a_live_baseline_its_rounds_count() -> None:
 def test_it_is_shown_although_the_generator_was_too_slow(kind: ProblemKind, *, is_shown: bool) -> None:
     """Where the time went does not depend on a few late records."""
     found = ran("e2e.latency.p50 <= 1 s", scenario=THROUGH, **BEHIND)
-    late = dataclasses.replace(found, verdict=Verdict.INVALID, problems=(Problem(kind, "late"),))
+    late = dataclasses.replace(found, verdict=Verdict.INVALID, problems=(problem_told(kind, "late"),))
     assert bottleneck(found) is not None
     assert (bottleneck(late) == bottleneck(found)) is is_shown
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.decision import Bench, Decision, FurtherTrials, RetestFailedError, decide, first_trial
 from pytest_kafkaperf.runner.evidence import Judging
@@ -30,6 +30,7 @@ from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import AgainstStored
 from pytest_kafkaperf.verdict.scale import Measured
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from tests.support.problems import problem_told
 from tests.support.rounds import time_budget_of
 from tests.support.scripted_sides import ROUNDS, Scripted, Timed, runner_of
 
@@ -216,7 +217,7 @@ def test_baseline_brokers_that_break_off_leave_a_suspected_regression_to_fresh_t
     ours, ours_again, theirs = Scripted("A", []), Scripted("A", []), Scripted("B", [])
     ours.meets, ours_again.meets = threading.Barrier(1), threading.Barrier(2)
     theirs.meets = ours_again.meets
-    theirs.problems = [Problem(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")]
+    theirs.problems = [problem_told(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")]
     reasons: list[str | None] = []
 
     @contextlib.contextmanager
@@ -283,7 +284,7 @@ def test_a_first_trial_that_the_machine_has_invalidated_is_measured_again_once(
     """It says nothing of Kafka; whatever Kafka has done counts at once."""
     log: list[str] = []
     side = Scripted("A", log)
-    side.meets, side.problems = threading.Barrier(1), [Problem(kind, "oops")] * (1 if heals else 9)
+    side.meets, side.problems = threading.Barrier(1), [problem_told(kind, "oops")] * (1 if heals else 9)
     ran = decision_of(runner_of(side), ScriptedJudging(lambda _: PASSED))
     again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
     assert log.count("A") == (2 * ROUNDS if again else ROUNDS)

@@ -14,7 +14,7 @@ import pytest
 from pytest_kafkaperf.clusters.brokers.config import Security
 from pytest_kafkaperf.clusters.brokers.fleet import Fleet
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.runner.drift import ALPHA, chance_of, drift_warnings
 from pytest_kafkaperf.runner.result import Result, Trial
 from pytest_kafkaperf.runner.rounds.actions import Action
@@ -22,6 +22,7 @@ from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.problems import problem_told
 from tests.support.results import bare_result
 
 RATE, P50, E2E = "produce.throughput", "produce.latency.p50", "e2e.latency.p50"
@@ -197,7 +198,7 @@ def test_the_brokers_of_a_retest_are_not_taken_for_a_cluster_of_others() -> None
     assert warnings_of(bare_result(trial, cluster=EXTERNAL, live_baseline=None)) == []
 
 
-SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow")
+SLOW = problem_told(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow")
 UNTESTED = {
     "steady rounds": result_of(STEADY),
     "a capacity search": result_of(RISING, plan=SearchPlan(limits=(), low=1.0, high=2.0)),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
@@ -18,6 +18,7 @@ from pytest_kafkaperf.runner.rounds.capacity import find_capacity
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from tests.support.problems import problem_told
 from tests.support.results import NO_FAULTS
 
 
@@ -76,7 +77,7 @@ def test_a_gap_in_a_log_that_nobody_could_audit_violates_but_meets_no_threshold(
     threshold: str, verdict: Verdict
 ) -> None:
     """At least these records are lost; perhaps more, whose places others have taken."""
-    unknown = Problem(ProblemKind.LOSSES_UNKNOWN, "losses are unknown")
+    unknown = problem_told(ProblemKind.LOSSES_UNKNOWN, "losses are unknown")
     gap = Round(metrics={**NO_FAULTS, "lost": 10.0}, problems=(unknown,))
     trial = Trial(created="2026-01-01T00:00:00+00:00", rounds=(gap,), problems=(unknown,))
     tested = perftest(threshold)

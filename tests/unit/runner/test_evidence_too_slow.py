@@ -25,11 +25,12 @@ from pytest_kafkaperf.runner.rounds.validity import least_latencies
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from tests.support.problems import problem_told
 from tests.support.results import NO_FAULTS
 
 P99, RATE = "produce.latency.p99", "produce.throughput"
-SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 115 of 1500 records were sent late")
-ENDED = Problem(ProblemKind.CLUSTER_ERROR, "broker 1 was ended by SIGKILL")
+SLOW = problem_told(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 115 of 1500 records were sent late")
+ENDED = problem_told(ProblemKind.CLUSTER_ERROR, "broker 1 was ended by SIGKILL")
 SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 BASELINE = BaselineRounds(trials=(tuple({P99: 0.005 * one} for one in SPREAD),) * 5)
 

@@ -9,6 +9,7 @@ import pytest
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.runner.result import MOST_INVALIDATED, Trial, judged, problems_of, warnings_of
 from pytest_kafkaperf.runner.rounds.round import Round
+from tests.support.problems import problem_told
 
 
 def trial(*problems: Problem) -> Trial:
@@ -16,9 +17,9 @@ def trial(*problems: Problem) -> Trial:
 
 
 SOUND = trial()
-SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "round 2: generator too slow: 296 of 6000 records were sent late")
+SLOW = problem_told(ProblemKind.GENERATOR_TOO_SLOW, "round 2: generator too slow: 296 of 6000 records were sent late")
 NOISY = trial(SLOW)
-LOST = trial(Problem(ProblemKind.RECORDS_LOST, "round 1: 5 records were lost"), SLOW)
+LOST = trial(problem_told(ProblemKind.RECORDS_LOST, "round 1: 5 records were lost"), SLOW)
 
 
 def test_a_further_trial_that_the_machine_has_invalidated_does_not_count_and_is_told() -> None:
@@ -58,8 +59,8 @@ def test_a_trial_that_lost_records_counts_although_the_machine_has_invalidated_i
     assert dataclasses.replace(invalidated, rounds=(Round(metrics={"lost": 0.0}, problems=(SLOW,)),)).is_invalidated
 
 
-FAILED = Problem(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")
-UNREAD = Problem(ProblemKind.RECORDS_UNREAD, "records unread: 17")
+FAILED = problem_told(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")
+UNREAD = problem_told(ProblemKind.RECORDS_UNREAD, "records unread: 17")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget, as_run, estimate, estimated_s
+from tests.support.problems import problem_told
 
 BROKER_WARMUP_S = 7.0
 SETUP_S = 1.0 + BROKER_WARMUP_S
@@ -230,7 +231,7 @@ def test_what_was_left_out_is_told() -> None:
     """Values of fewer rounds than declared make no baseline."""
     budget = budget_of(perftest_of(rounds=5), left_s=60)
     assert [budget.cut(trial_of(rounds)) for rounds in (5, 4)] == [None, "the time budget allowed 4 of 5 rounds"]
-    assert budget.cut(trial_of(2, Problem(ProblemKind.WORKER_FAILED, "round 2: no connection"))) is None
+    assert budget.cut(trial_of(2, problem_told(ProblemKind.WORKER_FAILED, "round 2: no connection"))) is None
     assert [budget.undecided(trial_of(rounds)) for rounds in (3, 1)] == [
         None,
         "the time budget allowed 1 round, and a decision needs 3; raise --kafka-time-budget",

@@ -8,11 +8,11 @@ from tests.support.project import PLAIN
 
 TESTS = """
 import json, pathlib
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.runner.rounds.round import Round
 from tests.support.repeats import note_report, note_rounds
 
-TOO_SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 10 of 500 records were sent late")
+TOO_SLOW = Problem(Cause.SENT_LATE, {"late": 10, "due": 500})
 
 def fails_until(run, name):
     path = pathlib.Path(name)
@@ -40,7 +40,7 @@ def test_too_often():
     fails_until(4, "often")
 
 def test_other_problem():
-    note_rounds([Round(metrics={}, problems=(Problem(ProblemKind.CLUSTER_ERROR, "generator too slow: no"),))])
+    note_rounds([Round(metrics={}, problems=(Problem(Cause.CLUSTER_ERROR, {"reason": "generator too slow: no"}),))])
     fails_until(2, "other")
 
 def test_after_a_slow_one():

@@ -21,6 +21,7 @@ from pytest_kafkaperf.verdict.judge import Comparison, NotCompared, judge
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict, worst
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
+from tests.support.problems import problem_told
 from tests.support.results import bare_result, trial_at
 
 approx: Any = pytest.approx
@@ -488,7 +489,7 @@ def _outcomes(*outcomes: Verdict) -> list[tuple[str, float]]:
     return [examples[outcome] for outcome in outcomes]
 
 
-BROKER_LOST = Problem(ProblemKind.CLUSTER_ERROR, "broker lost")
+BROKER_LOST = problem_told(ProblemKind.CLUSTER_ERROR, "broker lost")
 
 
 def _judge_all(*outcomes: Verdict, problems: Sequence[Problem] = (), gate_baseline: bool = True) -> Judgement:
@@ -681,7 +682,7 @@ def test_a_value_close_to_its_limit_is_shown_with_more_digits() -> None:
 def test_the_problems_of_an_invalid_run_come_first() -> None:
     """Broken limits of a run that cannot be trusted are hints at best."""
     problems = [
-        Problem(
+        problem_told(
             ProblemKind.GENERATOR_TOO_SLOW,
             "round 1: generator too slow: 1500 of 50000 records were sent more than 100 ms after they could have been",
         ),
@@ -711,7 +712,7 @@ def test_an_invalid_run_without_broken_limits_tells_its_problems_only() -> None:
 def test_the_last_lines_of_a_log_stay_lines() -> None:
     """Thirty of them in one paragraph cannot be read."""
     text = "shop exited with status 1; the end of its log:\nTraceback:\n  x()"
-    ended = Problem(ProblemKind.APPLICATION_ENDED, text)
+    ended = problem_told(ProblemKind.APPLICATION_ENDED, text)
     assert str(_told([], [ended])).splitlines()[1:] == [
         "  shop exited with status 1; the end of its log:",
         "  Traceback:",
@@ -794,7 +795,7 @@ def test_an_outage_without_end_fails_if_it_is_too_long_already(
 ) -> None:
     """However long it would have taken; and a median that may be within the limit is undecided."""
     text = "round 1: the group had not caught up when the load ended, so app.recovery is at least 25.9 s"
-    problem = Problem(ProblemKind.NOT_CAUGHT_UP, f"{text}; use a longer duration", "app.recovery")
+    problem = problem_told(ProblemKind.NOT_CAUGHT_UP, f"{text}; use a longer duration", "app.recovery")
     judgement = judge(
         [parse_threshold(limit) for limit in limits],
         [Measured(rounds=[{"app.recovery": value, "errors": 0.0} for value in values])],
@@ -809,12 +810,12 @@ def test_an_outage_without_end_fails_if_it_is_too_long_already(
 
 def test_an_outage_without_end_hides_no_other_problem() -> None:
     """A machine that was too slow makes the time itself untrustworthy."""
-    slow = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow")
+    slow = problem_told(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow")
     judgement = judge(
         [parse_threshold("app.recovery <= 10 s")],
         [Measured(rounds=[{"app.recovery": 25.9}])],
         AgainstStored(baseline=_NO_BASELINE),
-        problems=[slow, Problem(ProblemKind.NOT_CAUGHT_UP, "the group had not caught up", "app.recovery")],
+        problems=[slow, problem_told(ProblemKind.NOT_CAUGHT_UP, "the group had not caught up", "app.recovery")],
     )
     assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, (slow,))
 

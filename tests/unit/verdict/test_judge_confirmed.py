@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge
@@ -14,6 +14,7 @@ from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySideWithStored
+from tests.support.problems import problem_told
 
 P99 = "produce.latency.p99"
 TEN_MS = (0.0098, 0.0099, 0.010, 0.0101, 0.0102)
@@ -181,7 +182,7 @@ def test_of_a_run_that_cannot_be_trusted_fresh_trials_are_not_judged() -> None:
         [parse_threshold(f"{P99} <= baseline + 10%")],
         [Measured(rounds=trial(factor)) for factor in (1.3, 1.0, 1.0, 1.0)],
         FreshTrials(first=AgainstStored(baseline=BASELINE, confirmation="fresh")),
-        problems=[Problem(ProblemKind.CLUSTER_ERROR, "broker lost")],
+        problems=[problem_told(ProblemKind.CLUSTER_ERROR, "broker lost")],
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INVALID, False)
     assert [(check.outcome, check.rerun) for check in judgement.checks] == [(Verdict.INCONCLUSIVE, False)]

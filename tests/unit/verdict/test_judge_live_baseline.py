@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.scale import Measured
 from pytest_kafkaperf.verdict.sequential import MOST_TRIALS
 from pytest_kafkaperf.verdict.side_by_side import SideBySide
+from tests.support.problems import problem_told
 
 approx: Any = pytest.approx
 
@@ -211,7 +212,7 @@ def test_of_a_run_that_cannot_be_trusted_no_further_trial_is_needed() -> None:
         [parse_threshold(LIMIT)],
         [side_by_side(1.0)],
         SideBySide(),
-        problems=[Problem(ProblemKind.CLUSTER_ERROR, "broker lost")],
+        problems=[problem_told(ProblemKind.CLUSTER_ERROR, "broker lost")],
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INVALID, False)
 

@@ -10,12 +10,13 @@ from datetime import timedelta
 import pytest
 
 from pytest_kafkaperf.core.errors import ScenarioError, UsageError
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.runner.rounds.actions import Action, ActionTimer, moved, planned
 from tests.support.orphans import becomes
 from tests.support.patience import PATIENCE_S
+from tests.support.problems import problem_told
 
 
 def progress(phase: str, elapsed_s: float) -> Progress:
@@ -63,7 +64,9 @@ def test_what_an_action_raises_is_a_problem_of_the_round() -> None:
     with ActionTimer([Action(0.0, fail)]) as acting:
         acting.follow(progress("measuring", 0.1))
         assert becomes(lambda: acting.problems != [])
-    assert acting.problems == [Problem(ProblemKind.ACTION_FAILED, "kafka_perf.at('0 s'): RuntimeError: no such broker")]
+    assert acting.problems == [
+        problem_told(ProblemKind.ACTION_FAILED, "kafka_perf.at('0 s'): RuntimeError: no such broker")
+    ]
 
 
 def test_an_action_that_returns_a_coroutine_is_a_problem_of_the_round() -> None:
@@ -84,7 +87,7 @@ def test_an_action_that_was_not_done_is_a_problem_of_the_round() -> None:
     with ActionTimer([Action(60.0, print)]) as acting:
         acting.follow(progress("measuring", 0.0))
     assert acting.problems == [
-        Problem(ProblemKind.ACTION_FAILED, "kafka_perf.at('60 s'): it did not finish before the end of the round")
+        problem_told(ProblemKind.ACTION_FAILED, "kafka_perf.at('60 s'): it did not finish before the end of the round")
     ]
 
 

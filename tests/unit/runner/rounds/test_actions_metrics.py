@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.core.metrics import declare
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.runner.rounds import actions
 from pytest_kafkaperf.runner.rounds.actions import Action, ActionTimer
 from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.problems import problem_told
 
 MUST = "it must return a finite number of at least 0"
 ENDED = LoadReport(workers=(), start_ns=5)
@@ -64,7 +65,7 @@ def test_a_round_has_the_metric_next_to_those_of_the_load() -> None:
 def test_a_value_that_is_no_value_is_a_problem_of_the_round(function: Callable[[], object], text: str) -> None:
     """A round without the value would be compared with rounds that have one."""
     report = recorded(function)
-    problem = Problem(ProblemKind.ACTION_FAILED, f"kafka_perf.add_metric('app.rows'): {text}")
+    problem = problem_told(ProblemKind.ACTION_FAILED, f"kafka_perf.add_metric('app.rows'): {text}")
     assert (report.recorded, report.problems) == ({}, (problem,))
 
 
@@ -75,14 +76,14 @@ def test_a_function_that_hangs_is_a_problem_of_the_round(monkeypatch: pytest.Mon
     report = recorded(released.wait)
     released.set()
     text = "kafka_perf.add_metric('app.rows'): it did not finish before the end of the round"
-    assert report.problems == (Problem(ProblemKind.ACTION_FAILED, text),)
+    assert report.problems == (problem_told(ProblemKind.ACTION_FAILED, text),)
 
 
 @pytest.mark.parametrize(
     "report",
     [
         LoadReport(workers=(), start_ns=None),
-        LoadReport(workers=(), start_ns=5, problems=(Problem(ProblemKind.WORKER_LOST, "gone"),)),
+        LoadReport(workers=(), start_ns=5, problems=(problem_told(ProblemKind.WORKER_LOST, "gone"),)),
     ],
 )
 def test_after_a_load_that_failed_nothing_is_asked(report: LoadReport) -> None:

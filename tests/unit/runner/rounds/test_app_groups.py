@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Produced, WorkerReport
 from pytest_kafkaperf.runner.rounds.app_groups import commit_interval_s, slope, watched
@@ -20,6 +20,7 @@ from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.observations import observed
+from tests.support.problems import problem_told
 
 START_NS = 50 * NS_PER_S
 MS = 1_000_000
@@ -201,7 +202,7 @@ def test_a_group_that_commits_nothing_is_a_problem() -> None:
     silent = offsets([7] * 200, np.arange(200) * 10)
     done = fold(report(billing=silent), SCENARIO)
     assert done.problems == (
-        Problem(
+        problem_told(
             ProblemKind.NO_COMMIT,
             "group 'billing' committed nothing on topic 'orders' since the load began: check that the application "
             "runs, reads this topic and commits its offsets",
@@ -222,7 +223,7 @@ def test_a_group_that_nobody_could_read_until_the_end_is_a_problem() -> None:
     half = GroupOffsets(at_ns=whole.at_ns[:50], committed=whole.committed[:50], ends=whole.ends[:50])
     done = fold(report(billing=half), SCENARIO)
     assert done.problems == (
-        Problem(
+        problem_told(
             ProblemKind.CLUSTER_ERROR,
             "the offsets of group 'billing' could not be read in the last 5.09 s of the load: its coordinator, or the "
             "leader of a partition of topic 'orders', did not answer",

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
-from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
+from pytest_kafkaperf.core.notices import Event, EventKind, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Consumed, Produced, WorkerReport
 from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.observations import observed
+from tests.support.problems import problem_told
 
 START_NS = 50 * NS_PER_S
 POLL_S = 0.1
@@ -143,7 +144,7 @@ def test_one_that_does_not_recover_under_load_makes_the_round_invalid(
     """After the load every lag ends: that says nothing about the time that it takes while records come in."""
     found = fold(report(served(capacity=capacity, commit_s=0.25, downs=downs), *events), scenario())
     (problem,) = found.problems
-    assert problem == Problem(
+    assert problem == problem_told(
         ProblemKind.NOT_CAUGHT_UP,
         "group 'billing' had not caught up when the load ended, so app.recovery is at least 25.9 s; use a duration "
         "longer than the times of the stop and of the threshold together, or a lower rate",
@@ -204,7 +205,7 @@ def test_consumers_that_do_not_catch_up_make_the_round_invalid() -> None:
     short = GroupOffsets(at_ns=readings.at_ns[:50], committed=readings.committed[:50], ends=readings.ends[:50])
     found = fold(own(short), catching)
     assert (
-        Problem(
+        problem_told(
             ProblemKind.NOT_CAUGHT_UP,
             "the consumers had not caught up when the load ended, so catchup is at least 4.9 s; use a duration "
             "longer than the times of the stop and of the threshold together, or a lower rate",

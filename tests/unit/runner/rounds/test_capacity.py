@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.runner.result import Trial, at_least
 from pytest_kafkaperf.runner.rounds.capacity import (
     MOST_STEPS,
@@ -28,6 +28,7 @@ from pytest_kafkaperf.runner.rounds.round import Round, StepOutcome
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
+from tests.support.problems import problem_told
 
 LOW, HIGH = 1_000.0, 2_000_000.0
 PLAN = SearchPlan(
@@ -238,7 +239,7 @@ def test_each_group_has_to_receive_the_rate() -> None:
 
 
 def test_records_that_nobody_read_in_time_break_a_rate_and_not_the_search() -> None:
-    unread = Problem(ProblemKind.RECORDS_UNREAD, "17 records")
+    unread = problem_told(ProblemKind.RECORDS_UNREAD, "17 records")
 
     def measure(scenario: Scenario, _: str) -> Round:
         assert isinstance(scenario.rate, float)
@@ -251,7 +252,7 @@ def test_records_that_nobody_read_in_time_break_a_rate_and_not_the_search() -> N
     assert {step.reason for step in found.steps if step.rate > 41_000} == {"17 records"}
 
 
-SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "5 of 9 records were sent late")
+SLOW = problem_told(ProblemKind.GENERATOR_TOO_SLOW, "5 of 9 records were sent late")
 
 
 def test_what_the_generator_cannot_make_is_a_lower_bound() -> None:
@@ -279,7 +280,7 @@ def test_where_the_lowest_rate_does_not_hold_the_round_says_why() -> None:
     found = searched(Queue(500))
     assert "capacity" not in found.metrics
     assert found.problems == (
-        Problem(
+        problem_told(
             ProblemKind.CAPACITY_NOT_FOUND,
             "no rate held the thresholds: at the lowest rate, 1k records/s, of 1k records/s only 455 records/s were "
             "acknowledged in time; give a lower low=, or other thresholds",
@@ -291,13 +292,13 @@ def test_where_the_lowest_rate_does_not_hold_the_round_says_why() -> None:
 def test_where_the_generator_cannot_make_the_lowest_rate_it_says_so() -> None:
     found = searched(lambda *_: Round(metrics={}, problems=(SLOW,)))
     assert found.problems == (
-        Problem(SLOW.kind, f"{SLOW} (at the lowest rate, 1k records/s: the capacity is unknown)"),
+        problem_told(SLOW.kind, f"{SLOW} (at the lowest rate, 1k records/s: the capacity is unknown)"),
     )
 
 
 def test_a_round_that_says_nothing_ends_the_search_with_its_problem() -> None:
     queue = Queue(70_000)
-    gone = Problem(ProblemKind.CLUSTER_ERROR, "broker 1 is gone")
+    gone = problem_told(ProblemKind.CLUSTER_ERROR, "broker 1 is gone")
 
     def measure(scenario: Scenario, step: str) -> Round:
         one = queue(scenario, step)

@@ -18,12 +18,13 @@ from pytest_kafkaperf.load.messages import Audit, Clock, Consumed, LoadReport, P
 from pytest_kafkaperf.load.recorder import Histogram, Series
 from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.runner.rounds.observations import Observations
-from pytest_kafkaperf.runner.rounds.validity import blamed_on
+from pytest_kafkaperf.runner.rounds.validity import BusyMachine, blamed_on
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.observations import observed
+from tests.support.problems import problem_told
 
 START_NS = 50 * NS_PER_S
-BROKER_ENDED = Problem(ProblemKind.CLUSTER_ERROR, "the broker ended")
+BROKER_ENDED = problem_told(ProblemKind.CLUSTER_ERROR, "the broker ended")
 MS = 1_000_000
 
 PACED = Scenario.of({"rate": 100, "duration": "10 s"})
@@ -220,7 +221,7 @@ def test_without_an_audit_counts_that_disagree_show_no_more_than_a_loss(
     assert {
         name: done.metrics[name] for name in ("lost", "duplicated", "reordered") if name in done.metrics
     } == integrity
-    assert done.problems == (Problem(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"),)
+    assert done.problems == (problem_told(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"),)
 
 
 def test_an_audit_is_made_where_a_batch_may_be_in_the_log_twice() -> None:
@@ -287,7 +288,7 @@ def test_a_generator_that_held_records_back_makes_the_round_invalid() -> None:
     held = "11 of 1000 records were sent late although the in-flight limit allowed sending them"
 
     assert fold(report(produced(late=10)), PACED).problems == ()  # 1 % is tolerated
-    slow = Problem(ProblemKind.GENERATOR_TOO_SLOW, f"generator too slow: {held}{advice}")
+    slow = problem_told(ProblemKind.GENERATOR_TOO_SLOW, f"generator too slow: {held}{advice}")
     assert fold(report(produced(late=11)), PACED).problems == (slow,)
     assert fold(report(produced(behind=11)), PACED).problems == (slow,)
 
@@ -356,7 +357,7 @@ def test_losses_that_could_not_be_counted_make_the_round_invalid() -> None:
     """Could not look is not all well; with acks=0 nobody can look."""
     reason = "the plugin could not read the log of topic 'orders' back within 120 s"
     done = fold(report(produced(), growth=None, audit=reason), PACED)
-    assert done.problems == (Problem(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"),)
+    assert done.problems == (problem_told(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"),)
     assert done.warnings == ()
     unacknowledged = Scenario.of({"rate": 100, "duration": "10 s", "acks": 0})
     assert fold(report(produced(), growth=None), unacknowledged).problems == ()
@@ -378,13 +379,13 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
 
     reasons = "MessageSizeTooLargeError (5 records), no answer (2 records)"
     assert done.problems == (
-        Problem(ProblemKind.NOTHING_ACKNOWLEDGED, f"no record of the window was acknowledged: {reasons}"),
+        problem_told(ProblemKind.NOTHING_ACKNOWLEDGED, f"no record of the window was acknowledged: {reasons}"),
     )
     assert done.warnings == (f"7 records failed: {reasons}",)
     assert done.metrics == {"errors": 7, "error_ratio": 1, "unsent": 0, "lost": 0, "duplicated": 0, "reordered": 0}
 
 
-NO_OUTPUT = Problem(
+NO_OUTPUT = problem_told(
     ProblemKind.NO_OUTPUT,
     "no record arrived in 'out': start the application before kafka_perf(), and look into its log; check that it reads "
     "'in', that it accepts what the test sends (payload=), and to which topic it writes",
@@ -397,7 +398,7 @@ THROUGH: dict[str, Any] = {"rate": 100, "duration": "10 s", "consumers": 1, "top
     [
         (1000, 999, []),
         (1000, 0, [NO_OUTPUT]),
-        (0, 0, [Problem(ProblemKind.NOTHING_ACKNOWLEDGED, "no record of the window was acknowledged")]),
+        (0, 0, [problem_told(ProblemKind.NOTHING_ACKNOWLEDGED, "no record of the window was acknowledged")]),
     ],
 )
 def test_an_application_may_drop_records_but_not_all(acknowledged: int, received: int, problems: list[Problem]) -> None:
@@ -465,7 +466,7 @@ def test_an_application_without_output_is_told_by_its_cause(fields: dict[str, An
     """Each cause has its own cure."""
     parts = produced(), consumed(received=0, unmatched=unmatched)
     done = fold(report(*parts, growth=None), Scenario.of(THROUGH | fields))
-    assert done.problems == (Problem(ProblemKind.NO_OUTPUT, text),)
+    assert done.problems == (problem_told(ProblemKind.NO_OUTPUT, text),)
 
 
 def test_a_closed_loop_that_ran_out_of_time_is_invalid() -> None:
@@ -473,7 +474,7 @@ def test_a_closed_loop_that_ran_out_of_time_is_invalid() -> None:
     done = fold(report(produced(sent=600, acknowledged=600, missing=400), growth=None), UNPACED)
 
     assert done.problems == (
-        Problem(
+        problem_told(
             ProblemKind.LOAD_NOT_REACHED,
             "load not reached: 400 of 1000 records were not sent within 3600 s; use fewer records, or a duration",
         ),
@@ -750,14 +751,9 @@ def test_a_round_tells_what_each_worker_had_of_it() -> None:
 
 def test_other_programs_are_named_as_a_possible_reason_of_a_slow_generator() -> None:
     """A hint at more cores helps nobody whose cores are used by another program."""
-    busy = "this machine was busy: other programs used 1.5 of its 2 cores during a round, which may have changed it"
-    slow = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 5 of 9 records were late; use a lower rate")
-    unread = Problem(ProblemKind.RECORDS_UNREAD, "records unread: 5; use more consumers")
-    assert blamed_on(busy, [slow, unread]) == [
-        Problem(
-            ProblemKind.GENERATOR_TOO_SLOW,
-            "generator too slow: 5 of 9 records were late; perhaps because other programs used 1.5 of its 2 cores; "
-            "use a lower rate",
-        ),
-        unread,
-    ]
+    busy = BusyMachine(1.5, 2)
+    slow = Problem(Cause.SENT_LATE, {"late": 5, "due": 9})
+    unread = problem_told(ProblemKind.RECORDS_UNREAD, "records unread: 5; use more consumers")
+    blamed, other = blamed_on(busy, [slow, unread])
+    assert "; perhaps because other programs used 1.5 of its 2 cores; use more producers" in blamed.text
+    assert (blamed.kind, other) == (ProblemKind.GENERATOR_TOO_SLOW, unread)

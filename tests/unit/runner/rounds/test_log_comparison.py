@@ -14,13 +14,14 @@ import pytest
 from pytest_kafkaperf.clusters.admin.admin import TopicGoneError
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.load import clock
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.runner.rounds import log_comparison
 from pytest_kafkaperf.runner.rounds.load_run import LoadRun
 from pytest_kafkaperf.runner.rounds.observations import LogComparison, Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.problems import problem_told
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.admin.admin import Admin
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 TOPICS = ("run-1", "shared")
 """A load's own topic, and one that others write to."""
-UNREAD = Problem(ProblemKind.RECORDS_UNREAD, "records were not read")
+UNREAD = problem_told(ProblemKind.RECORDS_UNREAD, "records were not read")
 FOUND = Audit(lost=1, duplicated=2, reordered=3)
 CLUSTER = Cluster(
     bootstrap_servers="broker:9092",
@@ -195,7 +196,7 @@ def test_a_topic_that_somebody_deletes_ends_the_run_and_is_named() -> None:
 
     assert told.broken
     deleted = "topic 'run-1' was deleted while the load ran; exclude it from jobs that delete topics"
-    assert told.problems == (Problem(ProblemKind.CLUSTER_ERROR, deleted),)
+    assert told.problems == (problem_told(ProblemKind.CLUSTER_ERROR, deleted),)
     assert told_first.broken
     assert told_first.problems == (*told.problems, UNREAD)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Consumed, WorkerReport
 from pytest_kafkaperf.load.recorder import Histogram
@@ -23,6 +23,7 @@ from pytest_kafkaperf.scenarios.threshold import limit_value, parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.observations import observed
+from tests.support.problems import problem_told
 
 
 def of(*seconds: float | None) -> list[Round]:
@@ -67,7 +68,7 @@ def test_the_reason_names_limit_and_clocks_and_what_to_do() -> None:
     """The load is not to blame."""
     threshold = parse_threshold("e2e.latency.p99 <= 0.3 ms")
     assert resolution_problems([threshold], [0.0003], of(0.0004)) == [
-        Problem(
+        problem_told(
             ProblemKind.CLOCK_UNCERTAIN,
             "threshold 'e2e.latency.p99 <= 0.3 ms': the threshold is 300 µs, and the clocks of the machines that send "
             "and receive are known to ±400 µs only; raise the threshold, move the machines and the Dask scheduler into "
@@ -100,7 +101,7 @@ def test_a_limit_finer_than_the_commit_interval_cannot_be_judged(expression: str
     """It would judge when the application commits, not how fast it is."""
     threshold = parse_threshold(expression)
     value = limit_value(threshold.limit, None)
-    problem = Problem(
+    problem = problem_told(
         ProblemKind.COMMIT_INTERVAL,
         f"threshold {expression!r}: the threshold is 300 ms, and the group commits every 1 s, so nothing finer is "
         "known; raise the threshold, or have the application commit more often (offsets are read every 100 ms)",
@@ -123,7 +124,7 @@ def test_clocks_that_differ_leave_no_latency_to_judge() -> None:
     why = "because records carry timestamps up to 5 s later than their reception, so the clocks differ by at least that"
     assert resolution_warnings(skewed) == [f"end-to-end latency is unknown, {why}"]
     assert skew_problems(thresholds, skewed) == [
-        Problem(
+        problem_told(
             ProblemKind.CLOCK_UNCERTAIN,
             f"threshold 'e2e.latency.p99 <= 10 s': the latency is unknown, {why}; synchronize the clocks, for example "
             "by NTP, or remove the threshold",
