@@ -39,25 +39,25 @@ class Suspected:
     on_progress: OnProgress
 
 
-Opening = Callable[[Suspected, str | None], AbstractContextManager[FurtherTrials]]
-"""Opens a way to test a suspected regression again; takes the reason against the way before it, if there was one."""
+Opening = Callable[[Suspected, Sequence[str]], AbstractContextManager[FurtherTrials]]
+"""Opens a way to test a suspected regression again; takes the reasons against the ways before it."""
 
 
 def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | None = None) -> Decision:
     """Test a suspected regression again, by the first of the ways that works: `WAYS`, unless others are given."""
-    against: str | None = None
+    against: list[str] = []
     for opened in WAYS if ways is None else ways:
         try:
             with opened(suspected, against) as way:
                 return decide(suspected.bench, first, way)
         except RetestFailedError as failed:
-            against = str(failed)
+            against.append(str(failed))
     decision = end(suspected.bench, first, [first.trial], FurtherTrials(runner=suspected.bench.runner))
-    return dataclasses.replace(decision, notes=(*decision.notes, str(against)))
+    return dataclasses.replace(decision, notes=(*decision.notes, against[-1]))
 
 
 @contextlib.contextmanager
-def _side_by_side_with_stored(suspected: Suspected, _against: str | None) -> Iterator[FurtherTrials]:
+def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
     """Run the trials side by side with the stored baseline's brokers: only a difference of the software remains.
 
     Raises:
@@ -98,8 +98,8 @@ def _side_by_side_with_stored(suspected: Suspected, _against: str | None) -> Ite
 
 
 @contextlib.contextmanager
-def _fresh_trials(suspected: Suspected, against: str | None) -> Iterator[FurtherTrials]:
-    """Run fresh trials of the test's own brokers, because of the reason `against` the stored baseline's.
+def _fresh_trials(suspected: Suspected, against: Sequence[str]) -> Iterator[FurtherTrials]:
+    """Run fresh trials of the test's own brokers, because of the reasons `against` the stored baseline's.
 
     Raises:
         RetestFailedError: the machine is known to be slower, which such trials cannot tell from a regression.
@@ -107,12 +107,12 @@ def _fresh_trials(suspected: Suspected, against: str | None) -> Iterator[Further
     """
     shift = suspected.run.shift
     if shift.slower_machine is not None:
-        raise RetestFailedError(f"{shift}; this test cannot be compared side by side, because {against}")
+        raise RetestFailedError(f"{shift}; this test cannot be compared side by side, because {'; '.join(against)}")
     suspected.bench.budget.confirm(side_by_side=False)
     yield FurtherTrials(
         runner=suspected.bench.runner,
         label=_LABEL,
-        note=f"re-tested in fresh trials, not side by side with the baseline's brokers: {against}",
+        note=f"re-tested in fresh trials, not side by side with the baseline's brokers: {'; '.join(against)}",
     )
 
 

@@ -169,7 +169,7 @@ def test_a_suspected_regression_that_cannot_be_confirmed_ends_with_the_reason() 
     judging = ScriptedJudging(lambda _: UNSETTLED, clear=lambda _: PASSED)
 
     @contextlib.contextmanager
-    def refusing(_suspected: Suspected, _against: str | None) -> Iterator[FurtherTrials]:
+    def refusing(_suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
         yield from ()
         raise RetestFailedError("the machine is slower")
 
@@ -218,15 +218,15 @@ def test_baseline_brokers_that_break_off_leave_a_suspected_regression_to_fresh_t
     ours.meets, ours_again.meets = threading.Barrier(1), threading.Barrier(2)
     theirs.meets = ours_again.meets
     theirs.problems = [problem_told(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")]
-    reasons: list[str | None] = []
+    reasons: list[str] = []
 
     @contextlib.contextmanager
-    def side_by_side(_suspected: Suspected, _against: str | None) -> Iterator[FurtherTrials]:
+    def side_by_side(_suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
         yield FurtherTrials(runner=runner_of(ours_again, theirs), rebuilt=Rebuilt())
 
     @contextlib.contextmanager
-    def alone(suspected: Suspected, against: str | None) -> Iterator[FurtherTrials]:
-        reasons.append(against)
+    def alone(suspected: Suspected, against: Sequence[str]) -> Iterator[FurtherTrials]:
+        reasons.extend(against)
         yield FurtherTrials(runner=suspected.bench.runner)
 
     ran = retested(runner_of(ours), judging, side_by_side, alone)
@@ -254,15 +254,15 @@ def test_brokers_under_test_that_do_not_restart_fail_the_test(*, own: bool) -> N
     first.meets = threading.Barrier(1)
     ours_again.meets = theirs.meets = threading.Barrier(2)
     judging = ScriptedJudging(judge)
-    reasons: list[str | None] = []
+    reasons: list[str] = []
 
     @contextlib.contextmanager
-    def side_by_side(_suspected: Suspected, _against: str | None) -> Iterator[FurtherTrials]:
+    def side_by_side(_suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
         yield FurtherTrials(runner=runner_of(ours_again, theirs), rebuilt=Rebuilt())
 
     @contextlib.contextmanager
-    def alone(suspected: Suspected, against: str | None) -> Iterator[FurtherTrials]:
-        reasons.append(against)
+    def alone(suspected: Suspected, against: Sequence[str]) -> Iterator[FurtherTrials]:
+        reasons.extend(against)
         yield FurtherTrials(runner=suspected.bench.runner)
 
     ran = retested(runner_of(first), judging, side_by_side, alone)
