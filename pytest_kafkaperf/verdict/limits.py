@@ -89,6 +89,7 @@ def result_of(threshold: Threshold, trials: Sequence[Measured], compared: Compar
         interval=_interval(subject, compared.interval),
         spread=(min(values), max(values)) if values else None,
         implied=threshold.implied,
+        is_relative=threshold.relative is not None,
         trials=compared.looks,
     )
     return ThresholdResult(threshold=threshold, check=check, unsettled=finding.unsettled)

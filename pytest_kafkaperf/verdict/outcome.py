@@ -99,13 +99,10 @@ class Check:
     """Minimum and maximum of the rounds that `observed` summarizes."""
     implied: bool = False
     """True if the test did not declare the threshold, such as `lost == 0`; it is here only if it is not met."""
+    is_relative: bool = False
+    """True if the threshold refers to the baseline."""
     trials: tuple[Look, ...] = ()
     """The evidence after each side-by-side trial; empty against a stored baseline."""
-
-    @property
-    def is_relative(self) -> bool:
-        """True if the threshold refers to the baseline."""
-        return "baseline" in self.expression.removeprefix(self.metric)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

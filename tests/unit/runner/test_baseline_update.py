@@ -153,6 +153,7 @@ def test_a_baseline_is_stale_when_every_metric_improved(outcomes: list[Verdict],
             limit_value=1.0,
             outcome=outcome,
             reason="",
+            is_relative=each.relative is not None,
         )
         for each, outcome in zip(LIMITS, outcomes, strict=False)
     )

@@ -37,7 +37,15 @@ def trial_of(
 
 def judgement_of(outcome: Verdict, expression: str = SLA, *, unsettled: bool = False) -> Judgement:
     metric = expression.split(maxsplit=1)[0]
-    check = Check(expression=expression, metric=metric, observed=1.0, limit_value=2.0, outcome=outcome, reason="why")
+    check = Check(
+        expression=expression,
+        metric=metric,
+        observed=1.0,
+        limit_value=2.0,
+        outcome=outcome,
+        reason="why",
+        is_relative="baseline" in expression,
+    )
     return Judgement(verdict=outcome, checks=(check,), problems=(), unsettled=unsettled)
 
 

@@ -26,6 +26,7 @@ def add(
         outcome=outcome,
         reason="",
         rerun=suspected and rerun,
+        is_relative=True,
         trials=SIDE_BY_SIDE if side_by_side else (),
     )
     fields: dict[str, Any] = {"nodeid": f"test_a.py::{name}", "baseline_trials": 3}

@@ -247,6 +247,7 @@ def test_worse_by_more_than_the_tolerance_and_beyond_noise_is_regressed() -> Non
         ),
         interval=approx((1.5 / 1.0862 - 1, 1.5 * 1.0862 - 1), abs=1e-3),
         spread=approx((0.0147, 0.0153)),
+        is_relative=True,
     )
 
 
@@ -348,6 +349,7 @@ def test_without_a_baseline_the_limit_is_inconclusive() -> None:
         outcome=Verdict.INCONCLUSIVE,
         reason="no baseline for this test; make one with --kafka-update-baselines",
         spread=(0.0098, 0.0102),
+        is_relative=True,
     )
 
 
