@@ -30,9 +30,8 @@ class _Wanted:
     metrics_urls: tuple[str, ...] = ()
     role: str = ""
     """Name of a cluster that runs next to the test's own and is never shared with it; empty for the test's own."""
-
-
-_REBUILT = "the baseline's brokers"
+    for_retest: bool = False
+    """True for brokers that only re-test one suspected regression."""
 
 
 class SharedClusters:
@@ -105,11 +104,13 @@ class SharedClusters:
 
     def rebuilt(self, spec: ClusterSpec) -> Cluster:
         """Return the brokers of a baseline, which run side by side with the test's own; raises as `own` does."""
-        return self._get(_Wanted(spec=spec, target=self._settings.cluster, role=_REBUILT))
+        return self._get(
+            _Wanted(spec=spec, target=self._settings.cluster, role="the baseline's brokers", for_retest=True)
+        )
 
     def stop_rebuilt(self) -> None:
         """Stop the brokers of baselines, which would take cores and memory from the next test."""
-        for wanted in [each for each in self._running if each.role == _REBUILT]:
+        for wanted in [each for each in self._running if each.for_retest]:
             self._running.pop(wanted)[1].close()
 
     def permission(self, test: PerfTest, cluster: Cluster, live_baseline: Cluster | None = None) -> Permission:
