@@ -90,7 +90,11 @@ def test_a_run_that_a_signal_ends_leaves_neither_broker_nor_folder(tmp_path: Pat
 
 def test_a_run_that_exits_at_once_leaves_nothing(tmp_path: Path) -> None:
     """Exactly what pytest-timeout does with its method `thread`."""
-    exits = "import signal; signal.signal(signal.SIGUSR1, lambda *_: os._exit(1))"
+    exits = """
+    import signal, threading
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])  # it waits for the thread, and no read can miss it
+    threading.Thread(target=lambda: (signal.sigwait([signal.SIGUSR1]), os._exit(1)), daemon=True).start()
+"""
     with run(tmp_path, exits) as (process, broker):
         process.send_signal(signal.SIGUSR1)
         assert process.wait(PATIENCE_S) == 1
