@@ -15,7 +15,6 @@ from pytest_kafkaperf.clusters.access.client_properties import read_access
 from pytest_kafkaperf.clusters.target import parse_servers
 from pytest_kafkaperf.core.environment import fingerprint
 from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.core.notices import Event
 from pytest_kafkaperf.core.text import repr_of
 
 if TYPE_CHECKING:
@@ -117,11 +116,6 @@ class Cluster:
         known = {"provider": self.provider, "kafka": self.version, "brokers": str(self.brokers), **self.facts}
         return fingerprint(known)
 
-    @property
-    def actions(self) -> Sequence[Event]:
-        """Actions on brokers, such as a stop."""
-        return () if self.fleet is None else tuple(self.fleet.events)
-
     def probes(self) -> Mapping[Key, Sequence[Probe]]:
         """Return the probes of the brokers that run now, by broker."""
         if self.fleet is not None:
@@ -137,18 +131,6 @@ class Cluster:
         """Raise `ClusterLostError` with the reason if a broker that the plugin started has ended; cheap."""
         if self.fleet is not None:
             self.fleet.check()
-
-    def renew(self) -> None:
-        """Restart all brokers if the plugin started them; they keep their address, topics, users and quotas.
-
-        A new process differs from the previous one in speed: restarting includes this noise in the measurements.
-
-        Raises:
-            ClusterError: a broker did not end, or the brokers were not ready in time.
-
-        """
-        if self.fleet is not None:
-            self.fleet.renew()
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
         """Stop a broker, or kill it, and return when it has ended. Brokers are numbered from 1.

@@ -12,7 +12,6 @@ from pytest_kafkaperf.core.environment import Change, commit_change, differences
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBaseline
 from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.cold_brokers import cold_warnings, warm_up_notes
@@ -26,20 +25,16 @@ from pytest_kafkaperf.runner.retest import Suspected, obstacle, retest
 from pytest_kafkaperf.runner.rounds.samples import with_content
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.rounds.side_rounds import OnProgress, resolve_scenario
-from pytest_kafkaperf.runner.time_budget import PerfTestBudget, as_run
+from pytest_kafkaperf.runner.time_budget import as_run
 from pytest_kafkaperf.runner.trial import not_run
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 
-def _ignored(_label: str, _number: int, _progress: Progress) -> None:
-    """Show nothing."""
-
-
 class Watch(NamedTuple):
     """Observers of a test: take the progress of each load, and all trials after each of them."""
 
-    progress: OnProgress = _ignored
+    progress: OnProgress = lambda *_: None
     trials: OnTrial = lambda _: None
 
 
@@ -70,11 +65,12 @@ def run_test(
     runner = run.trial_runner(test, sides, on_progress=watch.progress)
     at_start = provision.with_config(own.cluster)  # a fixture may have changed the brokers' properties
     budget = run.budget_of(test, later)
-    if absent is None and budget.obstacle is None:
+    no_time = budget.obstacle
+    if absent is None and no_time is None:
         bench = Bench(runner=runner, judging=judging, budget=budget, on_trial=watch.trials)
         decision = measured(bench, Suspected(bench=bench, own=own, run=run, on_progress=watch.progress))
     else:
-        decision = _not_run(judging, budget, absent)
+        decision = _not_run(judging, absent, no_time)
     result = _result(judging, at_start, baseline, decision, run, allocation=runner.allocation)
     result = _remarked(result, baseline, own)
     return run.add(test, result, both_slower=decision.judgement.both_slower)
@@ -99,11 +95,10 @@ def _is_suspected(bench: Bench, first: FirstTrial) -> bool:
     return bench.judging.judge([first.trial]).unsettled
 
 
-def _not_run(judging: Judging, budget: PerfTestBudget, absent: ClusterError | None = None) -> Decision:
-    """Return the decision on a test whose topic is absent, or for which there is no time."""
+def _not_run(judging: Judging, absent: ClusterError | None, no_time: str | None) -> Decision:
+    """Return the decision on a test whose topic is absent, or for which there is no time, which is then noted."""
     trials = (not_run(absent),)
-    reason = budget.obstacle if absent is None else None
-    notes = () if reason is None else (reason,)
+    notes = (no_time,) if absent is None and no_time is not None else ()
     return Decision(trials=trials, judgement=judging.judge(trials), notes=notes, partial=True)
 
 
@@ -111,12 +106,12 @@ def refused_for_time(test: PerfTest, run: PerfRun, later: Sequence[PerfTest]) ->
     """Return a result if the time budget has no time for this test; its cluster is not started then."""
     if run.settings.time_budget_s is None:
         return None
-    budget = run.budget_of(as_run(test), later)
-    if budget.obstacle is None:
+    no_time = run.budget_of(as_run(test), later).obstacle
+    if no_time is None:
         return None
     judging = Judging(test, BaselineRounds(), run.settings)
     cluster = provision.not_started(test.spec, run.settings.cluster)
-    decision = _not_run(judging, budget)
+    decision = _not_run(judging, None, no_time)
     result = _result(judging, cluster, StoredBaseline(), decision, run, allocation=run.settings.workers)
     return run.add(test, result)
 

@@ -38,7 +38,7 @@ _SMOKE_TEST = "smoke test (--benchmark-disable): the test ran one round, and no 
 
 
 class PerfRun:
-    """Runs perf tests one after the other, and owns the clusters and baselines that they share."""
+    """All that the perf tests of one run share: their clusters and baselines, the other revision, and the results."""
 
     def __init__(
         self, settings: Settings, *, began_s: float, files: Sequence[str] = (), peer_options: Sequence[str] = ()

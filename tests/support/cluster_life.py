@@ -16,6 +16,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.orphans import becomes
 from tests.support.patience import PATIENCE_S
@@ -94,7 +95,7 @@ def renew(provider: str) -> None:
         topic = f"{PREFIX}-kept"
         Admin(cluster.bootstrap_servers, cluster.access).create_topic(topic, SHORT)
         servers, processes = cluster.bootstrap_servers, cluster.pids
-        cluster.renew()
+        Side.of(cluster).restart()
         assert cluster.bootstrap_servers == servers
         assert topic in topics(cluster)
         (ran,) = run_scenario(SHORT, cluster)

@@ -51,7 +51,7 @@ class LoadRun:
     read_partitions: int
     """Partitions of the topic that the consumers read."""
     began: bool = False
-    """True once the workers have their parts."""
+    """True once the workers may have written, so that there is something to abort; the backlog does not count."""
     nonce: Nonce = field(default_factory=lambda: (secrets.randbits(63), secrets.randbits(63)))
     """Nonce of the tags on a topic that others write to."""
 
@@ -122,8 +122,7 @@ class LoadRun:
         preflight.check(self.scenario, self.topic, f"{self.name}-0", guarded=guarded)
 
     def assignments(self, shares: WorkerShares, counters: SharedCounters) -> Sequence[Assignment]:
-        """Return the part of each worker, in the order of `shares`: the load begins."""
-        self.began = True
+        """Return the part of each worker, in the order of `shares`."""
         return [
             Assignment(
                 worker=worker,

@@ -114,7 +114,8 @@ class Side:
     def restart(self) -> None:
         """Restart the brokers and the applications; topics and clients are new in each trial anyway.
 
-        What the test or its fixtures set up on the cluster stays, for example a quota.
+        What the test or its fixtures set up on the cluster stays, for example a quota. A new process differs from the
+        previous one in speed: restarting includes this noise in the measurements.
 
         Raises:
             ClusterError: brokers or applications did not come up again.

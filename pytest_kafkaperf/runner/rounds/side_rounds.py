@@ -248,6 +248,7 @@ class SideRounds:
                 self._stopwatch.begin(Span.CONNECT)
             counters = workers.pool.counters(groups=scenario.consumer_groups)
             assignments = load.assignments(workers.shares, counters)
+            load.began = True
             report = self._run_load(workers, scenario, assignments, counters, observers.follow)
             self._count_load(report, scenario)
             observers.settle(report)

@@ -25,6 +25,7 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
+from pytest_kafkaperf.runner.rounds.side import Side
 from tests.support.ground import LABEL, labelled
 from tests.support.patience import PATIENCE_S
 
@@ -67,7 +68,7 @@ class TestWithDocker:
             status, listing = container.exec_run(["ls", "/dev/shm/kafkaperf"])  # noqa: S108 - in the container
             assert (status, b"meta.properties" in listing) == (0, True)
             assert cluster.facts["low noise"] == f"logs in memory, {options}"
-            cluster.renew()  # as each trial does
+            Side.of(cluster).restart()  # as each trial does
             cluster.check()
             assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=PATIENCE_S) == 1
 

@@ -33,7 +33,7 @@ def test_brokers_start_again_and_what_was_set_up_stays() -> None:
 def test_the_login_is_made_again_where_a_restart_forgets_it() -> None:
     """A restart of a container empties the memory that holds its logs, and with them its SCRAM users."""
     with provision(ClusterSpec(security="sasl_scram", low_noise=True, heap="300m"), target="docker") as cluster:
-        cluster.renew()
+        Side.of(cluster).restart()
         assert [*Admin(cluster.bootstrap_servers, cluster.access).broker_properties()] == [1]
 
 
@@ -42,7 +42,7 @@ def test_all_of_several_brokers_come_back() -> None:
     with provision(ClusterSpec(brokers=3, heap="256m"), target="local") as cluster:
         cluster.stop_broker(2)
         before = {*cluster.pids}
-        cluster.renew()
+        Side.of(cluster).restart()
         assert len({*cluster.pids} - before) == 2
         cluster.start_broker(2)
         assert len(cluster.pids) == 3
@@ -53,7 +53,7 @@ def test_all_of_several_brokers_come_back() -> None:
 
 def test_a_cluster_of_somebody_else_is_left_alone(broker: Cluster) -> None:
     """Only its topics and clients are new."""
-    Cluster(bootstrap_servers=broker.bootstrap_servers).renew()
+    Side.of(Cluster(bootstrap_servers=broker.bootstrap_servers)).restart()
     broker.check()
 
 
@@ -73,12 +73,12 @@ def test_brokers_are_warmed_up_once_with_each_scenario_after_each_start(broker: 
 
     with provision(ClusterSpec(low_noise=True), target="local") as cluster:
         assert phases_of(cluster, warm_up_s=0.0) == set()
-        cluster.renew()
+        Side.of(cluster).restart()
         assert phases_of(cluster) == {Phase.FULL, Phase.RATE}
         assert phases_of(cluster) == set()
         assert phases_of(cluster, rate=20.0) == {Phase.RATE}
         assert phases_of(cluster, record_size=1000) == {Phase.FULL, Phase.RATE}
-        cluster.renew()
+        Side.of(cluster).restart()
         assert phases_of(cluster) == {Phase.FULL, Phase.RATE}
     assert phases_of(Cluster(bootstrap_servers=broker.bootstrap_servers)) == set()
 

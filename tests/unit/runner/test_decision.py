@@ -74,6 +74,22 @@ def retested(runner: TrialRunner, judging: Judging, *ways: Opening) -> Decision:
     return retest(first_trial(bench), suspected, ways)
 
 
+def retested_side_by_side_or_alone(first: Scripted, judging: Judging, *both: Scripted) -> tuple[Decision, list[str]]:
+    """The decision by trials on both sides or, if these fail, on the first one again; and the reasons for that."""
+    reasons: list[str] = []
+
+    @contextlib.contextmanager
+    def side_by_side(_suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
+        yield FurtherTrials(runner=runner_of(*both), rebuilt=Rebuilt())
+
+    @contextlib.contextmanager
+    def alone(suspected: Suspected, against: Sequence[str]) -> Iterator[FurtherTrials]:
+        reasons.extend(against)
+        yield FurtherTrials(runner=suspected.bench.runner)
+
+    return retested(runner_of(first), judging, side_by_side, alone), reasons
+
+
 def test_a_first_trial_ends_when_its_rounds_suffice_and_says_so() -> None:
     """A trial that was shortened by choice is not one that ran out of time."""
     ran = decision_of(runner_of(Scripted("A", [])), ScriptedJudging(lambda _: PASSED, suffices=3))
@@ -218,18 +234,7 @@ def test_baseline_brokers_that_break_off_leave_a_suspected_regression_to_fresh_t
     ours.meets, ours_again.meets = threading.Barrier(1), threading.Barrier(2)
     theirs.meets = ours_again.meets
     theirs.problems = [problem_told(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")]
-    reasons: list[str] = []
-
-    @contextlib.contextmanager
-    def side_by_side(_suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
-        yield FurtherTrials(runner=runner_of(ours_again, theirs), rebuilt=Rebuilt())
-
-    @contextlib.contextmanager
-    def alone(suspected: Suspected, against: Sequence[str]) -> Iterator[FurtherTrials]:
-        reasons.extend(against)
-        yield FurtherTrials(runner=suspected.bench.runner)
-
-    ran = retested(runner_of(ours), judging, side_by_side, alone)
+    ran, reasons = retested_side_by_side_or_alone(ours, judging, ours_again, theirs)
     assert [trial.other_side for trial in ran.trials] == [None] * 3
     assert reasons == ["a trial side by side with them failed: the baseline, round 1: broker 1 has ended"]
     assert ran.judgement == PASSED
@@ -254,18 +259,7 @@ def test_brokers_under_test_that_do_not_restart_fail_the_test(*, own: bool) -> N
     first.meets = threading.Barrier(1)
     ours_again.meets = theirs.meets = threading.Barrier(2)
     judging = ScriptedJudging(judge)
-    reasons: list[str] = []
-
-    @contextlib.contextmanager
-    def side_by_side(_suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
-        yield FurtherTrials(runner=runner_of(ours_again, theirs), rebuilt=Rebuilt())
-
-    @contextlib.contextmanager
-    def alone(suspected: Suspected, against: Sequence[str]) -> Iterator[FurtherTrials]:
-        reasons.extend(against)
-        yield FurtherTrials(runner=suspected.bench.runner)
-
-    ran = retested(runner_of(first), judging, side_by_side, alone)
+    ran, reasons = retested_side_by_side_or_alone(first, judging, ours_again, theirs)
     problems = [str(problem) for problem in problems_of(ran.trials)]
     if own:
         assert (problems, reasons) == (["trial 2: broker 1 exited with status 1"], [])
