@@ -40,7 +40,10 @@ _SATURATED_RATIO = 0.95
 """A worker that runs or waits for a core for this share of the time is the bottleneck."""
 
 _WORKING_RATIO = 0.5
-"""Below this share of busy time, a worker's CPU time says too little about the cost of a record."""
+"""Below this share of busy time, not all of a worker's CPU time counts as the cost of its records."""
+
+_IDLE_RATIO = 0.2
+"""No worker that waits for brokers uses more of a core than this: timers, metadata, polls."""
 
 _CHANCE = 1e-6
 """Probability of records without output in a row, below which an application has stopped, rather than dropped them."""
@@ -195,12 +198,16 @@ def _producing_problems(load: LoadReport, scenario: Scenario) -> list[Problem]:
 def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
     """Return the number of cores that a worker would need for its part of the rate, from its CPU time per record.
 
-    It is 0 for a worker that was mostly idle: its CPU time says too little about the cost of a record.
+    A worker that was mostly idle also spent CPU time on waiting: of its time, only the part that waiting cannot explain
+    is the cost of records.
     """
     sent = sum(part.sent for part in worker.produced)
-    if not sent or worker.busy_ratio < _WORKING_RATIO:
+    if not sent or worker.busy_ratio <= _IDLE_RATIO:
         return 0.0
-    return worker.cpu_s / sent * rate * len(worker.produced) / producers
+    cpu_s = worker.cpu_s
+    if worker.busy_ratio < _WORKING_RATIO:
+        cpu_s *= 1 - _IDLE_RATIO / worker.busy_ratio
+    return cpu_s / sent * rate * len(worker.produced) / producers
 
 
 def _reading_problems(load: LoadReport, scenario: Scenario, *, lost: int) -> list[Problem]:

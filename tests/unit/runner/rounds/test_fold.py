@@ -306,6 +306,26 @@ def test_a_generator_without_the_cores_for_the_rate_makes_the_round_invalid() ->
     )
 
 
+@pytest.mark.parametrize(
+    ("busy_ratio", "is_blamed"),
+    [
+        pytest.param(0.4, True, id="records cost half of its time, two cores at the rate"),
+        pytest.param(0.25, False, id="records cost a fifth of its time, 0.8 cores at the rate"),
+        pytest.param(0.19, False, id="waiting explains all of its time"),
+    ],
+)
+def test_a_generator_that_mostly_waited_is_blamed_for_the_cost_of_records(
+    busy_ratio: float, *, is_blamed: bool
+) -> None:
+    """A cluster that is too slow keeps it waiting, which costs CPU time as well."""
+    overdue = produced(sent=500, acknowledged=500, missing=500, sent_late=100)
+    overdue = dataclasses.replace(overdue, acknowledged_by_partition=collections.Counter({0: 500}))
+    done = fold(report(overdue, cpu_s=20.0, busy_ratio=busy_ratio, growth={0: 500}), PACED)
+
+    kinds = [problem.kind for problem in done.problems]
+    assert kinds == ([ProblemKind.GENERATOR_TOO_SLOW] if is_blamed else [])
+
+
 def test_a_cluster_without_room_for_the_rate_is_a_valid_round() -> None:
     """That is what is measured: low throughput, high latency."""
     overdue = produced(sent=500, acknowledged=500, missing=500, sent_late=100)
