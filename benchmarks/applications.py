@@ -147,7 +147,7 @@ def _expected(name: str, one: Round, delay_s: float) -> list[tuple[str, float, f
     def time(metric: str, expected_s: float) -> tuple[str, float, float]:
         return metric, expected_s, COMMIT_S + READING_S + TOLERATED_RATIO * expected_s
 
-    at_s = {text.partition(" (")[0].rpartition(" ")[2]: at_s for at_s, text in one.events}
+    at_s = {event.action.kind: event.at_s for event in one.events if event.action is not None}
     capacity = 1 / delay_s if delay_s else float("inf")
     load_s, rate = CASES[name].duration_s, CASES[name].rate
     growth = max(0.0, rate - capacity)

@@ -1,4 +1,7 @@
-"""Problems and events: each has a kind and values for programs; one table has the texts for people."""
+"""Problems and events: each has a kind and values for programs; one table has the texts for people.
+
+Warnings and notes, which make nothing INVALID, are in `remarks`.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,8 @@ MACHINE_MADE = frozenset({ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOS
 _TOO_SLOW_ADVICE = "use more producers, larger records or a lower rate, or give the machine more cores"
 _BELOW = "threshold {expression!r}: the threshold is {limit}, and the "
 _NOT_IN_LOG = "records lost: {lost:.0f} records were acknowledged and are not in the log"
+SKEWED = "records carry timestamps up to {skew} later than their reception, so the clocks differ by at least that"
+"""The reason why end-to-end latency is unknown."""
 _COLD = (
     "{names} still compiled code in {cold} of {rounds}, with up to {most:.0%} of a core, and may be faster when warm"
 )
@@ -202,7 +207,7 @@ class Cause(Enum):
     )
     CLOCKS_DIFFER = (
         ProblemKind.CLOCK_UNCERTAIN,
-        "threshold {expression!r}: the latency is unknown, because {reason}",
+        f"threshold {{expression!r}}: the latency is unknown, because {SKEWED}",
         "synchronize the clocks, for example by NTP, or remove the threshold",
     )
     COLD_BROKER = (ProblemKind.COLD_BROKER, _COLD)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core.notices import Cause, Problem
+from pytest_kafkaperf.core.remarks import Notice
 from pytest_kafkaperf.load.identity import NO_NONCE, Nonce, RecordSet
 from pytest_kafkaperf.load.recorder import Histogram, Series
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -127,8 +128,8 @@ class WorkerReport:
     """Share of the window in which the process ran or waited for a core; near 1 it is the bottleneck."""
     repeated_batches: int = 0
     """Batches that were sent again after an attempt that may have succeeded; the log may hold copies of them."""
-    notes: list[str] = field(default_factory=list)
-    """Warnings of the client library, each once, with its name."""
+    notes: list[Notice] = field(default_factory=list)
+    """Warnings of the client library, each once."""
     clock: Clock | None = None
     """None if the worker ran on the controller's machine and used its clock."""
 

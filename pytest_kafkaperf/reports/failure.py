@@ -49,7 +49,7 @@ def _explanations(result: Result) -> Iterator[str]:
         yield result.deduced
     if result.verdict is Verdict.REGRESSED:
         rounds = [one for trial in result.trials for one in trial.all_rounds]
-        for text in without_repeats(one.busy_warning for one in rounds if one.busy_warning is not None):
+        for text in without_repeats(notice for one in rounds for notice in one.busy):
             yield f"warning: {text}"
 
 

@@ -15,7 +15,7 @@ from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.runner.evidence import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, RunResult, Trial, unmeasured
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
-from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.round import Round, RoundEvent
 from pytest_kafkaperf.verdict.detectable import Calibrated
 from pytest_kafkaperf.verdict.outcome import Check
 from pytest_kafkaperf.verdict.scale import change_of
@@ -68,7 +68,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "calibration": {name: _calibrated(name, one, result) for name, one in result.calibration.items()},
         "spans_s": {str(span): seconds for span, seconds in result.spans.items()},
         "notes": list(result.notes),
-        "warnings": list(result.warnings),
+        "warnings": list(map(str, result.warnings)),
         **_problems(result.problems),
     }
 
@@ -143,7 +143,7 @@ def _round(one: Round) -> dict[str, Any]:
     return {
         "metrics": dict(one.metrics),
         **_problems(one.problems),
-        "warnings": list(one.warnings),
+        "warnings": list(map(str, one.warnings)),
         "series": series,
         "brokers": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
         "workers": [dataclasses.asdict(share) for share in one.shares],
@@ -151,11 +151,16 @@ def _round(one: Round) -> dict[str, Any]:
         "cold": list(one.cold),
         "e2e_uncertainty_s": one.e2e_uncertainty_s,
         "commit_interval_s": one.commit_interval_s,
-        "events": [{"at_s": at_s, "text": text} for at_s, text in one.events],
+        "events": list(map(_event, one.events)),
         "steps": [{**dataclasses.asdict(step), "outcome": str(step.outcome)} for step in one.steps],
         "at_least": list(one.at_least),
         "window_s": one.window_s,
     }
+
+
+def _event(one: RoundEvent) -> dict[str, Any]:
+    action = None if one.action is None else str(one.action.kind)
+    return {"at_s": one.at_s, "action": action, "text": one.notice.text}
 
 
 def _problems(problems: Sequence[Problem]) -> dict[str, list[str]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
+from pytest_kafkaperf.core.remarks import Notice, NoticeKind, each_once
 from pytest_kafkaperf.core.text import file_of, listed, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_quantity, short_change
 from pytest_kafkaperf.load.allocation import describe_workers
@@ -182,24 +182,30 @@ def bounded(text: str, name: str, result: Result) -> str:
     return f"≥ {text}" if name in result.lower_bounds else text
 
 
-def without_repeats(texts: Iterable[str]) -> list[str]:
-    """Return the first line of each text; of those that differ only in their numbers, the first and their count."""
-    alike: dict[str, list[str]] = {}
-    for text in dict.fromkeys(texts):
-        first = text.partition("\n")[0]
-        alike.setdefault(re.sub(r"\d[\d.,]*( \d+,?)*", "#", first), []).append(first)
-    return [
-        one[0] if len(one) == 1 else f"{one[0]} (and {len(one) - 1} more with other values)" for one in alike.values()
-    ]
+def without_repeats(notices: Iterable[Notice]) -> list[str]:
+    """Return a line for each notice; for those that differ only in their numbers, the first and their count."""
+    return [_line_of(same) for same in _alike(notices)]
 
 
 def warning_lines(result: Result) -> list[str]:
     """Return a line for each warning. What happened at an instant may be planned, so it stands without that word."""
-    happened = {text for trial in result.trials for one in trial.all_rounds for _, text in one.events}
     return [
-        text if text.removeprefix("the baseline: ").partition(" (and ")[0] in happened else f"warning: {text}"
-        for text in without_repeats(result.warnings)
+        _line_of(same) if same[0].kind is NoticeKind.EVENT else f"warning: {_line_of(same)}"
+        for same in _alike(result.warnings)
     ]
+
+
+def _alike(notices: Iterable[Notice]) -> list[list[Notice]]:
+    """Return the notices in groups that differ only in their numbers."""
+    groups: dict[Hashable, list[Notice]] = {}
+    for notice in each_once(notices):
+        groups.setdefault(notice.alike, []).append(notice)
+    return [*groups.values()]
+
+
+def _line_of(same: Sequence[Notice]) -> str:
+    first = same[0].text.partition("\n")[0]
+    return first if len(same) == 1 else f"{first} (and {len(same) - 1} more with other values)"
 
 
 def describe_other_change(other: OtherChange) -> str:

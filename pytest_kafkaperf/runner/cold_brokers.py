@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_kafkaperf.core.metrics import LOG_FACTS
 from pytest_kafkaperf.core.notices import Cause, Place, Problem
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import Count, counted
 from pytest_kafkaperf.runner.result import Trial
@@ -26,9 +27,10 @@ def is_cold(trial: Trial) -> bool:
     return any(one.cold for one in trial.all_rounds)
 
 
-def cold_warnings(trials: Sequence[Trial]) -> list[str]:
+def cold_warnings(trials: Sequence[Trial]) -> list[Notice]:
     """Return a warning for each side that was cold in some round; a note explains what a short warm-up means."""
-    return [problem.text for problem in _problems([each for each in trials if each.warm_up_end is not WarmUpEnd.SHORT])]
+    warmed = [each for each in trials if each.warm_up_end is not WarmUpEnd.SHORT]
+    return [Notice.of(problem, Remark.COLD) for problem in _problems(warmed)]
 
 
 def _problems(trials: Sequence[Trial]) -> list[Problem]:

@@ -111,7 +111,7 @@ def _on_warm_brokers(bench: Bench) -> FirstTrial:
             break
         if bench.budget.refuses_trial(bench.runner.rounds) is not None:
             break
-        why = "; ".join(cold_warnings([first.trial])) or "the warm-up was short"
+        why = "; ".join(map(str, cold_warnings([first.trial]))) or "the warm-up was short"
         trial = bench.runner.measure(bench.budget, "warm", suffices=suffices)
         first = FirstTrial(trial=trial, note=f"measured again on warm brokers: {why}")
     return first

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.units import format_percent
+from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.units import Quantity, Unit
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side import Side
@@ -31,7 +32,7 @@ _POINTS = 1000
 """Points of the numerical integral; for four rounds and more, its error is below 1e-4."""
 
 
-def drift_warnings(result: Result, own: Side, other: Side | None = None) -> list[str]:
+def drift_warnings(result: Result, own: Side, other: Side | None = None) -> list[Notice]:
     """Return a warning for each side on an external cluster whose rounds drift more than noise explains.
 
     Only the first trial counts: the values of the test are its values, and later trials find a warmer cluster. Rounds
@@ -42,14 +43,18 @@ def drift_warnings(result: Result, own: Side, other: Side | None = None) -> list
     acted = any(action.metric is None for action in own.actions)
     if acted or result.plan is not None or first.problems:
         return []
-    sides = [("", first.rounds)] if own.brokers is None else []
+    sides = [(first.rounds, False)] if own.brokers is None else []
     if other is not None and other.brokers is None:
-        sides.append(("the baseline: ", first.other_side or ()))
-    texts = ((where, _drift(rounds, result.scenario, ALPHA / len(sides))) for where, rounds in sides)
-    return [f"{where}{text}" for where, text in texts if text is not None]
+        sides.append((first.other_side or (), True))
+    found = []
+    for rounds, is_other in sides:
+        notice = _drift(rounds, result.scenario, ALPHA / len(sides))
+        if notice is not None:
+            found.append(notice.of_other_side() if is_other else notice)
+    return found
 
 
-def _drift(rounds: Sequence[Round], scenario: Scenario, alpha: float) -> str | None:
+def _drift(rounds: Sequence[Round], scenario: Scenario, alpha: float) -> Notice | None:
     """Return the warning about these rounds; None if they do not drift, or are too few, or have no metric for it."""
     subject = CATALOGUE[_metric_for(scenario)]
     metrics = [one.metrics for one in rounds]
@@ -59,11 +64,8 @@ def _drift(rounds: Sequence[Round], scenario: Scenario, alpha: float) -> str | N
     if abs(values[-1] - values[0]) < math.log1p(LEAST_CHANGE) or chance_of(values) > alpha:
         return None
     change = metrics[-1][subject.name] / metrics[0][subject.name] - 1
-    changed = f"{'rose' if change > 0 else 'fell'} by {format_percent(abs(change))}"
-    return (
-        f"{subject.name} {changed} from the first round to the last, which noise does not explain: the cluster may "
-        "still have been warming up, or its load changed; run the test again before you rely on its values"
-    )
+    remark = Remark.RISE if change > 0 else Remark.FALL
+    return Notice(remark, {"metric": subject.name, "change": Quantity(abs(change), Unit.RATIO, digits=2)})
 
 
 def _metric_for(scenario: Scenario) -> str:

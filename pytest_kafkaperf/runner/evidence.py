@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import format_percent
@@ -162,7 +163,7 @@ class Judging:
 
     def _may_be_disturbed(self, trials: Sequence[Trial]) -> bool:
         """Return True if something other than a regression may explain even a clear difference from the baseline."""
-        busy = any(one.busy_warning for trial in trials for one in trial.all_rounds)
+        busy = any(one.busy for trial in trials for one in trial.all_rounds)
         side_by_side = any(trial.other_side is not None for trial in trials)
         return busy or side_by_side or bool(self.baseline.imported or self.baseline.obstacle)
 
@@ -225,11 +226,12 @@ class Judging:
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
         judgement = self._judged(trials, comparison)
         if update == "add" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
-            doubts = tuple(one.reason for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE)
+            undecided = [one for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE]
+            doubts = [
+                Notice(Remark.UNDECIDED, {"reason": one.reason, "expression": one.expression}) for one in undecided
+            ]
             later = self._judged(trials, accepted)  # what it adds to the baseline decides later
-            return dataclasses.replace(
-                later, warnings=(*judgement.warnings, *doubts), both_slower=judgement.both_slower
-            )
+            return dataclasses.replace(later, warnings=(*judgement.warnings, *doubts))
         return judgement
 
     def _judged(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
@@ -278,7 +280,6 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
         checks=tuple(checks),
         problems=(),
         warnings=certain.warnings,
-        both_slower=certain.both_slower,
         doubts=judgement.problems,
     )
 

@@ -13,12 +13,13 @@ from pytest_kafkaperf.core.environment import Change
 from pytest_kafkaperf.core.errors import NotMeasuredError
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, Metric, metric
 from pytest_kafkaperf.core.notices import MACHINE_MADE, Problem
+from pytest_kafkaperf.core.remarks import Notice, Remark, each_once
 from pytest_kafkaperf.core.spans import Span
-from pytest_kafkaperf.core.units import format_quantity
+from pytest_kafkaperf.core.units import Count, format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.round import COLD_SHARE, Round
-from pytest_kafkaperf.runner.rounds.validity import generator_warning, resolution_warnings
+from pytest_kafkaperf.runner.rounds.validity import resolution_warnings
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -157,15 +158,11 @@ class Trial:
         return next((each for each in theirs if each.kind not in MACHINE_MADE), None)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """The warnings of all rounds; those about this machine do not tell the sides apart."""
-        sides = (("", self.rounds), ("the baseline: ", self.other_side or ()))
-        return tuple(
-            text if text == one.busy_warning else f"{side}{text}"
-            for side, rounds in sides
-            for one in rounds
-            for text in one.warnings
-        )
+    def warnings(self) -> tuple[Notice, ...]:
+        """The warnings of all rounds."""
+        own = (notice for one in self.rounds for notice in one.warnings)
+        others = (notice.of_other_side() for one in self.other_side or () for notice in one.warnings)
+        return (*own, *others)
 
 
 def _compiler(rounds: Sequence[Round]) -> float:
@@ -195,17 +192,22 @@ def problems_of(trials: Sequence[Trial]) -> tuple[Problem, ...]:
     )
 
 
-def warnings_of(trials: Sequence[Trial]) -> tuple[str, ...]:
+def warnings_of(trials: Sequence[Trial]) -> tuple[Notice, ...]:
     """Return the warnings of all trials, each once, and the reasons why trials were repeated."""
     warnings = resolution_warnings([one for trial in trials for one in trial.all_rounds])
     rounds = [one for trial in trials for one in trial.rounds]  # a limit of the other side hides nothing
     if limited := sum(one.limited_by_generator for one in rounds):
-        warnings.append(generator_warning(limited, len(rounds)))
-    warnings += [text for trial in trials for text in trial.warnings]
+        values = {"limited": limited, "rounds": Count(len(rounds), "round")}
+        warnings.append(Notice(Remark.GENERATOR_LIMITS, values))
+    warnings += [notice for trial in trials for notice in trial.warnings]
     for number, trial in _numbered(trials, counting=False):
-        reasons = [*map(str, trial.problems), *(["one side was colder than the other"] if trial.is_uneven else [])]
-        warnings += [f"trial {number} was measured again: {reason}" for reason in reasons]
-    return tuple(dict.fromkeys(warnings))
+        warnings += [
+            Notice(Remark.TRIAL_REPEATED, {"trial": number, "problem": problem, "cause": problem.cause})
+            for problem in trial.problems
+        ]
+        if trial.is_uneven:
+            warnings.append(Notice(Remark.UNEVEN_TRIAL_REPEATED, {"trial": number}))
+    return each_once(warnings)
 
 
 def _numbered(trials: Sequence[Trial], *, counting: bool) -> list[tuple[int, Trial]]:
@@ -253,7 +255,7 @@ class Result:
     accepted: bool = False
     """True if the test is REGRESSED and passes because of `--kafka-accept=regressed`."""
     checks: tuple[Check, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Notice, ...]
     """The warnings of all rounds, each once."""
     problems: tuple[Problem, ...]
     """Reasons why the verdict is INVALID; empty otherwise."""

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.notices import Cause, Problem
+from pytest_kafkaperf.core.remarks import each_once
 from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated
 from pytest_kafkaperf.verdict.limits import UPPER, ComparedRounds, ThresholdResult, result_of, rounds_of
 from pytest_kafkaperf.verdict.outcome import Check, Finding, Judgement, Ungated, Verdict, worst
@@ -136,8 +137,7 @@ def _concluded(
         checks=tuple(_with_fact(one.check, facts.get(one.check.metric)) for one in shown),
         problems=tuple(remaining),
         unsettled=not remaining and _goes_on(results, paired=paired),
-        warnings=tuple(dict.fromkeys(one.warning for one in results if one.warning is not None)),
-        both_slower=any(one.both_slower for one in results),
+        warnings=each_once(one.warning for one in results if one.warning is not None),
     )
 
 

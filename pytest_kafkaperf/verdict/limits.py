@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import Metric
+from pytest_kafkaperf.core.remarks import Notice
 from pytest_kafkaperf.core.units import counted, format_quantity
 from pytest_kafkaperf.scenarios.threshold import (
     Absolute,
@@ -58,9 +59,8 @@ class ThresholdResult:
     check: Check
     unsettled: bool
     """True if further trials must decide."""
-    warning: str | None = None
-    both_slower: bool = False
-    """True if both sides of a re-test are slower than the stored baseline, and equal."""
+    warning: Notice | None = None
+    """Both sides of a re-test are slower than the stored baseline, and equal; None if not."""
 
 
 def result_of(threshold: Threshold, trials: Sequence[Measured], compared: ComparedRounds) -> ThresholdResult:

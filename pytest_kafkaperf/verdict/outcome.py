@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_kafkaperf.core.notices import Problem
+from pytest_kafkaperf.core.remarks import Notice, NoticeKind
 from pytest_kafkaperf.verdict.sequential import Look
 
 
@@ -115,9 +116,12 @@ class Judgement:
     """Reasons for the verdict INVALID; empty otherwise."""
     unsettled: bool = False
     """True if another fresh trial must run, because it can change the verdict."""
-    warnings: tuple[str, ...] = ()
-    """Texts for the user that are no reason to fail."""
-    both_slower: bool = False
-    """True if a re-test side by side found both sides equal, and slower than the stored baseline."""
+    warnings: tuple[Notice, ...] = ()
+    """Warnings for the user that are no reason to fail."""
     doubts: tuple[Problem, ...] = ()
     """Problems of the run that do not explain why the test fails, so that the verdict is not INVALID."""
+
+    @property
+    def both_slower(self) -> bool:
+        """True if a re-test side by side found both sides equal, and slower than the stored baseline."""
+        return any(notice.kind is NoticeKind.BOTH_SLOWER for notice in self.warnings)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.environment import Change, Part
 from pytest_kafkaperf.core.metrics import Metric
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.units import counted, format_percent, format_ratio
 from pytest_kafkaperf.scenarios.threshold import Extreme, Relative, Threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
@@ -190,19 +191,15 @@ class SideBySideWithStored:
             machine=machine_change(threshold.metric, trials, self.first.baseline, relative.log_tolerance),
         )
         check = dataclasses.replace(result.check, outcome=finding.outcome, reason=finding.reason, rerun=True)
-        return ThresholdResult(
-            threshold=threshold,
-            check=check,
-            unsettled=finding.unsettled,
-            warning=warning,
-            both_slower=warning is not None,
-        )
+        return ThresholdResult(threshold=threshold, check=check, unsettled=finding.unsettled, warning=warning)
 
 
 def judge_suspected(
     result: ThresholdResult, stored: float | None, rebuilt: Rebuilt, *, machine: float | None
-) -> tuple[Finding, str | None]:
+) -> tuple[Finding, Notice | None]:
     """Turn the result of the side-by-side trials into the finding on the suspected regression, perhaps with a warning.
+
+    The warning is that both sides are slower than the stored baseline.
 
     Args:
         result: of the side-by-side trials with the rebuilt brokers.
@@ -218,11 +215,12 @@ def judge_suspected(
         return dataclasses.replace(finding, reason=reason), None
     if machine is None:
         return Finding(outcome=Verdict.PASSED, reason=reason), None
-    shift = f"{result.check.metric} is {format_ratio(machine)} against the stored baseline on both sides today"
     changes = "; ".join(map(str, rebuilt.common_changes))
+    values = {"metric": result.check.metric, "change": format_ratio(machine), "changes": changes}
     if all(each.of is Part.MACHINE for each in rebuilt.common_changes):
-        told = f" ({changes})" if changes else ""
-        return Finding(outcome=Verdict.PASSED, reason=reason), f"the machine differs{told}: {shift}; Kafka is unchanged"
+        remark = Remark.MACHINE_CHANGED if changes else Remark.MACHINE_SLOWER
+        return Finding(outcome=Verdict.PASSED, reason=reason), Notice(remark, values)
+    shift = Notice(Remark.BOTH_SLOWER, values)
     text = f"{shift}: by the machine, or by what the rebuilt brokers cannot undo: {changes}"
     return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"{reason}; {text}"), shift
 

@@ -11,6 +11,7 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.metrics import HOST_METRICS, JMX_METRICS
+from pytest_kafkaperf.core.notices import EventKind
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario
@@ -46,7 +47,7 @@ def kill_and_start_a_broker(provider: str) -> None:
         (ran,) = run_scenario(scenario, cluster, actions=actions)
 
     assert ran.metrics["lost"] == ran.metrics["duplicated"] == ran.metrics["errors"] == 0
-    told = "\n".join(ran.warnings)
+    told = "\n".join(map(str, ran.warnings))
     assert re.search(rf"at {KILLED_S:.0f}\.\d s: broker 2 killed", told)  # a busy machine may be late
     assert re.search(rf"at {STARTED_S:.0f}\.\d s: broker 2 started", told)
     assert "under-replicated from" in told
@@ -78,8 +79,10 @@ def pause_a_broker(provider: str) -> None:
 
         assert ran.metrics["lost"] == ran.metrics["errors"] == 0
         assert 0.9 < ran.metrics["produce.latency.max"] < 5
-        (paused,) = [text for text in ran.warnings if text.endswith(": broker 1 paused")]
-        assert 1.5 <= float(paused.removeprefix("at ").partition(" ")[0]) < 2.5  # later where the machine is busy
+        paused, resumed = ran.events
+        assert [event.action and event.action.kind for event in ran.events] == [EventKind.PAUSED, EventKind.RESUMED]
+        assert 1.5 <= paused.at_s < 2.5  # later where the machine is busy
+        assert resumed.at_s - paused.at_s >= 1
         with pytest.raises(UsageError) as raised:
             cluster.stop_broker(7)
         assert str(raised.value) == "no broker 7 in this cluster; its brokers are [1]"

@@ -8,6 +8,7 @@ from pytest_kafkaperf.core.environment import Change, Part
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.scenarios.payloads import is_utf8
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.problems import notice_told
 from tests.support.results import KnownCluster, result, rounds
 
 NAMES = {
@@ -59,6 +60,6 @@ def hostile(name: str) -> Result:
         sources={"topic": "marker", "payload": name, "headers": "parameter", "duration": "ini"},
         cluster=KnownCluster(bootstrap_servers="127.0.0.1:9092", provider="local", version=name),
         changed=(Change("image", name, "x", Part.BROKERS),),
-        warnings=(name,),
+        warnings=(notice_told(name),),
         notes=(name,),
     )

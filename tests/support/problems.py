@@ -1,10 +1,12 @@
-"""Problems with any text, for tests of what happens to a problem, and for those that compare what users read."""
+"""Problems, warnings and events with any text, for tests of what becomes of them, or of what users read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
+from pytest_kafkaperf.core.remarks import Instant, Notice, Remark
+from pytest_kafkaperf.runner.rounds.round import RoundEvent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,3 +40,17 @@ def problem_told(kind: ProblemKind, words: str, metric: str | None = None) -> Pr
     """Return a problem of this kind with this text."""
     cause = next(each for each in Cause if each.kind is kind)
     return ToldProblem(cause, metric=metric, words=words)
+
+
+def notice_told(words: str) -> Notice:
+    """Return a warning or a note with this text, which is like no other."""
+    return Notice(Remark.UNDECIDED, {"reason": words, "expression": words})
+
+
+def event_told(at_s: float, words: str) -> RoundEvent:
+    """Return an event of a round with this text after its time."""
+    return RoundEvent(at_s, Notice(Remark.ACTION, {"at": Instant(at_s), "event": words, "what": words}))
+
+
+BUSY = Notice(Remark.BUSY_MACHINE, {"used": 1.5, "cores": 2})
+"""The warning that other programs used this machine."""

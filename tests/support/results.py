@@ -20,6 +20,7 @@ from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves
 from pytest_kafkaperf.core.environment import Change, Part, differences
 from pytest_kafkaperf.core.metrics import QUANTILES
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.remarks import Notice, each_once
 from pytest_kafkaperf.load.messages import WorkerShare
 from pytest_kafkaperf.load.recorder import Curves
 from pytest_kafkaperf.plugin.option_values import read_settings
@@ -28,7 +29,7 @@ from pytest_kafkaperf.reports.terminal import render_table
 from pytest_kafkaperf.reports.wording import block_of, names_of
 from pytest_kafkaperf.runner.result import Ending, Result, RunResult, Trial
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan, find_capacity
-from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.round import Round, RoundEvent
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
@@ -40,7 +41,7 @@ from pytest_kafkaperf.verdict.outcome import Ungated, Verdict
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 from pytest_kafkaperf.verdict.side_by_side import SideBySide
-from tests.support.problems import problem_told
+from tests.support.problems import event_told, notice_told, problem_told
 
 FILE = "tests/perf/test_orders.py"
 _WOBBLE = (0.98, 0.99, 1.0, 1.01, 1.02)
@@ -225,7 +226,7 @@ def one_of_each() -> list[Result]:
             measured=[],
             problems=["round 1: no record was acknowledged for 15 s while 300 were outstanding: the cluster is down"],
         ),
-        result("test_counts", "errors == 0", "lost == 0", warnings=("broker 2 left at 1.2 s",)),
+        result("test_counts", "errors == 0", "lost == 0", warnings=(notice_told("broker 2 left at 1.2 s"),)),
         result("test_bare"),
     ]
 
@@ -263,7 +264,7 @@ def drawn_result(
     limits: Sequence[str] = LIMITS,
     fresh: int = 0,
     side_by_side: Behaviour | None = None,
-    warnings: Sequence[str] = (),
+    warnings: Sequence[Notice] = (),
     problems: Sequence[Problem] = (),
 ) -> Result:
     """A result as the plugin makes it: judged by the real rule against 5 simulated trials of `before`."""
@@ -308,7 +309,7 @@ def drawn_result(
         calibration={},
         verdict=judgement.verdict,
         checks=judgement.checks,
-        warnings=(*warnings, *dict.fromkeys(text for one in trials[0].rounds for text in one.warnings)),
+        warnings=each_once([*warnings, *(notice for one in trials[0].rounds for notice in one.warnings)]),
         problems=tuple(problems),
         options={} if sources else {"duration": "10 s"},
     )
@@ -365,7 +366,7 @@ def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
         trials=(Trial(created=CREATED, rounds=tuple(rounds)),),
         verdict=judgement.verdict,
         checks=judgement.checks,
-        warnings=tuple(dict.fromkeys(text for one in rounds for text in one.warnings)),
+        warnings=each_once(notice for one in rounds for notice in one.warnings),
     )
 
 
@@ -457,7 +458,7 @@ def hostile(markup: str) -> list[Result]:
         )
         trial = whole.trials[0]
         rounds = tuple(
-            dataclasses.replace(one, events=((3.0, markup),), brokers=_renamed(one.brokers, markup))
+            dataclasses.replace(one, events=(event_told(3.0, markup),), brokers=_renamed(one.brokers, markup))
             for one in trial.rounds
         )
         found.append(
@@ -468,7 +469,7 @@ def hostile(markup: str) -> list[Result]:
                 checks=tuple(dataclasses.replace(check, reason=markup) for check in whole.checks),
                 cluster=dataclasses.replace(whole.cluster, version=markup),
                 changed=(Change(markup, None, None, Part.CLUSTER),),
-                warnings=(markup,),
+                warnings=(notice_told(markup),),
                 problems=(problem_told(ProblemKind.CLUSTER_ERROR, markup),),
                 notes=(markup,),
             )
@@ -530,17 +531,17 @@ def _round(behaviour: Behaviour, scenario: Scenario, source: random.Random, leve
     series = {"produce": _curves(times, behaviour, source, rate=rate, p50_s=p50_s, tail=tail)}
     if behaviour.consumers:
         series["consume"] = _curves(times, behaviour, source, rate=rate * 0.999, p50_s=p50_s * 1.25, tail=tail)
-    events: tuple[tuple[float, str], ...] = ()
+    events: tuple[RoundEvent, ...] = ()
     if behaviour.stop_s is not None:
         moved_s = behaviour.stop_s + source.uniform(0.4, 0.9)
         texts = ("stop_broker(2)", "2 partitions (1, 4): leader moved from broker 2 to 1, 3")
         instants = (behaviour.stop_s, moved_s)
-        events = tuple((at_s, f"at {at_s:.1f} s: {text}") for at_s, text in zip(instants, texts, strict=True))
+        events = tuple(map(event_told, instants, texts))
     return Round(
         metrics=metrics,
         series=series,
         brokers=_brokers(times, behaviour, level, source),
-        warnings=tuple(text for _, text in events),
+        warnings=tuple(event.notice for event in events),
         events=events,
         shares=_shares(scenario, round(rate * 10)),
     )

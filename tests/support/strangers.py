@@ -20,6 +20,7 @@ from aiokafka.errors import GroupLoadInProgressError
 from pytest_kafkaperf.clusters.admin.connection import ask_for_topics, connected
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.core.remarks import NoticeKind
 from pytest_kafkaperf.runner.rounds.round import Round
 from tests.support.patience import PATIENCE_S
 
@@ -195,7 +196,7 @@ async def _admin(cluster: Cluster) -> Any:
 
 def left_behind(one: Round) -> list[str]:
     """What a round says of things that it could not remove; a busy machine may be told of, too."""
-    return [warning for warning in one.warnings if "left behind" in warning]
+    return [str(notice) for notice in one.warnings if notice.kind is NoticeKind.LEFT_BEHIND]
 
 
 @dataclass(slots=True)

@@ -26,6 +26,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.core.errors import ClusterError, innermost
+from pytest_kafkaperf.core.remarks import Notice, Remark
 
 T = TypeVar("T")
 
@@ -122,7 +123,8 @@ class Notes(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
-        self._texts: dict[str, None] = {}
+        self._texts: dict[str, str] = {}
+        """Each text with its template in the library's code, and the error that ended a task."""
         self.causes: list[Exception] = []
         """Errors that aiokafka logged."""
 
@@ -148,7 +150,9 @@ class Notes(logging.Handler):
         error += "".join(f" ({innermost(each)})" for each in causes if each.__cause__)  # such as an alert of TLS
         self.causes += causes
         if len(self._texts) < _MAX_NOTES:
-            self._texts[record.getMessage().strip().partition("\n")[0] + error] = None
+            template = str(record.msg).strip().partition("\n")[0]
+            ended = type(record.exc_info[1]).__name__ if record.exc_info else ""
+            self._texts[record.getMessage().strip().partition("\n")[0] + error] = f"{template} {ended}".rstrip()
 
     def clear(self) -> None:
         """Forget warnings from connecting and from joining a group, which are normal at a start."""
@@ -158,6 +162,13 @@ class Notes(logging.Handler):
     def texts(self) -> list[str]:
         """Return each warning once."""
         return list(self._texts)
+
+    def notices(self, library: str) -> list[Notice]:
+        """Return each warning once, as one of this library."""
+        return [
+            Notice(Remark.CLIENT_WARNING, {"library": library, "message": text, "template": template})
+            for text, template in self._texts.items()
+        ]
 
 
 _ANSWER_TIMEOUT_S = 3

@@ -3,58 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from pytest_kafkaperf.core.units import NS_PER_S, counted
+from pytest_kafkaperf.core.remarks import Instant, Notice, Remark
+from pytest_kafkaperf.core.units import NS_PER_S, Count
 
 MAX_EVENTS = 6
-"""Maximum number of texts that `events` returns."""
+"""Maximum number of notices that `events` returns."""
 _MAX_NAMED = 5
-"""Maximum number of partitions or brokers that a text lists."""
+"""Maximum number of partitions or brokers that a notice lists."""
 
 PartitionState = Mapping[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]]
 """By partition: its leader or None, the in-sync replicas, all replicas."""
 
 
-def events(states: Sequence[tuple[int, PartitionState]], start_ns: int) -> list[tuple[int, str]]:
+def events(states: Sequence[tuple[int, PartitionState]], start_ns: int) -> list[tuple[int, Notice]]:
     """Describe what happened to a topic's partitions, each event with its time on the monotonic clock, in ns, in order.
 
-    Times in the texts are relative to `start_ns`. A partition that a state does not include keeps its previous state.
+    Times in the notices are relative to `start_ns`. A partition that a state does not include keeps its previous state.
     """
-    found = _events(states)
-    texts = [(times[0], text.format(*(_relative(at_ns, start_ns) for at_ns in times))) for times, text in found]
-    if len(texts) <= MAX_EVENTS:
-        return texts
-    omitted = len(texts) - MAX_EVENTS + 1
-    last_ns = texts[-1][0]
-    return [*texts[: MAX_EVENTS - 1], (last_ns, f"and {omitted} more such events until {_relative(last_ns, start_ns)}")]
+    changes = _changes(states)
+    found = [(change.at_ns, change.notice(start_ns)) for change in changes]
+    if len(found) <= MAX_EVENTS:
+        return found
+    omitted = len(found) - MAX_EVENTS + 1
+    last_ns = changes[-1].at_ns
+    more = Notice(Remark.MORE_EVENTS, {"omitted": omitted, "until": _instant(last_ns, start_ns)})
+    return [*found[: MAX_EVENTS - 1], (last_ns, more)]
 
 
 def instants(states: Sequence[tuple[int, PartitionState]]) -> list[int]:
     """Return when the events began, in order; unlike `events`, it omits none."""
-    return [times[0] for times, _ in _events(states)]
+    return [change.at_ns for change in _changes(states)]
 
 
-_Event = tuple[tuple[int, ...], str]
-"""Times, and a text with a placeholder for each of them."""
+class _Change(NamedTuple):
+    """An event of some partitions."""
+
+    at_ns: int
+    end_ns: int
+    """The same instant, unless the change lasted."""
+    remark: Remark
+    values: Mapping[str, object]
+
+    def notice(self, start_ns: int) -> Notice:
+        at, until = (_instant(ns, start_ns) for ns in (self.at_ns, self.end_ns))
+        return Notice(self.remark, {**self.values, "at": at, "until": until})
 
 
-def _events(states: Sequence[tuple[int, PartitionState]]) -> list[_Event]:
-    return sorted([*_leader_changes(states), *_under_replicated_times(states)])
+def _changes(states: Sequence[tuple[int, PartitionState]]) -> list[_Change]:
+    found = [*_leader_changes(states), *_under_replicated_times(states)]
+    return sorted(found, key=lambda change: (change.at_ns, change.end_ns))
 
 
-def _leader_changes(states: Sequence[tuple[int, PartitionState]]) -> Iterator[_Event]:
+def _leader_changes(states: Sequence[tuple[int, PartitionState]]) -> Iterator[_Change]:
     leaders: dict[int, int | None] = {}
     for at_ns, state in states:
         now = {partition: leader for partition, (leader, _, _) in state.items()}
         changed = {part for part, leader in now.items() if leaders.get(part, leader) != leader}
         if changed:
             sources, targets = (_named({each[part] for part in changed}) for each in (leaders, now))
-            partitions = f"{counted(len(changed), 'partition')} ({_named(changed)})"
-            yield (at_ns,), f"at {{}}: {partitions}: leader moved from broker {sources} to {targets}"
+            values = {"partitions": Count(len(changed), "partition"), "ids": _named(changed)}
+            yield _Change(at_ns, at_ns, Remark.LEADER_MOVED, {**values, "sources": sources, "targets": targets})
         leaders |= now
 
 
-def _under_replicated_times(states: Sequence[tuple[int, PartitionState]]) -> Iterator[_Event]:
+def _under_replicated_times(states: Sequence[tuple[int, PartitionState]]) -> Iterator[_Change]:
     """Yield the periods in which at least one partition had fewer in-sync replicas than replicas."""
     known: set[int] = set()
     under_replicated: set[int] = set()
@@ -68,10 +82,11 @@ def _under_replicated_times(states: Sequence[tuple[int, PartitionState]]) -> Ite
         under_replicated -= state.keys()
         under_replicated |= {part for part, (_, in_sync, replicas) in state.items() if len(in_sync) < len(replicas)}
         if affected and not under_replicated:
-            yield (begin_ns, at_ns), f"{len(affected)} of {len(known)} partitions under-replicated from {{}} to {{}}"
+            yield _Change(begin_ns, at_ns, Remark.UNDER_REPLICATED, {"affected": len(affected), "known": len(known)})
         affected |= under_replicated
     if under_replicated:
-        yield (begin_ns,), f"{len(affected)} of {len(known)} partitions under-replicated from {{}} on"
+        values = {"affected": len(affected), "known": len(known)}
+        yield _Change(begin_ns, begin_ns, Remark.STILL_UNDER_REPLICATED, values)
 
 
 def _named(ids: Collection[int | None]) -> str:
@@ -79,6 +94,5 @@ def _named(ids: Collection[int | None]) -> str:
     return ", ".join(names if len(names) <= _MAX_NAMED else [*names[:_MAX_NAMED], "..."])
 
 
-def _relative(at_ns: int, start_ns: int) -> str:
-    at_s = (at_ns - start_ns) / NS_PER_S
-    return f"{at_s:.1f} s" if at_s >= 0 else f"{-at_s:.1f} s before the start"
+def _instant(at_ns: int, start_ns: int) -> Instant:
+    return Instant((at_ns - start_ns) / NS_PER_S)

@@ -30,6 +30,7 @@ from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, P
 from pytest_kafkaperf.clusters.monitoring.readings import Key, named
 from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.units import NS_PER_S
 
 INTERVAL_S = 1.0
@@ -63,13 +64,16 @@ class _Log:
             half = MAX_SAMPLES // 2
             self.samples = [*self.samples[:half:2], *self.samples[half:]]
 
-    def problem(self, *, gaps: bool) -> str:
-        """Describe missing readings for the user; empty if there are none."""
+    def unread(self, program: str, probe: str, *, gaps: bool) -> Notice | None:
+        """Return a warning of missing readings; None if there are none."""
+        values = {"program": program, "probe": probe, "reason": self.reason}
         if self.failures and self.failures == self.ended:
-            return f": {self.reason}"
+            return Notice(Remark.NEVER_READ, values)
         if self.begun > self.ended == 0:
-            return ": it did not answer"
-        return f", {self.failures} of {self.ended} times: {self.reason}" if self.failures and gaps else ""
+            return Notice(Remark.NEVER_READ, {**values, "reason": "it did not answer"})
+        if self.failures and gaps:
+            return Notice(Remark.SOMETIMES_UNREAD, {**values, "failures": self.failures, "readings": self.ended})
+        return None
 
 
 class BrokerWatcher:
@@ -128,11 +132,11 @@ class BrokerWatcher:
                 found[broker] += log.samples or [log.first]
         return {broker: sorted(found[broker], key=lambda sample: sample.at_ns) for broker in sorted(found, key=str)}
 
-    def unread(self, *, gaps: bool = True) -> list[str]:
-        """Describe, for the user, what could not be read and why; `gaps` includes probes that failed only sometimes."""
+    def unread(self, *, gaps: bool = True) -> list[Notice]:
+        """Return warnings of what could not be read and why; `gaps` includes probes that failed only sometimes."""
         with self._lock:
-            problems = [(key, kind, log.problem(gaps=gaps)) for (key, kind), log in self._logs.items()]
-        return sorted(f"{named(key)} could not be read ({kind}){problem}" for key, kind, problem in problems if problem)
+            found = [log.unread(named(key), kind, gaps=gaps) for (key, kind), log in self._logs.items()]
+        return sorted((notice for notice in found if notice is not None), key=str)
 
     def _run(self) -> None:
         """Start a reading of each probe at each time of the grid, unless the probe has not answered the last one."""
@@ -261,12 +265,11 @@ class TopicWatcher(ClientWatcher):
         if self.states and self._unknown >= _MIN_UNKNOWN_RESPONSES:
             raise ClusterLostError(gone(self._topic))
 
-    def unread(self) -> list[str]:
-        """Describe, for the user, that the topic's partitions are unknown; empty if they were read; call after exit."""
-        unknown = (
-            f"the partitions of topic {self._topic} could not be read, so changes of leaders and replicas are unknown"
-        )
-        return [] if self.states else [f"{unknown}: {self._reason}"]
+    def unread(self) -> list[Notice]:
+        """Return a warning that the topic's partitions are unknown; none if they were read; call after exit."""
+        if self.states:
+            return []
+        return [Notice(Remark.PARTITIONS_UNREAD, {"topic": self._topic, "reason": self._reason})]
 
     async def _read(self, client: Any) -> None:
         """Request the topic's metadata from any broker."""

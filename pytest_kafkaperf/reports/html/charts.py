@@ -349,7 +349,8 @@ def _by_part(rounds: Rounds, names: Mapping[str, str]) -> dict[str, float]:
 
 def time_charts(result: Result) -> list[Chart | None]:
     """Return the charts of throughput and latency over time, with the warm-up and the events."""
-    events = [(at_s, f"round {n}: {text}") for n, one in enumerate(result.rounds, 1) for at_s, text in one.events]
+    rounds = enumerate(result.rounds, 1)
+    events = [(each.at_s, f"round {number}: {each.notice}") for number, one in rounds for each in one.events]
     charts = []
     for title, columns in _OVER_TIME.items():
         lines = []

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from pytest_kafkaperf.clusters.monitoring.watchers import OFFSETS_INTERVAL_S, GroupOffsets, Int64s
 from pytest_kafkaperf.core.metrics import bounded_latencies
 from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Problem
-from pytest_kafkaperf.core.units import NS_PER_S, Quantity, Unit, format_quantity
+from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.units import NS_PER_S, Quantity, Unit
 from pytest_kafkaperf.load.recorder import Histogram
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -35,7 +36,7 @@ class Watched:
     """Delays of the records, by group."""
     commit_interval_s: float | None = None
     problems: list[Problem] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Notice] = field(default_factory=list)
     at_least: tuple[str, ...] = ()
     """Metrics that are lower bounds."""
 
@@ -91,8 +92,8 @@ def _measure(
             values |= least
         values |= recovered
     if "app.lag.slope" not in values:
-        rarely = f"group {group!r} commits every {format_quantity(interval_s, Unit.SECONDS)}, too rarely for this"
-        found.warnings.append(f"{rarely} window: app.lag.slope is unknown; use a longer duration")
+        interval = Quantity(interval_s, Unit.SECONDS)
+        found.warnings.append(Notice(Remark.RARE_COMMITS, {"group": group, "interval": interval}))
     if last > begun:
         grown = int((offsets.committed[last] - offsets.committed[begun]).sum())
         values["app.throughput"] = grown * NS_PER_S / int(offsets.at_ns[last] - offsets.at_ns[begun])
@@ -104,11 +105,9 @@ def _note_late(found: Watched, group: str, offsets: GroupOffsets, done: Int64s, 
     late = done >= len(offsets.at_ns)
     if not late.any():
         return
-    waited = format_quantity((offsets.at_ns[-1] - last_ack_ns) / NS_PER_S, Unit.SECONDS)
-    found.warnings.append(
-        f"group {group!r} had not committed {late.sum()} of {late.size} records {waited} after the load: they "
-        "count with the time that they waited"
-    )
+    waited = Quantity(int(offsets.at_ns[-1] - last_ack_ns) / NS_PER_S, Unit.SECONDS)
+    values = {"group": group, "late": int(late.sum()), "records": late.size, "waited": waited}
+    found.warnings.append(Notice(Remark.NOT_COMMITTED, values))
     found.at_least += ("app.drain", *bounded_latencies("app.delay", float(late.mean())))
 
 

@@ -22,7 +22,8 @@ from typing import Any
 
 from pytest_kafkaperf.core.metrics import SEARCH_METRICS
 from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
-from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.units import Quantity, Unit, format_quantity
 from pytest_kafkaperf.runner.rounds.round import Round, Step, StepOutcome
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -241,7 +242,7 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
         if outcome is None:
             problems = last.problems or (_ended_by_loss(asked.rate, last.metrics["lost"]),)
             return dataclasses.replace(last, problems=problems, steps=tuple(steps))
-        if outcome is StepOutcome.BROKEN and last.busy_warning and disturbed < _MOST_DISTURBED:
+        if outcome is StepOutcome.BROKEN and last.busy and disturbed < _MOST_DISTURBED:
             outcome, disturbed = StepOutcome.DISTURBED, disturbed + 1
         metrics = last.metrics
         step = Step(rate=asked.rate, outcome=outcome, reason=reason, settled=asked.settled, metrics=metrics)
@@ -320,15 +321,11 @@ def _missed(missed: Missed, plan: SearchPlan, steps: Sequence[Step]) -> Problem:
     return Problem(cause, {"rate": _shown(plan.low), "reason": why})
 
 
-def _at_least(found: Found, capacity: float) -> str | None:
+def _at_least(found: Found, capacity: float) -> Notice | None:
     if found.above is StepOutcome.BROKEN:
         return None
-    why = (
-        "the highest rate held, too; give a higher high="
-        if found.above is None
-        else "the generator was too slow for more; use more producers, or give the machine more cores"
-    )
-    return f"the capacity is at least {_shown(capacity)}: {why}"
+    remark = Remark.HIGHEST_RATE_HELD if found.above is None else Remark.GENERATOR_ENDED_SEARCH
+    return Notice(remark, {"capacity": Quantity(capacity, Unit.RECORD_RATE)})
 
 
 def _shown(rate: float) -> str:

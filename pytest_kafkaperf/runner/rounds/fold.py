@@ -10,6 +10,7 @@ from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState, even
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings, Use, named
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
 from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
+from pytest_kafkaperf.core.remarks import Instant, Notice, Remark, each_once
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.recorder import Curves, Histogram, merged, merged_series
@@ -17,9 +18,8 @@ from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.rounds.app_groups import caught_up, commit_interval_s, not_caught_up, watched
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.runner.rounds.recovery import Recovery, recovery_of
-from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.runner.rounds.round import Round, RoundEvent
 from pytest_kafkaperf.runner.rounds.validity import (
-    BusyMachine,
     blamed_on,
     busy_machine,
     late_records,
@@ -60,7 +60,7 @@ def fold(seen: Observations, scenario: Scenario) -> Round:
     warnings = [
         *load_warnings(load, scenario, integrity, silent_s),
         *groups.warnings,
-        *(text for _, text in window.all_events),
+        *(event.notice for event in window.events),
         *seen.unread,
         *resources.warnings,
         *recovery.warnings,
@@ -70,14 +70,13 @@ def fold(seen: Observations, scenario: Scenario) -> Round:
         metrics=_in_order(metrics, scenario),
         problems=tuple(problems),
         least=_least(load, problems),
-        warnings=tuple(dict.fromkeys(warnings)),
-        busy_warning=None if resources.busy is None else resources.busy.warning,
+        warnings=each_once(warnings),
         series=series,
         brokers=resources.curves,
         uses=resources.uses,
         compiler=_compiler(seen, window),
         starts_program=_starts_program(seen),
-        events=tuple(((at_ns - window.start_ns) / NS_PER_S, text) for at_ns, text in window.all_events),
+        events=tuple(window.events),
         limited_by_generator=limited_by_generator(load, scenario),
         shares=tuple(map(_share, load.workers)),
         at_least=tuple(dict.fromkeys(bounds)),
@@ -104,29 +103,32 @@ class _Window:
     """Instant of the last acknowledgement or reception."""
     states: Sequence[tuple[int, PartitionState]]
     """State of all partitions at the start, and the changes since."""
-    events: Sequence[tuple[int, str]]
-    """Changes of brokers and partitions, each with its instant, in order."""
-    all_events: Sequence[tuple[int, str]]
-    """The same with those of applications."""
-    excused: bool
+    changed_ns: Sequence[int] = ()
+    """Instants at which brokers and partitions changed, in order."""
+    events: Sequence[RoundEvent] = ()
+    """These changes, and those of applications, in order; of many changes of partitions, the first ones."""
+    excused: bool = False
     """True if the test itself disturbed the brokers."""
 
 
 def _window(seen: Observations) -> _Window:
     start_ns = seen.load.start_ns or 0
     states = _states_since(seen.states, start_ns)
-    of_brokers: list[tuple[int, str]] = []
-    of_applications: list[tuple[int, str]] = []
-    if seen.load.start_ns is not None:
-        of_brokers = sorted([*events(states, start_ns), *_done(seen.actions, start_ns)])
-        of_applications = _done(seen.application_events, start_ns)
+    if seen.load.start_ns is None:
+        return _Window(start_ns=start_ns, end_ns=_end_ns(seen.load), states=states)
+    changed_ns = sorted([*instants(states), *(event.at_ns for event in _since(seen.actions, start_ns))])
+    moved = [RoundEvent((at_ns - start_ns) / NS_PER_S, notice) for at_ns, notice in events(states, start_ns)]
+    of_brokers = [_action(event, start_ns) for event in _since(seen.actions, start_ns)]
+    of_applications = [
+        _action(event, start_ns, application=event.subject) for event in _since(seen.application_events, start_ns)
+    ]
     return _Window(
         start_ns=start_ns,
         end_ns=_end_ns(seen.load),
         states=states,
-        events=of_brokers,
-        all_events=sorted([*of_brokers, *of_applications]),
-        excused=_moved_by_test(seen, of_brokers, start_ns),
+        changed_ns=changed_ns,
+        events=sorted([*moved, *of_brokers, *of_applications], key=lambda event: (event.at_s, event.notice.text)),
+        excused=bool(of_brokers) or _moved_by_test(seen, changed_ns),
     )
 
 
@@ -139,14 +141,14 @@ class _Resources:
     """None if no broker could be read."""
     uses: Mapping[str, Use] = field(default_factory=dict)
     """CPU and memory that each broker used in the window, by broker."""
-    gaps: Sequence[str] = ()
+    gaps: Sequence[Notice] = ()
     """Warnings of metrics that are left out because a broker was not read."""
-    busy: BusyMachine | None = None
+    busy: Notice | None = None
     """The warning that other programs used this machine; None if they did not."""
 
     @property
-    def warnings(self) -> list[str]:
-        return [*self.gaps] if self.busy is None else [*self.gaps, self.busy.warning]
+    def warnings(self) -> list[Notice]:
+        return [*self.gaps] if self.busy is None else [*self.gaps, self.busy]
 
 
 def _resources(seen: Observations, series: Mapping[str, Curves], window: _Window) -> _Resources:
@@ -168,10 +170,9 @@ def _resources(seen: Observations, series: Mapping[str, Curves], window: _Window
 
 
 def _recovery(seen: Observations, series: Mapping[str, Curves], window: _Window, scenario: Scenario) -> Recovery:
-    if not window.events or not series:
+    if not window.changed_ns or not series:
         return Recovery()
-    changed_ns = [*instants(window.states), *(at_ns for at_ns, _ in window.events)]
-    return recovery_of(_causes_s(seen, changed_ns), series["produce"], window_s(scenario))
+    return recovery_of(_causes_s(seen, window.changed_ns), series["produce"], window_s(scenario))
 
 
 def _log_metrics(load: LoadReport, integrity: Mapping[str, float]) -> dict[str, float]:
@@ -243,7 +244,7 @@ def _produce_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
 
 def _resource_metrics(
     together: Readings, load: LoadReport, end_ns: int, *, excused: bool
-) -> tuple[dict[str, float], list[str]]:
+) -> tuple[dict[str, float], list[Notice]]:
     """Return the metrics of brokers and applications, and warnings of those left out because a broker was not read.
 
     With `excused`, the test has stopped a broker, which leaves gaps: the others are all that there was to read.
@@ -260,7 +261,7 @@ def _resource_metrics(
     if not left_out:
         return used, []
     parts = ", ".join(f"{named(key)} ({kind}) in {ratio:.0%} of the window" for (key, kind), ratio in partly.items())
-    return used, [f"not every broker was read: {parts}; so these metrics have no value: {', '.join(left_out)}"]
+    return used, [Notice(Remark.METRICS_LEFT_OUT, {"parts": parts, "metrics": ", ".join(left_out)})]
 
 
 def _broker_cost(readings: Readings, load: LoadReport, start_ns: int, end_ns: int) -> dict[str, float]:
@@ -378,21 +379,24 @@ def _causes_s(seen: Observations, events_ns: Sequence[int]) -> list[float]:
     return [(at_ns - (seen.load.start_ns or 0)) / NS_PER_S for at_ns in sorted([*events_ns, *acted_ns])]
 
 
-def _done(actions: Sequence[Event], start_ns: int) -> list[tuple[int, str]]:
-    """Return the actions since the window opened, each with its time in its text."""
-    since = [event for event in actions if event.at_ns >= start_ns]
-    return [(event.at_ns, f"at {(event.at_ns - start_ns) / NS_PER_S:.1f} s: {event}") for event in since]
+def _since(actions: Sequence[Event], start_ns: int) -> list[Event]:
+    """Return the actions since the window opened."""
+    return [event for event in actions if event.at_ns >= start_ns]
 
 
-def _moved_by_test(seen: Observations, found: Sequence[tuple[int, str]], start_ns: int) -> bool:
-    """Return True if the test stopped or started brokers in the window, or its own action was followed by an event.
+def _action(event: Event, start_ns: int, application: str | None = None) -> RoundEvent:
+    """Return an action on a broker, or on this application, as an event of the round."""
+    at_s = (event.at_ns - start_ns) / NS_PER_S
+    values = {"at": Instant(at_s), "event": event, "what": event.kind, "application": application}
+    return RoundEvent(at_s, Notice(Remark.ACTION, values), event)
+
+
+def _moved_by_test(seen: Observations, changed_ns: Sequence[int]) -> bool:
+    """Return True if an action of the test was followed by an event.
 
     Events alone excuse nothing: an overloaded broker also falls out of the in-sync replicas.
     """
-    if _done(seen.actions, start_ns):
-        return True
-    acted_ns = seen.acted_ns
-    return acted_ns is not None and any(at_ns >= acted_ns for at_ns, _ in found)
+    return seen.acted_ns is not None and any(at_ns >= seen.acted_ns for at_ns in changed_ns)
 
 
 def _share(worker: WorkerReport) -> WorkerShare:

@@ -12,6 +12,7 @@ from pytest_kafkaperf.clusters.admin.preflight import Preflight
 from pytest_kafkaperf.clusters.admin.run_names import round_name
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError, warn
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.load.allocation import WorkerShares
 from pytest_kafkaperf.load.identity import Nonce
@@ -27,14 +28,14 @@ _HASTY_TIMEOUT_S = 5
 class Leftovers:
     """Warnings about what a clean-up could not remove; None for what it did."""
 
-    transactions: str | None = None
-    topic: str | None = None
+    transactions: Notice | None = None
+    topic: Notice | None = None
 
     def warn(self, *, with_topic: bool) -> None:
         """Show the warnings, which there is no round to add to."""
-        for text in (self.transactions, self.topic if with_topic else None):
-            if text is not None:
-                warn(text)
+        for notice in (self.transactions, self.topic if with_topic else None):
+            if notice is not None:
+                warn(notice.text)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,7 +81,7 @@ class LoadRun:
         transactions = self._abort_transactions(hasty=hasty) if self.began else None
         return Leftovers(transactions=transactions, topic=self._delete_topic(hasty=hasty))
 
-    def _abort_transactions(self, *, hasty: bool) -> str | None:
+    def _abort_transactions(self, *, hasty: bool) -> Notice | None:
         """Abort what the producers left open on an existing topic; return a warning if that failed.
 
         Consumers with read_committed get no record behind an open transaction. An own topic is deleted.
@@ -92,21 +93,19 @@ class LoadRun:
         try:
             self.admin.abort_transactions(ids, scenario, timeout_s=_HASTY_TIMEOUT_S if hasty else TIMEOUT_S)
         except ClusterError as error:
-            return (
-                f"transactions on topic {scenario.topic} may stay open for "
-                f"{transaction_timeout_ms(scenario) / 1000:g} s and delay consumers with read_committed; transactional "
-                f"ids {listed(ids)}: {error}"
-            )
+            timeout_s = transaction_timeout_ms(scenario) / 1000
+            values = {"topic": scenario.topic, "timeout_s": timeout_s, "ids": listed(ids), "reason": str(error)}
+            return Notice(Remark.TRANSACTIONS_LEFT, values)
         return None
 
-    def _delete_topic(self, *, hasty: bool) -> str | None:
+    def _delete_topic(self, *, hasty: bool) -> Notice | None:
         """Delete the load's own topic; return a warning if it was left behind."""
         if self.scenario.topic is not None:
             return None
         try:
             self.admin.delete_topic(self.topic, timeout_s=_HASTY_TIMEOUT_S if hasty else TIMEOUT_S)
         except ClusterError as error:
-            return f"topic {self.topic} was left behind: {error}"
+            return Notice(Remark.TOPIC_LEFT, {"topic": self.topic, "reason": str(error)})
         return None
 
     def preflight(self) -> None:

@@ -11,6 +11,7 @@ from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core.notices import Event, Problem
+from pytest_kafkaperf.core.remarks import Notice
 from pytest_kafkaperf.load.messages import Audit, LoadReport
 
 
@@ -38,8 +39,8 @@ class Observations:
     """Readings of the brokers, by broker."""
     compilers: Mapping[Key, Usage | None] = field(default_factory=dict)
     """CPU time of the compilers of brokers and applications, by broker; None: unknown."""
-    unread: Sequence[str] = ()
-    """Reasons why some broker metrics, or the topic's partitions, could not be read."""
+    unread: Sequence[Notice] = ()
+    """Warnings that some broker metrics, or the topic's partitions, could not be read."""
     states: Sequence[tuple[int, PartitionState]] = ()
     """States of the topic's partitions that changed, each with its instant."""
     groups: Mapping[str, GroupOffsets] = field(default_factory=dict)

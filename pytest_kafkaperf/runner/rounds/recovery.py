@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.units import Quantity, Unit
 from pytest_kafkaperf.load.recorder import Curves
 
 _WORSE = 3.0
@@ -28,7 +29,7 @@ class Recovery:
     """The metric `recovery`; empty if it is unknown."""
     at_least: tuple[str, ...] = ()
     """`recovery` if it is a lower bound, because the round ended before latency was as usual again."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Notice, ...] = ()
 
 
 def recovery_of(events_s: Sequence[float], produced: Curves, length_s: float | None) -> Recovery:
@@ -43,21 +44,16 @@ def recovery_of(events_s: Sequence[float], produced: Curves, length_s: float | N
         return Recovery()
     longest = max(spans, key=lambda one: one.took_s)
     is_over = all(one.is_over for one in spans)
-    texts = []
+    warnings = []
     lowest = dip(produced, longest.event_s)
     if longest.took_s and lowest is not None:
-        rate = format_quantity(lowest[0], Unit.RECORD_RATE)
-        texts.append(
-            f"latency was higher than usual for {longest.took_s:.1f} s from {longest.event_s:.1f} s on, and throughput "
-            f"fell to {rate} at {lowest[1]:.0f} s"
-        )
+        values = {"took_s": longest.took_s, "begin_s": longest.event_s}
+        rate = Quantity(lowest[0], Unit.RECORD_RATE)
+        warnings.append(Notice(Remark.RECOVERY, {**values, "rate": rate, "lowest_s": lowest[1]}))
     if not is_over:
-        texts.append(
-            f"recovery is at least {longest.took_s:.1f} s, because latency was higher than usual in the last "
-            f"{_CALM_INTERVALS} s of the window; use a longer duration, or earlier actions"
-        )
+        warnings.append(Notice(Remark.RECOVERY_UNENDED, {"took_s": longest.took_s, "calm_s": _CALM_INTERVALS}))
     return Recovery(
-        metrics={"recovery": longest.took_s}, at_least=() if is_over else ("recovery",), warnings=tuple(texts)
+        metrics={"recovery": longest.took_s}, at_least=() if is_over else ("recovery",), warnings=tuple(warnings)
     )
 
 

@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kafkaperf.core.remarks import Notice, NoticeKind
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Use
-    from pytest_kafkaperf.core.notices import Problem
+    from pytest_kafkaperf.core.notices import Event, Problem
     from pytest_kafkaperf.load.messages import WorkerShare
     from pytest_kafkaperf.load.recorder import Curves
 
 
 COLD_SHARE = 0.1
 """Number of cores from which on a compiler is busy. That of a warm broker used 0.01 on average."""
+
+
+class RoundEvent(NamedTuple):
+    """A change of brokers, partitions or applications in a round."""
+
+    at_s: float
+    """Seconds after the window opened."""
+    notice: Notice
+    """The same as a warning."""
+    action: Event | None = None
+    """The action of the test; None for a change of partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +40,7 @@ class Round:
     """Reasons why the round is INVALID; empty if it is valid."""
     least: Mapping[str, float] = field(default_factory=dict)
     """If the generator was too slow, what each latency was at least, whatever that explains (see `least_latencies`)."""
-    warnings: tuple[str, ...] = ()
-    busy_warning: str | None = None
-    """The one of the warnings that says that other programs used this machine; None if they did not."""
+    warnings: tuple[Notice, ...] = ()
     series: Mapping[str, Curves] = field(default_factory=dict)
     """Curves over time, including the warm-up: `produce` and, with consumers, `consume`."""
     brokers: BrokerCurves | None = None
@@ -41,8 +52,8 @@ class Round:
     starts_program: bool = False
     """True if the test started a broker or an application in the round, or the round is a search for the capacity: then
     the compiler has work to do, which belongs to what the test measures."""
-    events: tuple[tuple[float, str], ...] = ()
-    """Changes of brokers and partitions: seconds after the window opened, and the text, which is also a warning."""
+    events: tuple[RoundEvent, ...] = ()
+    """Changes of brokers, partitions and applications, in order."""
     steps: tuple[Step, ...] = ()
     """The rates that a search for the capacity tried; the round itself is the last step, at the rate that was found."""
     at_least: tuple[str, ...] = ()
@@ -61,6 +72,11 @@ class Round:
     """Commit interval of the slowest watched group, which times of the application include; None without one."""
     window_s: tuple[float, float] | None = None
     """Start and end of the window on the monotonic clock of this machine, in seconds; None if no load ran."""
+
+    @property
+    def busy(self) -> tuple[Notice, ...]:
+        """The warnings that other programs used this machine."""
+        return tuple(notice for notice in self.warnings if notice.kind is NoticeKind.BUSY_MACHINE)
 
     @property
     def cold(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.notices import Cause
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, shares
@@ -327,7 +328,7 @@ class SideRounds:
             self._admin.delete_groups(names, timeout_s=_HASTY_TIMEOUT_S if hasty else TIMEOUT_S)
         except ClusterError as error:
             if self.rounds:
-                warning = f"consumer groups of {self._run} were left behind: {error}"
+                warning = Notice(Remark.GROUPS_LEFT, {"run": self._run, "reason": str(error)})
                 self.rounds[-1] = _with_warning(self.rounds[-1], warning)
 
 
@@ -394,8 +395,8 @@ def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=loads * bound_s)
 
 
-def _with_warning(measured: Round, text: str | None) -> Round:
+def _with_warning(measured: Round, warning: Notice | None) -> Round:
     """Return the round with the warning, unless it already has a problem, which matters more."""
-    if text is None or measured.problems:
+    if warning is None or measured.problems:
         return measured
-    return dataclasses.replace(measured, warnings=(*measured.warnings, text))
+    return dataclasses.replace(measured, warnings=(*measured.warnings, warning))

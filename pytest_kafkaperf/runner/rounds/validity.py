@@ -5,11 +5,12 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, QUANTILES
 from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
-from pytest_kafkaperf.core.units import NS_PER_S, Count, Quantity, Unit, counted, format_quantity
+from pytest_kafkaperf.core.remarks import OTHER_PROGRAMS, Notice, Remark
+from pytest_kafkaperf.core.units import NS_PER_S, Count, Quantity, Unit
 from pytest_kafkaperf.load.ledger import LATE_NS
 from pytest_kafkaperf.scenarios.payloads import HEADER, name_of
 from pytest_kafkaperf.scenarios.rate import peak_rate
@@ -77,14 +78,16 @@ def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str
     return problems
 
 
-def load_warnings(load: LoadReport, scenario: Scenario, integrity: Mapping[str, float], silent_s: float) -> list[str]:
+def load_warnings(
+    load: LoadReport, scenario: Scenario, integrity: Mapping[str, float], silent_s: float
+) -> list[Notice]:
     """Return warnings about the load and the log; `integrity` as for `load_problems`, and the time of `silence_s`."""
     warnings = [note for worker in load.workers for note in worker.notes]
     if scenario.output_topic is not None and any(part.received for part in load.consumed):
         warnings += _application_warnings(integrity, scenario.output_topic, silent_s)
     busiest = max((one.busy_ratio for one in load.workers if one.consumed and not one.produced), default=0.0)
     if scenario.rate is not None and busiest > _SATURATED_RATIO:
-        warnings.append("the consumers may be the limit: a worker that reads had no idle time; use more consumers")
+        warnings.append(Notice(Remark.CONSUMERS_LIMIT))
     return [*warnings, *_produce_warnings(load, scenario)]
 
 
@@ -108,45 +111,20 @@ def limited_by_generator(load: LoadReport, scenario: Scenario) -> bool:
     return scenario.rate is None and busiest > _SATURATED_RATIO
 
 
-def generator_warning(limited: int, rounds: int) -> str:
-    """Return the warning of a test about the number of its rounds that were limited by the generator."""
-    return (
-        f"the generator may be the limit: a worker had no idle time in {limited} of {counted(rounds, 'round')}, so "
-        "Kafka may take more than this throughput; declare a rate, or use more producers, larger records or another "
-        "machine for the load"
-    )
-
-
-class BusyMachine(NamedTuple):
-    """The cores of this machine that other programs used during a round."""
-
-    used: float
-    cores: float
-
-    @property
-    def fact(self) -> str:
-        """The fact alone: `other programs used 1.5 of its 2 cores`."""
-        return f"other programs used {self.used:.1f} of its {self.cores} cores"
-
-    @property
-    def warning(self) -> str:
-        """The warning of the round."""
-        return f"this machine was busy: {self.fact} during a round, which may have changed the results"
-
-
-def blamed_on(busy: BusyMachine, problems: Sequence[Problem]) -> list[Problem]:
+def blamed_on(busy: Notice, problems: Sequence[Problem]) -> list[Problem]:
     """Return the problems, with other programs as a possible reason of a generator that was too slow."""
-    return [one.perhaps_because(busy.fact) if one.kind is ProblemKind.GENERATOR_TOO_SLOW else one for one in problems]
+    excuse = OTHER_PROGRAMS.format_map(busy.values)
+    return [one.perhaps_because(excuse) if one.kind is ProblemKind.GENERATOR_TOO_SLOW else one for one in problems]
 
 
-def busy_machine(readings: Readings, load: LoadReport, end_ns: int) -> BusyMachine | None:
-    """Return what other programs used, if it was so much of this machine that it may have changed the results."""
+def busy_machine(readings: Readings, load: LoadReport, end_ns: int) -> Notice | None:
+    """Return a warning if other programs used so much of this machine that it may have changed the results."""
     workers_s = sum(worker.cpu_s for worker in load.workers if worker.clock is None or worker.clock.is_here)
     found = readings.strangers(start_ns=load.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
     if found is None or found[0] < _OTHER_PROGRAMS_RATIO * found[1]:
         return None
     used = round(2 * found[0]) / 2 or found[0]  # in halves, so that rounds share one warning
-    return BusyMachine(used, found[1])
+    return Notice(Remark.BUSY_MACHINE, {"used": used, "cores": found[1]})
 
 
 def late_records(load: LoadReport) -> int:
@@ -177,7 +155,7 @@ def least_latencies(family: str, histogram: Histogram, *, late: int, latest_ns: 
 def _producing_problems(load: LoadReport, scenario: Scenario) -> list[Problem]:
     produced = load.produced
     if sum(part.acknowledged for part in produced) == 0:
-        return [Problem(Cause.NOTHING_ACKNOWLEDGED, {"failures": _failures(produced)})]
+        return [Problem(Cause.NOTHING_ACKNOWLEDGED, {"failures": _shown(_failures(produced))})]
     missing = sum(part.missing for part in produced)
     if scenario.rate is None:
         values = {"missing": missing, "records": scenario.records, "timeout_s": RECORDS_TIMEOUT_S}
@@ -250,55 +228,58 @@ def _no_output(load: LoadReport, scenario: Scenario) -> Problem:
     return Problem(Cause.NOTHING_MATCHED, {**topics, "function": function, "others": others, "tag_bytes": TAG_BYTES})
 
 
-def _application_warnings(integrity: Mapping[str, float], output_topic: str, silent_s: float) -> list[str]:
+def _application_warnings(integrity: Mapping[str, float], output_topic: str, silent_s: float) -> list[Notice]:
     """Return warnings, not problems: an application may drop records on purpose. A threshold on `lost` decides."""
     warnings = []
     if lost := integrity.get("lost"):
-        warnings.append(
-            f"{counted(round(lost), 'record')} did not come out of {output_topic!r} in time "
-            "(counted as lost); end-to-end latency is that of the others"
-        )
+        values: dict[str, object] = {"records": Count(round(lost), "record"), "output_topic": output_topic}
         if silent_s:
-            silence = format_quantity(silent_s, Unit.SECONDS)
-            warnings[-1] += f", a lower bound: nothing came out in the last {silence} of the load"
+            silence = Quantity(silent_s, Unit.SECONDS)
+            warnings.append(Notice(Remark.OUTPUT_ENDED, {**values, "silence": silence}))
+        else:
+            warnings.append(Notice(Remark.OUTPUT_MISSING, values))
     if duplicated := integrity.get("duplicated"):
-        warnings.append(f"{counted(round(duplicated), 'record')} came out of {output_topic!r} more than once")
+        records = Count(round(duplicated), "record")
+        warnings.append(Notice(Remark.OUTPUT_REPEATED, {"records": records, "output_topic": output_topic}))
     return warnings
 
 
-def _produce_warnings(load: LoadReport, scenario: Scenario) -> list[str]:
+def _produce_warnings(load: LoadReport, scenario: Scenario) -> list[Notice]:
     produced, warnings = load.produced, []
     missing = sum(part.missing for part in produced)
     if missing and scenario.rate is not None:
-        warnings.append(
-            f"{missing} records due in the window were never sent: the cluster took the load too slowly; they "
-            "count in the latency with the time that they waited"
-        )
+        warnings.append(Notice(Remark.NEVER_SENT, {"missing": missing}))
     failed = sum(part.failed for part in produced)
     if failed:
-        warnings.append(f"{failed} records failed{_failures(produced)}")
+        failures = _failures(produced)
+        values = {"failed": failed, "failures": _shown(failures), "errors": tuple(failures)}
+        warnings.append(Notice(Remark.RECORDS_FAILED, values))
     return warnings
 
 
-def _failures(produced: Sequence[Produced]) -> str:
+def _failures(produced: Sequence[Produced]) -> Mapping[str, int]:
+    """Return the number of failed records by error."""
     counts: Counter[str] = Counter()
     for part in produced:
         counts.update(part.failures)
-    return ": " + ", ".join(f"{name} ({count} records)" for name, count in counts.items()) if counts else ""
+    return counts
 
 
-def resolution_warnings(rounds: Sequence[Round]) -> list[str]:
+def _shown(failures: Mapping[str, int]) -> str:
+    names = ", ".join(f"{name} ({count} records)" for name, count in failures.items())
+    return f": {names}" if names else ""
+
+
+def resolution_warnings(rounds: Sequence[Round]) -> list[Notice]:
     """Return the warnings that a metric includes what clocks or commits leave open."""
     clocks_s, commits_s = _resolutions(rounds)
     found = []
     if (skew_s := _clock_skew_s(rounds)) is not None:
-        found.append(f"end-to-end latency is unknown, because {_skewed(skew_s)}")
+        found.append(Notice(Remark.LATENCY_UNKNOWN, {"skew": Quantity(skew_s, Unit.SECONDS)}))
     if clocks_s is not None:
-        shown = format_quantity(clocks_s, Unit.SECONDS, digits=2)
-        found.append(f"end-to-end latency was measured between machines whose clocks are known to ±{shown}")
+        found.append(Notice(Remark.CLOCKS_UNCERTAIN, {"uncertainty": Quantity(clocks_s, Unit.SECONDS, digits=2)}))
     if commits_s is not None:
-        shown = format_quantity(commits_s, Unit.SECONDS)
-        found.append(f"times of the application include the group's commit interval: {shown}")
+        found.append(Notice(Remark.COMMIT_INTERVAL, {"interval": Quantity(commits_s, Unit.SECONDS)}))
     return found
 
 
@@ -338,16 +319,12 @@ def skew_problems(thresholds: Sequence[Threshold], rounds: Sequence[Round]) -> l
     skew_s = _clock_skew_s(rounds)
     if skew_s is None:
         return []
+    skew = Quantity(skew_s, Unit.SECONDS)
     return [
-        Problem(Cause.CLOCKS_DIFFER, {"expression": threshold.expression, "reason": _skewed(skew_s)})
+        Problem(Cause.CLOCKS_DIFFER, {"expression": threshold.expression, "skew": skew})
         for threshold in thresholds
         if threshold.metric.name.startswith("e2e.latency")
     ]
-
-
-def _skewed(skew_s: float) -> str:
-    shown = format_quantity(skew_s, Unit.SECONDS)
-    return f"records carry timestamps up to {shown} later than their reception, so the clocks differ by at least that"
 
 
 def _clock_skew_s(rounds: Sequence[Round]) -> float | None:

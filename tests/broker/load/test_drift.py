@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kafkaperf.core.remarks import NoticeKind
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.flow import Watch, run_test
@@ -47,5 +48,5 @@ def test_a_cluster_that_gets_faster_during_the_rounds_is_a_warning_of_the_test(
         behind.proxy.delay(0)
 
     note_rounds(result.rounds)
-    drifts = [text for text in result.warnings if "from the first round to the last" in text]
-    assert [text.partition(" by ")[0] for text in drifts] == expected, result["produce.latency.p50"].rounds
+    drifts = [notice for notice in result.warnings if notice.kind is NoticeKind.DRIFT]
+    assert [str(notice).partition(" by ")[0] for notice in drifts] == expected, result["produce.latency.p50"].rounds

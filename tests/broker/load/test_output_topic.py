@@ -18,6 +18,8 @@ from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.remarks import Notice, NoticeKind, Remark
+from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support import relay as application
 from tests.support.patience import PATIENCE_S
@@ -133,8 +135,8 @@ def test_a_record_that_does_not_come_out_is_lost(broker: Cluster, load: Load, re
     assert ran.faults == []
     assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (1, 0)
     assert ran.metrics["app.output_ratio"] == pytest.approx(1 - 1 / DUE)
-    assert [text for text in ran.round.warnings if "did not come out" in text] == [
-        "1 record did not come out of 'relay-out' in time (counted as lost); end-to-end latency is that of the others"
+    assert [notice for notice in ran.round.warnings if notice.kind is NoticeKind.OUTPUT_MISSING] == [
+        Notice(Remark.OUTPUT_MISSING, {"records": Count(1, "record"), "output_topic": "relay-out"})
     ]
 
 
@@ -149,7 +151,7 @@ def test_of_an_application_that_hangs_only_a_bound_of_the_latency_is_known(
     assert DUE / 5 < ran.metrics["lost"] < 1.8 * DUE  # of twice as many
     assert {"e2e.latency.mean", "e2e.latency.p99", "e2e.latency.max"} <= {*ran.round.at_least}
     assert "e2e.latency.p50" not in ran.round.at_least or ran.metrics["lost"] > DUE
-    assert any("a lower bound: nothing came out in the last " in text for text in ran.round.warnings)
+    assert Remark.OUTPUT_ENDED in [notice.remark for notice in ran.round.warnings]
 
 
 def test_a_rebalance_of_the_consumers_hides_what_the_application_lost(

@@ -198,7 +198,7 @@ def test_transactions_that_could_not_be_aborted_are_named(
 
     told: list[str] = []
     with contextlib.suppress(KeyboardInterrupt):
-        told += load(own_broker, on_progress=Once(lose), **ENDLESS).round.warnings
+        told += map(str, load(own_broker, on_progress=Once(lose), **ENDLESS).round.warnings)
     told += [str(warning.message) for warning in recwarn]
     (text,) = [text for text in told if "transactional ids" in text]
     assert re.fullmatch(

@@ -47,7 +47,7 @@ def measured(sunk: Project, on_broker: str, **given: Any) -> tuple[dict[str, flo
     run = sunk.test(PERF_TEST.format(**{"fields": "", "actions": "pass", **given})).run(on_broker)
     assert run.verdicts == {"test_recovery": "PASSED"}, run.out
     (test,) = run.report["tests"]
-    times = {one["text"].partition(" (")[0].split()[-1]: one["at_s"] for one in test["rounds"][0]["events"]}
+    times = {one["action"]: one["at_s"] for one in test["rounds"][0]["events"]}
     return {name: one["value"] for name, one in test["metrics"].items()}, times
 
 

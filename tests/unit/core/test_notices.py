@@ -132,9 +132,10 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
         "the machines and the Dask scheduler into one network, or let one machine send and receive",
     ),
     Cause.CLOCKS_DIFFER: (
-        {"expression": "e2e.latency.p99 <= 1 ms", "reason": "the clocks differ"},
-        "threshold 'e2e.latency.p99 <= 1 ms': the latency is unknown, because the clocks differ; synchronize the "
-        "clocks, for example by NTP, or remove the threshold",
+        {"expression": "e2e.latency.p99 <= 1 ms", "skew": Quantity(5, Unit.SECONDS)},
+        "threshold 'e2e.latency.p99 <= 1 ms': the latency is unknown, because records carry timestamps up to 5 s later "
+        "than their reception, so the clocks differ by at least that; synchronize the clocks, for example by NTP, or "
+        "remove the threshold",
     ),
     Cause.COLD_BROKER: (COLD, STILL_COLD),
     Cause.WARM_UP_OFF: (COLD, f"{STILL_COLD} (kafka_broker_warmup is 0 s)"),

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_kafkaperf.reports.ci import annotate, append_summary, command
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES
+from tests.support.problems import notice_told
 from tests.support.results import FILE, ending, endings, one_of_each, result, rounds, run_of
 
 ROOT = Path("/home/ci/repository")
@@ -55,7 +56,7 @@ def test_the_message_says_why() -> None:
     """What pytest says of a test that failed; else what could not be decided, and the warnings."""
     new, loud = (
         result("test_new", "errors <= 1", "produce.throughput >= baseline"),
-        result("test_loud", warnings=("w",)),
+        result("test_loud", warnings=(notice_told("w"),)),
     )
     ends = {
         new.nodeid: ending(new.nodeid, "passed"),
@@ -146,7 +147,7 @@ def test_a_summary_that_cannot_be_written_is_told_and_nothing_more(tmp_path: Pat
 def test_a_note_on_a_test_that_passed_is_no_warning() -> None:
     """Such as the time that a comparison took; each test would have one."""
     quiet, loud = (result(name, notes=("took 134 s",)) for name in ("test_quiet", "test_loud"))
-    loud = dataclasses.replace(loud, warnings=("w",))
+    loud = dataclasses.replace(loud, warnings=(notice_told("w"),))
     results = [quiet, loud]
     (line,) = annotate(run_of(results, root=ROOT, endings=endings(results)), workspace=ROOT)
     assert (title(line), line.rpartition("::")[2]) == ("test_orders.py::test_loud: MEASURED", "w")

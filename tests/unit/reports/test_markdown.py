@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from pytest_kafkaperf.core.environment import Change, Part, commit_change, commits
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
 from pytest_kafkaperf.runner.result import Ending
+from tests.support.problems import notice_told
 from tests.support.results import ending, endings, one_of_each, result, rounds, run_of, side_by_side
 
 RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -108,7 +109,7 @@ def test_a_name_is_shown_as_it_is_whatever_it_holds() -> None:
         NASTY,
         "produce.latency.p99 <= 1 ms",
         changed=(Change("image <b>a|b</b>", None, None, Part.BROKERS),),
-        warnings=("| `x` <i>",),
+        warnings=(notice_told("| `x` <i>"),),
     )
     html = RENDERER.render(markdown(run_of([bad], endings=endings([bad]))))
     shown = NASTY.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

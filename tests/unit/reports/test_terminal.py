@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.environment import differences
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.reports.columns import Paper, mark_of
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
 from pytest_kafkaperf.reports.wording import count_verdicts, failure_next_to, names_of, rows_of
 from pytest_kafkaperf.verdict.outcome import Verdict
+from tests.support.problems import event_told, notice_told
 from tests.support.results import (
     bare_result,
     ending,
@@ -222,23 +224,21 @@ def test_what_changed_is_shown_of_a_test_that_passes_although_it_moved_much() ->
 
 
 def test_a_warning_stands_there_once_whatever_its_numbers_are() -> None:
-    """Each round has its own percentages; the JSON report has them all."""
-    warnings = [f"the disk was {percent} % busy in round {number}" for number, percent in enumerate((93, 97.5, 91), 1)]
-    loud = result("test_x", "errors == 0", warnings=(*warnings, "broker 2 left"))
+    """Each round has its own counts; the JSON report has them all."""
+    repeated = (Notice(Remark.RECORDS_FAILED, {"failed": number, "failures": ""}) for number in (2, 4, 5))
+    loud = result("test_x", "errors == 0", warnings=(*repeated, notice_told("broker 2 left")))
     assert [line for line in table([loud], {}).splitlines() if "warning" in line] == [
-        "  warning: the disk was 93 % busy in round 1 (and 2 more with other values)",
+        "  warning: 2 records failed (and 2 more with other values)",
         "  warning: broker 2 left",
     ]
 
 
 def test_what_was_done_on_purpose_is_no_warning() -> None:
     """A restart at an instant stands there in its words, once for all rounds of both sides."""
-    texts = [f"at {at_s} s: sink {done}" for at_s, done in ((1.5, "stopped"), (1.6, "stopped"), (2.5, "started"))]
-    quiet = result("test_x", "errors == 0")
-    (first,) = quiet.trials
-    rounds = tuple(dataclasses.replace(one, events=tuple((1.5, text) for text in texts)) for one in first.rounds)
-    told = (*texts, f"the baseline: {texts[0]}", "broker 2 left")
-    restarted = dataclasses.replace(quiet, trials=(dataclasses.replace(first, rounds=rounds),), warnings=told)
+    done = ((1.5, "sink stopped"), (1.6, "sink stopped"), (2.5, "sink started"))
+    events = [event_told(at_s, text).notice for at_s, text in done]
+    told = (*events, events[0].of_other_side(), notice_told("broker 2 left"))
+    restarted = result("test_x", "errors == 0", warnings=told)
     assert table([restarted], {}).splitlines()[-4:] == [
         "  at 1.5 s: sink stopped (and 1 more with other values)",
         "  at 2.5 s: sink started",
@@ -251,11 +251,18 @@ def test_a_failure_names_what_disturbed_it_once() -> None:
     """Each round has its own number of cores here, too."""
     slow = regression()
     first, *fresh = slow.trials
-    busy = (dataclasses.replace(one, busy_warning=f"others used 1.{n} cores") for n, one in enumerate(first.rounds, 1))
+    busy = (
+        dataclasses.replace(one, warnings=(Notice(Remark.BUSY_MACHINE, {"used": 0.5 * number, "cores": 8}),))
+        for number, one in enumerate(first.rounds, 1)
+    )
     message = failure_of(
         dataclasses.replace(slow, trials=(dataclasses.replace(first, rounds=tuple(busy)), *fresh)), strict=False
     )
-    assert str(message).endswith("\n  warning: others used 1.1 cores (and 4 more with other values)")
+    told = " ".join(str(message).rpartition("\n  warning: ")[2].split())
+    assert told == (
+        "this machine was busy: other programs used 0.5 of its 8 cores during a round, which may have changed the "
+        "results (and 4 more with other values)"
+    )
 
 
 def test_the_line_above_the_table_breaks_between_its_parts() -> None:

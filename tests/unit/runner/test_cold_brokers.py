@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.notices import Cause, ProblemKind
 from pytest_kafkaperf.runner.cold_brokers import cold_judgement, cold_warnings, describe_warm_ups
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
@@ -127,9 +127,10 @@ def test_warnings_name_what_was_cold_and_where_the_time_went() -> None:
     """An application is not a broker, and a limit of time can be raised."""
     trial = trial_of({"1": 0.4, "application orders": 0.9}, WARM, other_side=[COLD], end=WarmUpEnd.LIMIT)
     own, other = cold_warnings([trial])
-    assert own.startswith("broker 1, application orders still compiled code in 1 of 2 rounds, with up to 90% of a core")
-    assert other.startswith("the baseline: broker 1 ")
-    assert "kafka_broker_warmup" in own
+    still = "broker 1, application orders still compiled code in 1 of 2 rounds, with up to 90% of a core"
+    assert str(own).startswith(still)
+    assert str(other).startswith("the baseline: broker 1 ")
+    assert [notice.values["cause"] for notice in (own, other)] == [Cause.WARM_UP_TOO_SHORT] * 2
     assert cold_warnings([trial_of(WARM)]) == []
 
 

@@ -15,6 +15,7 @@ from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from tests.support.problems import BUSY
 from tests.support.results import NO_FAULTS
 
 RATE = "produce.throughput"
@@ -22,10 +23,14 @@ SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 
 
 def judged(
-    *levels: float, busy: str | None = None, live_baseline: float | None = None, imported: str | None = None
+    *levels: float, busy: bool = False, live_baseline: float | None = None, imported: str | None = None
 ) -> Judgement:
     """Judge trials, of which the further ones may run side by side with a live baseline; there is no time for more."""
-    trials = [trial(level, busy, live_baseline if number else None) for number, level in enumerate(levels)]
+    first, *others = levels
+    trials = [
+        trial(first, busy=busy),
+        *(trial(level, busy=busy, live_baseline=live_baseline) for level in others),
+    ]
     return judge_of(imported).judge_clear(trials, rebuilt=None if live_baseline is None else Rebuilt())
 
 
@@ -38,9 +43,9 @@ def judge_of(imported: str | None = None) -> Judging:
     return Judging(perftest, baseline, settings)
 
 
-def trial(level: float, busy: str | None = None, live_baseline: float | None = None) -> Trial:
+def trial(level: float, *, busy: bool = False, live_baseline: float | None = None) -> Trial:
     ours, theirs = (
-        tuple(Round(metrics={RATE: each * factor, **NO_FAULTS}, busy_warning=busy) for factor in SPREAD)
+        tuple(Round(metrics={RATE: each * factor, **NO_FAULTS}, warnings=(BUSY,) * busy) for factor in SPREAD)
         for each in (level, live_baseline or level)
     )
     return Trial(created="2026-01-01T00:00:00+00:00", rounds=ours, other_side=None if live_baseline is None else theirs)
@@ -68,7 +73,7 @@ def test_a_clear_suspected_regression_fails_and_says_why_nothing_confirmed_it() 
     ("levels", "given"),
     [
         ((0.85,), {}),
-        ((0.5,), {"busy": "this machine was busy"}),
+        ((0.5,), {"busy": True}),
         ((0.5, 0.85), {}),
         ((0.5, 0.5), {"live_baseline": 0.5}),  # trials side by side with the baseline's brokers have their own rule
         ((0.5,), {"imported": "kafka-producer-perf-test"}),  # its noise is unknown

@@ -7,9 +7,11 @@ import dataclasses
 import pytest
 
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.runner.result import MOST_INVALIDATED, Trial, judged, problems_of, warnings_of
 from pytest_kafkaperf.runner.rounds.round import Round
-from tests.support.problems import problem_told
+from tests.support.problems import BUSY, problem_told
 
 
 def trial(*problems: Problem) -> Trial:
@@ -27,19 +29,22 @@ def test_a_further_trial_that_the_machine_has_invalidated_does_not_count_and_is_
     trials = [SOUND, NOISY, SOUND]
     assert judged(trials) == [SOUND, SOUND]
     assert problems_of(trials) == ()
-    assert warnings_of(trials) == (
-        "trial 2 was measured again: round 2: generator too slow: 296 of 6000 records were sent late",
-    )
+    assert warnings_of(trials) == (Notice(Remark.TRIAL_REPEATED, {"trial": 2, "problem": SLOW, "cause": SLOW.cause}),)
 
 
 def test_a_generator_at_its_limit_is_one_warning_of_a_test() -> None:
     """One for each round, with other values, hid the other warnings."""
     limited, free = Round(metrics={}, limited_by_generator=True), Round(metrics={})
     trials = [dataclasses.replace(SOUND, rounds=(limited, free)), dataclasses.replace(SOUND, rounds=(limited,))]
-    assert warnings_of(trials) == (
-        "the generator may be the limit: a worker had no idle time in 2 of 3 rounds, so Kafka may take more than this "
-        "throughput; declare a rate, or use more producers, larger records or another machine for the load",
-    )
+    assert warnings_of(trials) == (Notice(Remark.GENERATOR_LIMITS, {"limited": 2, "rounds": Count(3, "round")}),)
+
+
+def test_a_warning_of_the_other_side_says_so_unless_it_is_about_this_machine() -> None:
+    """Both sides share the machine, so that its warnings stand there once."""
+    unsent = Notice(Remark.NEVER_SENT, {"missing": 5})
+    one = Round(metrics={}, warnings=(unsent, BUSY))
+    both = dataclasses.replace(SOUND, rounds=(one,), other_side=(one,))
+    assert warnings_of([both]) == (unsent, BUSY, unsent.of_other_side())
 
 
 def test_what_the_cluster_has_done_always_counts() -> None:

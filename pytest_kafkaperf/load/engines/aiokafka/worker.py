@@ -90,7 +90,7 @@ class LoadWorker:
                 start_ns = await self._start_instant(counters)
                 if start_ns is not None:
                     await self._load(report, counters, start_ns)
-        report.notes = [f"aiokafka: {note}" for note in self._notes.texts()]
+        report.notes = self._notes.notices("aiokafka")
         return report
 
     @contextlib.asynccontextmanager

@@ -65,7 +65,7 @@ ALL = {0: 1, 1: 2, 2: 3, 3: 1, 4: 1, 5: 3}
 def test_events_tell_what_happened_to_partitions(states: list[tuple[float, PartitionState]], texts: list[str]) -> None:
     """A rise in latency has a reason, and this is often it."""
     found = events([(round((7 + at_s) * S), state) for at_s, state in states], 7 * S)
-    assert [text for _, text in found] == texts
+    assert [str(notice) for _, notice in found] == texts
 
 
 def test_events_of_ten_thousand_partitions_stay_short() -> None:
@@ -75,7 +75,7 @@ def test_events_of_ten_thousand_partitions_stay_short() -> None:
         (i * S, {part: ((part + i) % 7, (1,) if i % 2 else (1, 2), (1, 2)) for part in range(count)}) for i in range(20)
     ]
 
-    texts = [text for _, text in events(states, 0)]
+    texts = [str(notice) for _, notice in events(states, 0)]
 
     assert len(texts) == MAX_EVENTS
     assert texts[:2] == [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import statistics
 import threading
 import time
@@ -21,6 +20,7 @@ from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
 from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey, Key
 from pytest_kafkaperf.clusters.monitoring.watchers import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from tests.support.patience import PATIENCE_S
 
 _PAUSE_S = 0.01
@@ -156,8 +156,8 @@ def test_a_probe_that_fails_or_hangs_stops_no_other_and_not_the_end() -> None:
     assert len([sample for sample in watcher.samples()[1] if sample.readings]) >= 5
     assert [(sample.kind, sample.readings) for sample in watcher.samples()[2]] == [("Hanging", {})]
     assert unread == [
-        "broker 1 could not be read (Failing): nobody there",
-        "broker 2 could not be read (Hanging): it did not answer",
+        Notice(Remark.NEVER_READ, {"program": "broker 1", "probe": "Failing", "reason": "nobody there"}),
+        Notice(Remark.NEVER_READ, {"program": "broker 2", "probe": "Hanging", "reason": "it did not answer"}),
     ]
     assert exit_s < PATIENCE_S / 2
 
@@ -185,10 +185,10 @@ def test_readings_that_fail_now_and_then_are_counted() -> None:
         wait_for(lambda: len(watcher.samples().get(1, [])) >= 3)
 
     (told,) = watcher.unread()
-    found = re.fullmatch(r"broker 1 could not be read \(Flickering\), (\d+) of (\d+) times: busy", told)
-    assert found, told
-    failed = [sample for sample in watcher.samples()[1] if not sample.readings]
-    assert (int(found[1]), int(found[2])) == (len(failed), len(watcher.samples()[1]))
+    samples = watcher.samples()[1]
+    failures = len([sample for sample in samples if not sample.readings])
+    values = {"program": "broker 1", "probe": "Flickering", "reason": "busy"}
+    assert told == Notice(Remark.SOMETIMES_UNREAD, {**values, "failures": failures, "readings": len(samples)})
     assert watcher.unread(gaps=False) == []
 
 
@@ -200,7 +200,8 @@ def test_what_could_not_be_read_has_its_own_name(key: Key, named: str) -> None:
     """Who looks for a broken broker must not be sent to one that is fine."""
     with BrokerWatcher(lambda: {key: [Failing()]}, interval_s=0.02) as watcher:
         wait_for(lambda: bool(watcher.unread()))
-    assert watcher.unread() == [f"{named} could not be read (Failing): nobody there"]
+    (notice,) = watcher.unread()
+    assert notice.values["program"] == named
 
 
 def test_a_cluster_that_cannot_tell_its_probes_keeps_those_it_had() -> None:
@@ -324,8 +325,8 @@ def test_a_topic_that_was_never_read_is_a_warning() -> None:
     with TopicWatcher("127.0.0.1:9", Access(), "orders") as watcher:
         wait_for(lambda: "127.0.0.1" in str(watcher.unread()))  # the first attempt has failed
     (told,) = watcher.unread()
-    assert told.startswith("the partitions of topic orders could not be read, so ")
-    assert "127.0.0.1" in told
+    assert (told.remark, told.values["topic"]) == (Remark.PARTITIONS_UNREAD, "orders")
+    assert "127.0.0.1" in str(told.values["reason"])
 
 
 def test_a_topic_that_no_broker_describes_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,4 +342,4 @@ def test_a_topic_that_no_broker_describes_is_a_warning(monkeypatch: pytest.Monke
     with TopicWatcher("127.0.0.1:9", Access(), "orders") as watcher:
         assert client.enough.wait(PATIENCE_S)
     (told,) = watcher.unread()
-    assert told.endswith(": the brokers did not describe it")
+    assert told.values["reason"] == "the brokers did not describe it"

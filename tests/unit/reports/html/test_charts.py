@@ -38,6 +38,7 @@ from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from tests.support import results
+from tests.support.problems import event_told
 
 
 def _result(*rounds: Round, fresh: tuple[Round, ...] = (), **fields: Any) -> Result:
@@ -137,7 +138,7 @@ def test_a_round_shorter_than_an_interval_has_no_chart_over_time() -> None:
 
 def test_the_warm_up_is_shaded_and_events_are_marked() -> None:
     """What happened then is not what is measured; what happened to a broker explains a peak."""
-    event = (1.25, "at 1.2 s: stop_broker(<2>)")
+    event = event_told(1.25, "stop_broker(<2>)")
     one = Round(metrics={}, series={"produce": _curves([1, 2, 3, 4, 5])}, events=(event,))
     chart = _throughput(_result(one, Round(metrics={}, series={"produce": _curves([1, 2, 3])})))
     marks = _named(chart, "events")

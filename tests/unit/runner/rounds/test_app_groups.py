@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Produced, WorkerReport
 from pytest_kafkaperf.runner.rounds.app_groups import commit_interval_s, slope, watched
@@ -94,9 +95,9 @@ def test_where_commits_are_too_rare_the_slope_is_unknown() -> None:
     """A window of two commits shows no trend."""
     found = watched(report(billing=simulated(capacity=1000, commit_s=5)), SCENARIO)
     assert "app.lag.slope" not in found.metrics
-    assert found.warnings == [
-        "group 'billing' commits every 5 s, too rarely for this window: app.lag.slope is unknown; use a longer duration"
-    ]
+    (notice,) = found.warnings
+    assert (notice.remark, notice.values["group"]) == (Remark.RARE_COMMITS, "billing")
+    assert str(notice.values["interval"]) == "5 s"
 
 
 @pytest.mark.parametrize(("capacity", "commit_s"), [(30, 4), (30, 5), (30, 7), (30, 9), (50, 4), (50, 5), (70, 4)])
@@ -187,10 +188,9 @@ def test_records_that_no_commit_covers_count_with_the_time_that_they_waited() ->
     """The slowest of all must not be left out."""
     found = watched(report(billing=simulated(capacity=50, commit_s=0.2, total_s=15)), SCENARIO)
     assert found.problems == []
-    assert found.warnings == [
-        "group 'billing' had not committed 260 of 1000 records 4.9 s after the load: they count with the time that "
-        "they waited"
-    ]
+    (notice,) = found.warnings
+    values = {"group": "billing", "late": 260, "records": 1000, "waited": notice.values["waited"]}
+    assert (notice, str(values["waited"])) == (Notice(Remark.NOT_COMMITTED, values), "4.9 s")
     assert found.metrics["app.drain"] == pytest.approx(4.9)
     parts = ("mean", "p90", "p95", "p99", "p99.9", "p99.99", "max")  # of more than a quarter only a bound is known
     assert found.at_least == ("app.drain", *(f"app.delay.{part}" for part in parts))

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.units import Quantity, Unit
 from pytest_kafkaperf.runner.result import Trial, at_least
 from pytest_kafkaperf.runner.rounds.capacity import (
     MOST_STEPS,
@@ -28,7 +30,7 @@ from pytest_kafkaperf.runner.rounds.round import Round, StepOutcome
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
-from tests.support.problems import problem_told
+from tests.support.problems import BUSY, problem_told
 
 LOW, HIGH = 1_000.0, 2_000_000.0
 PLAN = SearchPlan(
@@ -264,16 +266,14 @@ def test_what_the_generator_cannot_make_is_a_lower_bound() -> None:
     found = searched(measure)
     assert found.at_least
     assert found.metrics["capacity"] == pytest.approx(300_000, rel=0.025)
-    (warning,) = found.warnings
-    assert warning.startswith("the capacity is at least ")
-    assert warning.endswith("the generator was too slow for more; use more producers, or give the machine more cores")
+    assert [notice.remark for notice in found.warnings] == [Remark.GENERATOR_ENDED_SEARCH]
 
 
 def test_where_the_highest_rate_holds_the_capacity_is_at_least_that() -> None:
     found = searched(Queue(1e9))
     assert found.at_least
     assert found.metrics["capacity"] == HIGH
-    assert found.warnings == ("the capacity is at least 2M records/s: the highest rate held, too; give a higher high=",)
+    assert found.warnings == (Notice(Remark.HIGHEST_RATE_HELD, {"capacity": Quantity(HIGH, Unit.RECORD_RATE)}),)
 
 
 def test_where_the_lowest_rate_does_not_hold_the_round_says_why() -> None:
@@ -352,7 +352,7 @@ def test_a_step_that_other_programs_have_disturbed_counts_for_nothing_unless_it_
         one = queue(scenario, step)
         if len(queue.asked) not in busy or one.metrics["produce.throughput"] < 8_100:
             return one
-        return Round(metrics={**one.metrics, "produce.latency.p99": 0.4}, busy_warning="other programs")
+        return Round(metrics={**one.metrics, "produce.latency.p99": 0.4}, warnings=(BUSY,))
 
     found = searched(measure)
     assert found.metrics["capacity"] == pytest.approx(expected, rel=0.03)

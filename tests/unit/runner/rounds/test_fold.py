@@ -13,15 +13,16 @@ from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey
 from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Problem, ProblemKind
+from pytest_kafkaperf.core.remarks import Notice, NoticeKind, Remark
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Audit, Clock, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.recorder import Histogram, Series
 from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.runner.rounds.observations import Observations
-from pytest_kafkaperf.runner.rounds.validity import BusyMachine, blamed_on
+from pytest_kafkaperf.runner.rounds.validity import blamed_on
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.observations import observed
-from tests.support.problems import problem_told
+from tests.support.problems import BUSY, notice_told, problem_told
 
 START_NS = 50 * NS_PER_S
 BROKER_ENDED = problem_told(ProblemKind.CLUSTER_ERROR, "the broker ended")
@@ -334,11 +335,7 @@ def test_a_cluster_without_room_for_the_rate_is_a_valid_round() -> None:
 
     assert done.problems == ()
     assert (done.metrics["produce.throughput"], done.metrics["unsent"]) == (50, 500)
-    (warning,) = done.warnings
-    assert warning == (
-        "500 records due in the window were never sent: the cluster took the load too slowly; they count in the "
-        "latency with the time that they waited"
-    )
+    assert done.warnings == (Notice(Remark.NEVER_SENT, {"missing": 500}),)
 
 
 MOVED_NS = START_NS + NS_PER_S
@@ -401,7 +398,10 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
     assert done.problems == (
         problem_told(ProblemKind.NOTHING_ACKNOWLEDGED, f"no record of the window was acknowledged: {reasons}"),
     )
-    assert done.warnings == (f"7 records failed: {reasons}",)
+    errors = ("MessageSizeTooLargeError", "no answer")
+    assert done.warnings == (
+        Notice(Remark.RECORDS_FAILED, {"failed": 7, "failures": f": {reasons}", "errors": errors}),
+    )
     assert done.metrics == {"errors": 7, "error_ratio": 1, "unsent": 0, "lost": 0, "duplicated": 0, "reordered": 0}
 
 
@@ -455,8 +455,8 @@ def test_latencies_of_an_application_that_stopped_are_lower_bounds(
     done = fold(report(*parts, audit=found, growth=None), Scenario.of(THROUGH))
     assert done.problems == ()
     assert done.at_least == tuple(f"e2e.latency.{part}" for part in bounds)
-    told = "a lower bound: nothing came out in the last 1.9 s of the load"
-    assert any(told in text for text in done.warnings) == bool(bounds)
+    ended = [notice for notice in done.warnings if notice.remark is Remark.OUTPUT_ENDED]
+    assert [str(notice.values["silence"]) for notice in ended] == ["1.9 s"] * bool(bounds)
 
 
 def _correlated(record: Any) -> bytes:
@@ -619,10 +619,11 @@ def test_series_of_all_workers_become_one() -> None:
 
 def test_what_the_client_library_said_is_told_once() -> None:
     """Each worker says the same."""
-    workers = [WorkerReport(produced=[produced()], notes=["aiokafka: a", "aiokafka: b"]) for number in range(2)]
+    told = [notice_told("a"), notice_told("b")]
+    workers = [WorkerReport(produced=[produced()], notes=told) for number in range(2)]
     done = fold(observed(workers=workers, start_ns=START_NS), PACED)
 
-    assert done.warnings == ("aiokafka: a", "aiokafka: b")
+    assert done.warnings == (*told,)
 
 
 def test_what_happened_to_brokers_is_kept_with_its_time() -> None:
@@ -634,11 +635,13 @@ def test_what_happened_to_brokers_is_kept_with_its_time() -> None:
         Event(START_NS + NS_PER_S // 2, EventKind.STOPPED, "broker 1"),
     ]
     done = fold(report(produced(), states=states, actions=actions), PACED)
-    assert done.events == (
-        (0.5, "at 0.5 s: broker 1 stopped"),
-        (3.0, "at 3.0 s: 1 partition (0): leader moved from broker 1 to 2"),
-    )
-    assert {text for _, text in done.events} <= set(done.warnings)
+    assert [(event.at_s, str(event.notice), event.action) for event in done.events] == [
+        (0.5, "at 0.5 s: broker 1 stopped", actions[1]),
+        (3.0, "at 3.0 s: 1 partition (0): leader moved from broker 1 to 2", None),
+    ]
+    assert [notice for notice in done.warnings if notice.kind is NoticeKind.EVENT] == [
+        event.notice for event in done.events
+    ]
 
 
 @pytest.mark.parametrize(("stopped", "value"), [(False, None), (True, 1.0)], ids=["failed", "stopped by the test"])
@@ -659,7 +662,8 @@ def test_a_broker_that_was_not_read_leaves_a_metric_of_all_brokers_without_a_val
     done = fold(report(workers=[worker], samples={1: read, 2: unread}, actions=actions), PACED)
     assert done.metrics.get("broker.cpu") == (value if value is None else pytest.approx(value))
     assert ("broker.cpu_per_record" in done.metrics) is stopped
-    assert any("broker 2 (Process) in 0% of the window" in text for text in done.warnings) is not stopped
+    left_out = [notice.values["parts"] for notice in done.warnings if notice.remark is Remark.METRICS_LEFT_OUT]
+    assert left_out == ([] if stopped else ["broker 2 (Process) in 0% of the window"])
 
 
 def test_what_applications_did_is_on_the_time_line_and_no_event_of_a_broker() -> None:
@@ -674,7 +678,9 @@ def test_what_applications_did_is_on_the_time_line_and_no_event_of_a_broker() ->
     worker = WorkerReport(produced=[produced()], produce_series=series, consume_series=Series(START_NS))
     done = fold(report(workers=[worker], samples={ApplicationKey("shop"): used}, application_events=events), PACED)
     assert (done.metrics["app.cpu"], done.metrics["app.memory"]) == pytest.approx((0.25, 19.0))
-    assert done.events == ((2.0, "at 2.0 s: shop stopped"),)
+    assert [(event.at_s, str(event.notice), event.action) for event in done.events] == [
+        (2.0, "at 2.0 s: shop stopped", events[1])
+    ]
     assert "recovery" not in done.metrics
     assert done.brokers is not None
     assert [*done.brokers["brokers"]] == ["application shop"]
@@ -720,7 +726,9 @@ def test_the_state_of_all_partitions_at_the_start_is_known() -> None:
     times = (START_NS - 5 * NS_PER_S, START_NS - 2 * NS_PER_S, START_NS + 3 * NS_PER_S)
     changes = ({0: thin, 1: full, 2: full}, {1: thin}, {0: full, 1: full})
     done = fold(report(produced(), states=list(zip(times, changes, strict=True))), PACED)
-    assert done.events == ((0.0, "2 of 3 partitions under-replicated from 0.0 s to 3.0 s"),)
+    assert [(event.at_s, str(event.notice)) for event in done.events] == [
+        (0.0, "2 of 3 partitions under-replicated from 0.0 s to 3.0 s")
+    ]
 
 
 def test_with_acks_0_nothing_is_said_of_losses() -> None:
@@ -771,9 +779,8 @@ def test_a_round_tells_what_each_worker_had_of_it() -> None:
 
 def test_other_programs_are_named_as_a_possible_reason_of_a_slow_generator() -> None:
     """A hint at more cores helps nobody whose cores are used by another program."""
-    busy = BusyMachine(1.5, 2)
     slow = Problem(Cause.SENT_LATE, {"late": 5, "due": 9})
     unread = problem_told(ProblemKind.RECORDS_UNREAD, "records unread: 5; use more consumers")
-    blamed, other = blamed_on(busy, [slow, unread])
+    blamed, other = blamed_on(BUSY, [slow, unread])
     assert "; perhaps because other programs used 1.5 of its 2 cores; use more producers" in blamed.text
     assert (blamed.kind, other) == (ProblemKind.GENERATOR_TOO_SLOW, unread)

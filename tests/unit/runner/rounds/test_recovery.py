@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pytest_kafkaperf.core.remarks import Remark
 from pytest_kafkaperf.load.recorder import Curves
 from pytest_kafkaperf.runner.rounds.recovery import dip, recovery_of
 
@@ -79,7 +80,7 @@ def test_a_recovery_that_the_window_does_not_show_is_a_lower_bound(
     """Otherwise a cluster that never recovers would meet each limit that is above the rest of the window."""
     found = recovery_of([5.0], curves(*p99_ms), 10.0)
     assert found.at_least == (("recovery",) if is_bound else ())
-    assert len([text for text in found.warnings if text.startswith("recovery is at least ")]) == is_bound
+    assert [notice.remark for notice in found.warnings].count(Remark.RECOVERY_UNENDED) == is_bound
 
 
 OUTAGE = [10] * 5 + [900] * 9 + [10] * 6

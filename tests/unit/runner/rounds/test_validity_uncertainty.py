@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.core.notices import ProblemKind
-from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.units import NS_PER_S, Quantity, Unit
 from pytest_kafkaperf.load.messages import Consumed, WorkerReport
 from pytest_kafkaperf.load.recorder import Histogram
 from pytest_kafkaperf.plugin.option_values import read_settings
@@ -34,7 +35,7 @@ def test_the_least_exact_round_counts_and_is_told() -> None:
     """Whoever reads the values must not take more from them than there is."""
     assert resolution_warnings(of(None, None)) == []
     assert resolution_warnings(of(None, 0.0002, 0.000397)) == [
-        "end-to-end latency was measured between machines whose clocks are known to ±397 µs"
+        Notice(Remark.CLOCKS_UNCERTAIN, {"uncertainty": Quantity(0.000397, Unit.SECONDS, digits=2)})
     ]
 
 
@@ -80,7 +81,7 @@ def test_the_reason_names_limit_and_clocks_and_what_to_do() -> None:
 def test_the_commit_interval_is_that_of_most_rounds_and_is_told() -> None:
     """A rebalance in one round makes it longer there."""
     rounds = [Round(metrics={}, commit_interval_s=each) for each in (0.2, 0.9, None, 0.25)]
-    told = ["times of the application include the group's commit interval: 250 ms"]
+    told = [Notice(Remark.COMMIT_INTERVAL, {"interval": Quantity(0.25, Unit.SECONDS)})]
     assert (resolution_warnings(rounds), resolution_warnings([])) == (told, [])
 
 
@@ -122,7 +123,7 @@ def test_clocks_that_differ_leave_no_latency_to_judge() -> None:
     thresholds = [parse_threshold(text) for text in ("e2e.latency.p99 <= 10 s", "consume.throughput >= 1k records/s")]
     skewed = [Round(metrics={}, clock_skew_s=4.9), Round(metrics={}, clock_skew_s=5.0), Round(metrics={})]
     why = "because records carry timestamps up to 5 s later than their reception, so the clocks differ by at least that"
-    assert resolution_warnings(skewed) == [f"end-to-end latency is unknown, {why}"]
+    assert resolution_warnings(skewed) == [Notice(Remark.LATENCY_UNKNOWN, {"skew": Quantity(5.0, Unit.SECONDS)})]
     assert skew_problems(thresholds, skewed) == [
         problem_told(
             ProblemKind.CLOCK_UNCERTAIN,

@@ -1,0 +1,267 @@
+"""Warnings and notes: each has a kind and values for programs; one table has the texts for people."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum
+from typing import NamedTuple
+
+from pytest_kafkaperf.core.notices import SKEWED, Place, Problem
+
+
+class NoticeKind(StrEnum):
+    """Kinds of notices; those that people would call the same share a kind."""
+
+    EVENT = "event"
+    """A change of brokers, partitions or applications at an instant, which may be planned."""
+    CLIENT = "client"
+    """The client library logged a warning."""
+    CONSUMERS_LIMIT = "consumers_limit"
+    GENERATOR_LIMITS = "generator_limits"
+    OUTPUT_MISSING = "output_missing"
+    OUTPUT_REPEATED = "output_repeated"
+    NOT_SENT = "not_sent"
+    RECORDS_FAILED = "records_failed"
+    RARE_COMMITS = "rare_commits"
+    NOT_COMMITTED = "not_committed"
+    UNREAD = "unread"
+    """Brokers or partitions were not read."""
+    BUSY_MACHINE = "busy_machine"
+    RECOVERY = "recovery"
+    LEFT_BEHIND = "left_behind"
+    CAPACITY_BOUND = "capacity_bound"
+    CLOCKS = "clocks"
+    COMMIT_INTERVAL = "commit_interval"
+    REPEATED = "repeated"
+    """A trial or a test was measured again."""
+    COLD = "cold"
+    DOUBT = "doubt"
+    """A problem that does not explain why the test fails, or a reason why a threshold is not decided."""
+    BOTH_SLOWER = "both_slower"
+    DRIFT = "drift"
+
+
+OTHER_PROGRAMS = "other programs used {used:.1f} of its {cores} cores"
+"""The fact about a busy machine."""
+_OUTPUT_MISSING = (
+    "{records} did not come out of {output_topic!r} in time (counted as lost); end-to-end latency is that of the others"
+)
+_UNDER_REPLICATED = "{affected} of {known} partitions under-replicated from {at}"
+_UNREAD = "{program} could not be read ({probe})"
+_CAPACITY = "the capacity is at least {capacity}: "
+_DRIFT = (
+    "from the first round to the last, which noise does not explain: the cluster may still have been warming up, or "
+    "its load changed"
+)
+_RUN_AGAIN = "run the test again before you rely on its values"
+_SHIFT = "{metric} is {change} against the stored baseline on both sides today"
+
+
+class Remark(Enum):
+    """Everything that can be remarked: the kind, the text with the names of its values, and what to do about it.
+
+    This is the one table of these texts; nothing reads them back. Notices of one row say the same with other numbers,
+    unless the values differ that `apart` names.
+    """
+
+    ACTION = NoticeKind.EVENT, "at {at}: {event}", "", ("what", "application")
+    LEADER_MOVED = NoticeKind.EVENT, "at {at}: {partitions} ({ids}): leader moved from broker {sources} to {targets}"
+    UNDER_REPLICATED = NoticeKind.EVENT, f"{_UNDER_REPLICATED} to {{until}}"
+    STILL_UNDER_REPLICATED = NoticeKind.EVENT, f"{_UNDER_REPLICATED} on"
+    MORE_EVENTS = NoticeKind.EVENT, "and {omitted} more such events until {until}"
+    CLIENT_WARNING = NoticeKind.CLIENT, "{library}: {message}", "", ("template",)
+    CONSUMERS_LIMIT = (
+        NoticeKind.CONSUMERS_LIMIT,
+        "the consumers may be the limit: a worker that reads had no idle time",
+        "use more consumers",
+    )
+    GENERATOR_LIMITS = (
+        NoticeKind.GENERATOR_LIMITS,
+        (
+            "the generator may be the limit: a worker had no idle time in {limited} of {rounds}, so Kafka may take "
+            "more than this throughput"
+        ),
+        "declare a rate, or use more producers, larger records or another machine for the load",
+    )
+    OUTPUT_MISSING = NoticeKind.OUTPUT_MISSING, _OUTPUT_MISSING
+    OUTPUT_ENDED = (
+        NoticeKind.OUTPUT_MISSING,
+        f"{_OUTPUT_MISSING}, a lower bound: nothing came out in the last {{silence}} of the load",
+    )
+    OUTPUT_REPEATED = NoticeKind.OUTPUT_REPEATED, "{records} came out of {output_topic!r} more than once"
+    NEVER_SENT = (
+        NoticeKind.NOT_SENT,
+        (
+            "{missing} records due in the window were never sent: the cluster took the load too slowly; they count in "
+            "the latency with the time that they waited"
+        ),
+    )
+    RECORDS_FAILED = NoticeKind.RECORDS_FAILED, "{failed} records failed{failures}", "", ("errors",)
+    RARE_COMMITS = (
+        NoticeKind.RARE_COMMITS,
+        "group {group!r} commits every {interval}, too rarely for this window: app.lag.slope is unknown",
+        "use a longer duration",
+        ("group",),
+    )
+    NOT_COMMITTED = (
+        NoticeKind.NOT_COMMITTED,
+        (
+            "group {group!r} had not committed {late} of {records} records {waited} after the load: they count with "
+            "the time that they waited"
+        ),
+        "",
+        ("group",),
+    )
+    NEVER_READ = NoticeKind.UNREAD, f"{_UNREAD}: {{reason}}", "", ("probe",)
+    SOMETIMES_UNREAD = NoticeKind.UNREAD, f"{_UNREAD}, {{failures}} of {{readings}} times: {{reason}}", "", ("probe",)
+    PARTITIONS_UNREAD = (
+        NoticeKind.UNREAD,
+        ("the partitions of topic {topic} could not be read, so changes of leaders and replicas are unknown: {reason}"),
+    )
+    METRICS_LEFT_OUT = (
+        NoticeKind.UNREAD,
+        "not every broker was read: {parts}; so these metrics have no value: {metrics}",
+        "",
+        ("metrics",),
+    )
+    BUSY_MACHINE = (
+        NoticeKind.BUSY_MACHINE,
+        f"this machine was busy: {OTHER_PROGRAMS} during a round, which may have changed the results",
+    )
+    RECOVERY = (
+        NoticeKind.RECOVERY,
+        (
+            "latency was higher than usual for {took_s:.1f} s from {begin_s:.1f} s on, and throughput fell to {rate} "
+            "at {lowest_s:.0f} s"
+        ),
+    )
+    RECOVERY_UNENDED = (
+        NoticeKind.RECOVERY,
+        (
+            "recovery is at least {took_s:.1f} s, because latency was higher than usual in the last {calm_s} s of the "
+            "window"
+        ),
+        "use a longer duration, or earlier actions",
+    )
+    TRANSACTIONS_LEFT = (
+        NoticeKind.LEFT_BEHIND,
+        (
+            "transactions on topic {topic} may stay open for {timeout_s:g} s and delay consumers with read_committed; "
+            "transactional ids {ids}: {reason}"
+        ),
+    )
+    TOPIC_LEFT = NoticeKind.LEFT_BEHIND, "topic {topic} was left behind: {reason}"
+    GROUPS_LEFT = NoticeKind.LEFT_BEHIND, "consumer groups of {run} were left behind: {reason}"
+    HIGHEST_RATE_HELD = (
+        NoticeKind.CAPACITY_BOUND,
+        f"{_CAPACITY}the highest rate held, too",
+        "give a higher high=",
+    )
+    GENERATOR_ENDED_SEARCH = (
+        NoticeKind.CAPACITY_BOUND,
+        f"{_CAPACITY}the generator was too slow for more",
+        "use more producers, or give the machine more cores",
+    )
+    LATENCY_UNKNOWN = NoticeKind.CLOCKS, f"end-to-end latency is unknown, because {SKEWED}"
+    CLOCKS_UNCERTAIN = (
+        NoticeKind.CLOCKS,
+        "end-to-end latency was measured between machines whose clocks are known to ±{uncertainty}",
+    )
+    COMMIT_INTERVAL = (
+        NoticeKind.COMMIT_INTERVAL,
+        "times of the application include the group's commit interval: {interval}",
+    )
+    TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} was measured again: {problem}", "", ("cause",)
+    UNEVEN_TRIAL_REPEATED = (
+        NoticeKind.REPEATED,
+        "trial {trial} was measured again: one side was colder than the other",
+    )
+    COLD = NoticeKind.COLD, "{problem}", "", ("cause", "other_side")
+    DOUBT = NoticeKind.DOUBT, "{problem}", "", ("cause", "other_side")
+    UNDECIDED = NoticeKind.DOUBT, "{reason}", "", ("expression",)
+    BOTH_SLOWER = NoticeKind.BOTH_SLOWER, _SHIFT, "", ("metric",)
+    MACHINE_SLOWER = (
+        NoticeKind.BOTH_SLOWER,
+        f"the machine differs: {_SHIFT}; Kafka is unchanged",
+        "",
+        ("metric",),
+    )
+    MACHINE_CHANGED = (
+        NoticeKind.BOTH_SLOWER,
+        f"the machine differs ({{changes}}): {_SHIFT}; Kafka is unchanged",
+        "",
+        ("metric",),
+    )
+    RISE = NoticeKind.DRIFT, f"{{metric}} rose by {{change}} {_DRIFT}", _RUN_AGAIN
+    FALL = NoticeKind.DRIFT, f"{{metric}} fell by {{change}} {_DRIFT}", _RUN_AGAIN
+
+    def __init__(self, kind: NoticeKind, text: str, advice: str = "", apart: tuple[str, ...] = ()) -> None:
+        self.kind = kind
+        self.text = text
+        self.advice = advice
+        self.apart = apart
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A warning or a note: something to know that does not make a round, a trial or a test INVALID."""
+
+    remark: Remark
+    values: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """The values that the text of the remark names, and those that tell notices apart."""
+    other_side: bool = False
+    """True if it is about the live baseline, or the brokers of the stored one."""
+
+    @classmethod
+    def of(cls, problem: Problem, remark: Remark = Remark.DOUBT) -> Notice:
+        """Return a problem as a notice."""
+        other_side = problem.place.other_side
+        return cls(remark, {"problem": problem, "cause": problem.cause, "other_side": other_side})
+
+    @property
+    def kind(self) -> NoticeKind:
+        """The kind, for programs."""
+        return self.remark.kind
+
+    @property
+    def fact(self) -> str:
+        """The side if it is the other one, and what is remarked, without advice."""
+        fact = self.remark.text.format_map(self.values)
+        return f"{Place(other_side=True)}: {fact}" if self.other_side else fact
+
+    @property
+    def text(self) -> str:
+        """The fact, and what to do about it."""
+        return "; ".join(filter(None, (self.fact, self.remark.advice)))
+
+    @property
+    def alike(self) -> Hashable:
+        """The key of all notices that differ from it only in their numbers."""
+        return self.remark, self.other_side, *(self.values.get(name) for name in self.remark.apart)
+
+    def __str__(self) -> str:
+        """Return the text alone."""
+        return self.text
+
+    def of_other_side(self) -> Notice:
+        """Return the same notice as one of the live baseline; this machine, which both sides share, has no side."""
+        return self if self.kind is NoticeKind.BUSY_MACHINE else replace(self, other_side=True)
+
+
+def each_once(notices: Iterable[Notice]) -> tuple[Notice, ...]:
+    """Return the notices without those that read like another one: their values differ by less than is shown."""
+    first: dict[str, Notice] = {}
+    for notice in notices:
+        first.setdefault(notice.text, notice)
+    return tuple(first.values())
+
+
+class Instant(NamedTuple):
+    """A time in seconds after the window opened, which may be before that."""
+
+    at_s: float
+
+    def __str__(self) -> str:
+        """Format the time: `1.5 s`."""
+        return f"{self.at_s:.1f} s" if self.at_s >= 0 else f"{-self.at_s:.1f} s before the start"

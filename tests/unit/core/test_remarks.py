@@ -1,0 +1,225 @@
+"""The texts of warnings and notes, and what makes two of them alike."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Place, Problem
+from pytest_kafkaperf.core.remarks import Instant, Notice, NoticeKind, Remark, each_once
+from pytest_kafkaperf.core.units import Count, Quantity, Unit
+
+PROBLEM = Problem(Cause.CLUSTER_ERROR, {"reason": "broker 1 has ended"})
+MISSING: dict[str, object] = {"records": Count(5, "record"), "output_topic": "bills"}
+NOT_OUT = "5 records did not come out of 'bills' in time (counted as lost); end-to-end latency is that of the others"
+THIN: dict[str, object] = {"affected": 2, "known": 3, "at": Instant(-0.5), "until": Instant(3.0)}
+UNREAD: dict[str, object] = {"program": "broker 1", "probe": "Process", "reason": "no answer"}
+CAPACITY: dict[str, object] = {"capacity": Quantity(2000, Unit.RECORD_RATE)}
+SHIFT: dict[str, object] = {"metric": "produce.throughput", "change": "-30.0 %", "changes": "kernel: 6.1 -> 6.8"}
+SHIFTED = "produce.throughput is -30.0 % against the stored baseline on both sides today"
+DRIFT: dict[str, object] = {"metric": "produce.throughput", "change": Quantity(0.92, Unit.RATIO, 2)}
+UNEXPLAINED = (
+    "from the first round to the last, which noise does not explain: the cluster may still have been warming up, or "
+    "its load changed; run the test again before you rely on its values"
+)
+
+TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
+    Remark.ACTION: (
+        {"at": Instant(1.5), "event": Event(5, EventKind.KILLED, "broker 1")},
+        "at 1.5 s: broker 1 killed",
+    ),
+    Remark.LEADER_MOVED: (
+        {"at": Instant(3.2), "partitions": Count(2, "partition"), "ids": "0, 3", "sources": "1", "targets": "2, 3"},
+        "at 3.2 s: 2 partitions (0, 3): leader moved from broker 1 to 2, 3",
+    ),
+    Remark.UNDER_REPLICATED: (THIN, "2 of 3 partitions under-replicated from 0.5 s before the start to 3.0 s"),
+    Remark.STILL_UNDER_REPLICATED: (THIN, "2 of 3 partitions under-replicated from 0.5 s before the start on"),
+    Remark.MORE_EVENTS: ({"omitted": 24, "until": Instant(19.0)}, "and 24 more such events until 19.0 s"),
+    Remark.CLIENT_WARNING: (
+        {"library": "aiokafka", "message": "no route to 10.0.0.1", "template": "no route to %s"},
+        "aiokafka: no route to 10.0.0.1",
+    ),
+    Remark.CONSUMERS_LIMIT: (
+        {},
+        "the consumers may be the limit: a worker that reads had no idle time; use more consumers",
+    ),
+    Remark.GENERATOR_LIMITS: (
+        {"limited": 2, "rounds": Count(3, "round")},
+        "the generator may be the limit: a worker had no idle time in 2 of 3 rounds, so Kafka may take more than this "
+        "throughput; declare a rate, or use more producers, larger records or another machine for the load",
+    ),
+    Remark.OUTPUT_MISSING: (MISSING, NOT_OUT),
+    Remark.OUTPUT_ENDED: (
+        {**MISSING, "silence": Quantity(1.9, Unit.SECONDS)},
+        f"{NOT_OUT}, a lower bound: nothing came out in the last 1.9 s of the load",
+    ),
+    Remark.OUTPUT_REPEATED: (MISSING, "5 records came out of 'bills' more than once"),
+    Remark.NEVER_SENT: (
+        {"missing": 500},
+        "500 records due in the window were never sent: the cluster took the load too slowly; they count in the "
+        "latency with the time that they waited",
+    ),
+    Remark.RECORDS_FAILED: (
+        {"failed": 7, "failures": ": no answer (7 records)", "errors": ("no answer",)},
+        "7 records failed: no answer (7 records)",
+    ),
+    Remark.RARE_COMMITS: (
+        {"group": "billing", "interval": Quantity(5, Unit.SECONDS)},
+        "group 'billing' commits every 5 s, too rarely for this window: app.lag.slope is unknown; use a longer "
+        "duration",
+    ),
+    Remark.NOT_COMMITTED: (
+        {"group": "billing", "late": 260, "records": 1000, "waited": Quantity(4.9, Unit.SECONDS)},
+        "group 'billing' had not committed 260 of 1000 records 4.9 s after the load: they count with the time that "
+        "they waited",
+    ),
+    Remark.NEVER_READ: (UNREAD, "broker 1 could not be read (Process): no answer"),
+    Remark.SOMETIMES_UNREAD: (
+        {**UNREAD, "failures": 2, "readings": 9},
+        "broker 1 could not be read (Process), 2 of 9 times: no answer",
+    ),
+    Remark.PARTITIONS_UNREAD: (
+        {"topic": "orders", "reason": "no answer"},
+        "the partitions of topic orders could not be read, so changes of leaders and replicas are unknown: no answer",
+    ),
+    Remark.METRICS_LEFT_OUT: (
+        {"parts": "broker 2 (Process) in 0% of the window", "metrics": "broker.cpu, broker.memory"},
+        "not every broker was read: broker 2 (Process) in 0% of the window; so these metrics have no value: "
+        "broker.cpu, broker.memory",
+    ),
+    Remark.BUSY_MACHINE: (
+        {"used": 1.5, "cores": 2},
+        "this machine was busy: other programs used 1.5 of its 2 cores during a round, which may have changed the "
+        "results",
+    ),
+    Remark.RECOVERY: (
+        {"took_s": 4.0, "begin_s": 5.04, "rate": Quantity(20, Unit.RECORD_RATE), "lowest_s": 6.0},
+        "latency was higher than usual for 4.0 s from 5.0 s on, and throughput fell to 20 records/s at 6 s",
+    ),
+    Remark.RECOVERY_UNENDED: (
+        {"took_s": 4.0, "calm_s": 3},
+        "recovery is at least 4.0 s, because latency was higher than usual in the last 3 s of the window; use a longer "
+        "duration, or earlier actions",
+    ),
+    Remark.TRANSACTIONS_LEFT: (
+        {"topic": "ledger", "timeout_s": 60.0, "ids": "a-0, a-1", "reason": "no answer"},
+        "transactions on topic ledger may stay open for 60 s and delay consumers with read_committed; transactional "
+        "ids a-0, a-1: no answer",
+    ),
+    Remark.TOPIC_LEFT: (
+        {"topic": "kafkaperf-1", "reason": "no answer"},
+        "topic kafkaperf-1 was left behind: no answer",
+    ),
+    Remark.GROUPS_LEFT: (
+        {"run": "kafkaperf-1", "reason": "no answer"},
+        "consumer groups of kafkaperf-1 were left behind: no answer",
+    ),
+    Remark.HIGHEST_RATE_HELD: (
+        CAPACITY,
+        "the capacity is at least 2k records/s: the highest rate held, too; give a higher high=",
+    ),
+    Remark.GENERATOR_ENDED_SEARCH: (
+        CAPACITY,
+        "the capacity is at least 2k records/s: the generator was too slow for more; use more producers, or give the "
+        "machine more cores",
+    ),
+    Remark.LATENCY_UNKNOWN: (
+        {"skew": Quantity(5, Unit.SECONDS)},
+        "end-to-end latency is unknown, because records carry timestamps up to 5 s later than their reception, so the "
+        "clocks differ by at least that",
+    ),
+    Remark.CLOCKS_UNCERTAIN: (
+        {"uncertainty": Quantity(0.000397, Unit.SECONDS, 2)},
+        "end-to-end latency was measured between machines whose clocks are known to ±397 µs",
+    ),
+    Remark.COMMIT_INTERVAL: (
+        {"interval": Quantity(0.25, Unit.SECONDS)},
+        "times of the application include the group's commit interval: 250 ms",
+    ),
+    Remark.TRIAL_REPEATED: (
+        {"trial": 2, "problem": PROBLEM, "cause": PROBLEM.cause},
+        "trial 2 was measured again: broker 1 has ended",
+    ),
+    Remark.UNEVEN_TRIAL_REPEATED: ({"trial": 2}, "trial 2 was measured again: one side was colder than the other"),
+    Remark.COLD: ({"problem": PROBLEM}, "broker 1 has ended"),
+    Remark.DOUBT: ({"problem": PROBLEM}, "broker 1 has ended"),
+    Remark.UNDECIDED: (
+        {"reason": "no baseline for this test", "expression": "errors == 0"},
+        "no baseline for this test",
+    ),
+    Remark.BOTH_SLOWER: (SHIFT, SHIFTED),
+    Remark.MACHINE_SLOWER: (SHIFT, f"the machine differs: {SHIFTED}; Kafka is unchanged"),
+    Remark.MACHINE_CHANGED: (SHIFT, f"the machine differs (kernel: 6.1 -> 6.8): {SHIFTED}; Kafka is unchanged"),
+    Remark.RISE: (DRIFT, f"produce.throughput rose by 92 % {UNEXPLAINED}"),
+    Remark.FALL: (DRIFT, f"produce.throughput fell by 92 % {UNEXPLAINED}"),
+}
+
+
+@pytest.mark.parametrize("remark", Remark)
+def test_each_remark_has_one_text(remark: Remark) -> None:
+    """Reports and the terminal show it; nothing else has it."""
+    values, text = TEXTS[remark]
+    assert str(Notice(remark, values)) == text
+
+
+def test_each_kind_has_a_remark() -> None:
+    """No two rows are the same, which would make one of them an alias."""
+    assert {remark.kind for remark in Remark} == {*NoticeKind}
+    assert len({remark.value for remark in Remark}) == len(Remark.__members__)
+
+
+@pytest.mark.parametrize("remark", [remark for remark in Remark if remark.apart])
+def test_what_tells_notices_apart_are_values_of_their_texts(remark: Remark) -> None:
+    """A misspelt name would make all notices of a row alike."""
+    told = {*TEXTS[remark][0], "what", "application", "cause", "other_side"}
+    assert {*remark.apart} <= told
+
+
+def test_a_notice_has_a_fact_apart_from_its_advice_and_its_side_before_both() -> None:
+    """Advice helps once; a side tells which cluster to look at."""
+    notice = Notice(Remark.HIGHEST_RATE_HELD, CAPACITY).of_other_side()
+    assert notice.fact == "the baseline: the capacity is at least 2k records/s: the highest rate held, too"
+    assert notice.text == f"{notice.fact}; give a higher high="
+
+
+def test_a_busy_machine_has_no_side() -> None:
+    """Both sides share it, and the warning would stand there twice."""
+    busy = Notice(Remark.BUSY_MACHINE, {"used": 1.5, "cores": 2})
+    assert busy.of_other_side() == busy
+
+
+@pytest.mark.parametrize("remark", Remark)
+def test_a_notice_goes_from_one_process_to_another(remark: Remark) -> None:
+    """Workers send the warnings of their client, here and on other machines."""
+    notice = Notice(remark, TEXTS[remark][0], other_side=True)
+    assert pickle.loads(pickle.dumps(notice)) == notice  # noqa: S301 - it is our own
+    assert len({notice, Notice(remark, {**notice.values}, other_side=True)}) == 1
+
+
+def test_notices_with_other_numbers_are_alike() -> None:
+    """One line with a count shows them all."""
+    first, second = (Notice(Remark.NEVER_SENT, {"missing": missing}) for missing in (5, 7))
+    assert first != second
+    assert first.alike == second.alike != first.of_other_side().alike
+
+
+def test_notices_about_other_things_are_not_alike() -> None:
+    """A count would hide the second group, or the second error."""
+    late = {"late": 5, "records": 9, "waited": Quantity(1, Unit.SECONDS)}
+    billing, shipping = (Notice(Remark.NOT_COMMITTED, {"group": group, **late}) for group in ("billing", "shipping"))
+    assert billing.alike != shipping.alike
+
+
+def test_a_problem_is_alike_one_with_the_same_cause_on_the_same_side() -> None:
+    """Rounds and trials differ in their numbers alone."""
+    first, second = (Notice.of(PROBLEM.of_round(number)) for number in (1, 2))
+    other = Notice.of(PROBLEM.of_round(1, other_side=True))
+    assert first.alike == second.alike != other.alike
+    assert str(other) == f"{Place(other_side=True, round=1)}: {PROBLEM}"
+
+
+def test_notices_that_read_alike_stand_there_once() -> None:
+    """Values may differ by less than a text shows."""
+    first, second = (Notice(Remark.RECOVERY_UNENDED, {"took_s": took_s, "calm_s": 3}) for took_s in (4.01, 4.04))
+    assert each_once([first, second]) == (first,)
