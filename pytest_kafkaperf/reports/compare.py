@@ -25,6 +25,7 @@ from pytest_kafkaperf.verdict.baseline_file import MOST, BaselineRounds, scenari
 from pytest_kafkaperf.verdict.days import TRIALS
 from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Check, Verdict, worst
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 
@@ -86,10 +87,8 @@ def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) ->
     earlier = {test.nodeid: test for test in before.tests}
     elsewhere = None
     if before.key != after.key:
-        elsewhere = (
-            f"the first report is from environment {before.key!r}, not {after.key!r}; "
-            "the change is shown but not judged"
-        )
+        keys = {"before": before.key, "after": after.key}
+        elsewhere = Obstacle(ObstacleKind.OTHER_ENVIRONMENT_REPORTED, keys)
     measured = [test for test in after.tests if test.rounds or test.problems]
     in_both = [test for test in measured if test.nodeid in earlier]
     missing = _missing(before, after, {test.nodeid for test in measured})
@@ -149,7 +148,9 @@ def _failures(test: ReportedTest) -> tuple[str, ...]:
 _EXPECTED_TO_FAIL = "xfailed"
 
 
-def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, tolerance_ratio: float) -> Compared:
+def _compared(
+    before: ReportedTest, after: ReportedTest, elsewhere: Obstacle | None, tolerance_ratio: float
+) -> Compared:
     thresholds = [each for each in (parse_threshold(check.expression) for check in after.checks) if each.relative]
     thresholds = thresholds or _headlines(before, after, tolerance_ratio)
     own = [*_own_verdicts(after)]
@@ -172,12 +173,13 @@ def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, 
     )
 
 
-def _baseline(before: ReportedTest, after: ReportedTest, elsewhere: str | None) -> BaselineRounds:
+def _baseline(before: ReportedTest, after: ReportedTest, elsewhere: Obstacle | None) -> BaselineRounds:
     if before.problems:
-        return BaselineRounds(obstacle=f"the first report's run is INVALID: {before.problems[0]}")
+        return BaselineRounds(obstacle=Obstacle(ObstacleKind.INVALID_REPORT, {"problem": before.problems[0]}))
     changes = scenario_changes(_workload(before), _workload(after))
     if changes:
-        return BaselineRounds(obstacle=f"the scenario differs from that of the first report ({'; '.join(changes)})")
+        differing = {"changes": "; ".join(changes)}
+        return BaselineRounds(obstacle=Obstacle(ObstacleKind.OTHER_SCENARIO_REPORTED, differing))
     trials = [one for one in (_values(before.rounds), *_further(before)) if one]
     return BaselineRounds(trials=tuple(trials), obstacle=elsewhere)
 

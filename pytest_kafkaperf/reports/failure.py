@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from pytest_kafkaperf.reports.columns import PLAIN, Columns, text_of
-from pytest_kafkaperf.reports.remedy import without_remedy
-from pytest_kafkaperf.reports.wording import describe_changes, row_of, without_repeats
+from pytest_kafkaperf.reports.wording import describe_changes, row_of, why_before_command, without_repeats
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.verdict.outcome import Check, Verdict, worst
 
@@ -61,8 +60,9 @@ def is_undecided(result: Result) -> bool:
 
 def _not_met(checks: Sequence[Check], result: Result) -> Iterator[str]:
     """Yield the first of the worst thresholds, what changed, and the table of all of them."""
-    rows = [row_of(check, result) for check in checks]
-    rows = [dataclasses.replace(row, can_detect="", why=without_remedy(row.why)) for row in rows]
+    rows = [
+        dataclasses.replace(row_of(check, result), can_detect="", why=why_before_command(check)) for check in checks
+    ]
     verdict = worst([check.outcome for check in checks])
     first, row = next(each for each in zip(checks, rows, strict=True) if each[0].outcome is verdict)
     more = f" (and {len(checks) - 1} more)" if len(checks) > 1 else ""

@@ -7,22 +7,22 @@ from collections.abc import Iterator, Sequence
 
 from pytest_kafkaperf.core.text import shown_value
 from pytest_kafkaperf.runner.result import Result
-from pytest_kafkaperf.verdict.baseline_file import HOW_TO_MAKE
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.reasons import Obstacle
 
 
 def undecided(result: Result) -> str:
     """Return why a test is INCONCLUSIVE, and at the end the command that resolves it."""
     checks = result.checks if result.rounds else ()
-    reasons = [check.reason for check in checks if check.outcome is Verdict.INCONCLUSIVE]
+    reasons = [reason_before_command(check) for check in checks if check.outcome is Verdict.INCONCLUSIVE]
     reasons = reasons if reasons and not _is_new(result) else [*result.notes]
-    reason = without_remedy(next(iter(reasons), "nothing was measured"))
+    reason = next(iter(reasons), "nothing was measured")
     return f"INCONCLUSIVE: {reason}; {remedy_of(result)}"
 
 
-def without_remedy(reason: str) -> str:
-    """Return a reason without the general advice to make a baseline, where the command for one follows."""
-    return reason.partition(f"; {HOW_TO_MAKE}")[0]
+def reason_before_command(check: Check) -> str:
+    """Return the reason of a threshold where the command that makes a baseline follows, which replaces that advice."""
+    return "; ".join(filter(None, (each.before_command for each in check.reasons)))
 
 
 def is_compared(result: Result) -> bool:
@@ -30,13 +30,10 @@ def is_compared(result: Result) -> bool:
     return result.live_baseline is not None or result.baseline.obstacle is None
 
 
-def lacks_baseline(result: Result) -> bool:
-    """Return True if a threshold is undecided because no baseline counts."""
-    return not is_compared(result) and _has_undecided_change(result)
-
-
-def _has_undecided_change(result: Result) -> bool:
-    return any(check.is_relative and check.outcome is Verdict.INCONCLUSIVE for check in result.checks)
+def obstacle_of(result: Result) -> Obstacle | None:
+    """Return why no baseline counts if that leaves a threshold undecided, else None."""
+    undecided_change = any(check.is_relative and check.outcome is Verdict.INCONCLUSIVE for check in result.checks)
+    return result.baseline.obstacle if result.live_baseline is None and undecided_change else None
 
 
 def _is_new(result: Result) -> bool:
@@ -54,7 +51,7 @@ def _remedy(result: Result) -> tuple[str, ...]:
     """Return what to do, and the options of the command that does it."""
     if _is_new(result):
         return _remedy_of_new(str(result.revision))
-    if lacks_baseline(result) and result.rounds:
+    if obstacle_of(result) is not None and result.rounds:
         return "make one", "--kafka-update-baselines"
     if result.partial or not result.rounds:
         return "give it more time", "--kafka-time-budget=1h"

@@ -15,7 +15,7 @@ from pytest_kafkaperf.core.units import counted, format_quantity, short_change
 from pytest_kafkaperf.load.allocation import describe_workers
 from pytest_kafkaperf.reports.columns import Row
 from pytest_kafkaperf.reports.latency_curve import describe_search
-from pytest_kafkaperf.reports.remedy import command_for, is_compared, lacks_baseline, remedy_of
+from pytest_kafkaperf.reports.remedy import command_for, is_compared, obstacle_of, reason_before_command, remedy_of
 from pytest_kafkaperf.reports.span_table import describe_spans
 from pytest_kafkaperf.runner.cold_brokers import describe_warm_ups
 from pytest_kafkaperf.runner.evidence import baseline_doubts
@@ -106,8 +106,17 @@ def row_of(check: Check, result: Result | None = None) -> Row:
         interval="" if check.interval is None else _interval(check.interval),
         can_detect=_can_detect(check, unit),
         outcome=check.outcome,
-        why="; ".join(filter(None, (_allowed(check), check.reason))),
+        why=_joined(_allowed(check), check.reason),
     )
+
+
+def why_before_command(check: Check) -> str:
+    """Return why a threshold is not met where the command that makes a baseline follows."""
+    return _joined(_allowed(check), reason_before_command(check))
+
+
+def _joined(*texts: str) -> str:
+    return "; ".join(filter(None, texts))
 
 
 def remark_of(result: Result, ending: Ending | None) -> str | None:
@@ -123,8 +132,9 @@ def how_of(result: Result) -> str:
     further = len(judged(result.trials)) - 1
     if not result.checks and result.rounds and not result.problems:
         return "no threshold"
-    if result.verdict is Verdict.INCONCLUSIVE and lacks_baseline(result):
-        return str(result.baseline.obstacle).partition("; ")[0]
+    obstacle = obstacle_of(result)
+    if result.verdict is Verdict.INCONCLUSIVE and obstacle is not None:
+        return obstacle.fact
     if result.live_baseline is not None and result.rounds:
         return f"side by side, {counted(further + 1, 'trial')}"
     suspected = [check for check in result.checks if check.rerun]
@@ -231,11 +241,11 @@ def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
     remedy = remedy_of(result)
     for check in result.checks:
         if check.outcome.fails and check.is_relative:
-            yield "; ".join(filter(None, (_allowed(check), check.reason if verbose else "", changed)))
+            yield _joined(_allowed(check), check.reason if verbose else "", changed)
             changed = ""
-        elif check.outcome is Verdict.INCONCLUSIVE and check.reason == result.baseline.obstacle:
+        elif check.outcome is Verdict.INCONCLUSIVE and check.obstacle is not None:
             known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # then it stands next to the name
-            yield remedy if known else f"{check.reason.partition('; ')[0]}; {remedy}"
+            yield remedy if known else f"{check.obstacle.fact}; {remedy}"
             remedy = ""
         elif check.outcome is Verdict.MEASURED:
             yield f"not judged: {check.reason}"

@@ -17,8 +17,10 @@ from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.warmup import WarmUpEnd
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict, worst
+from pytest_kafkaperf.verdict.reasons import Reason
 
-_COLD = "a cold broker or application may be the cause"
+_COLD = Reason("a cold broker or application may be the cause")
+_UNEVEN = Reason("only one side was cold, or colder")
 _DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)
 
 
@@ -68,13 +70,13 @@ def _cold_check(check: Check, *, paired: bool, uneven: bool) -> Check:
     if check.metric in LOG_FACTS:
         return check
     if check.outcome is Verdict.VIOLATED:
-        return dataclasses.replace(check, outcome=Verdict.INVALID, reason=f"{check.reason}; {_COLD}")
+        return dataclasses.replace(check, outcome=Verdict.INVALID, reasons=(*check.reasons, _COLD))
     if not check.is_relative:
         return check
     if uneven and check.outcome in _DECIDED:
-        return dataclasses.replace(check, outcome=Verdict.INVALID, reason="only one side was cold, or colder")
+        return dataclasses.replace(check, outcome=Verdict.INVALID, reasons=(_UNEVEN,))
     if not paired and check.outcome is Verdict.REGRESSED:
-        return dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=f"{check.reason}; {_COLD}")
+        return dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reasons=(*check.reasons, _COLD))
     return check
 
 

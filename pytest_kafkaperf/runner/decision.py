@@ -19,6 +19,7 @@ from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.runner.warmup import WarmUpEnd
 from pytest_kafkaperf.verdict.judge import value_missing
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict, worst
+from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
 OnTrial = Callable[[Sequence[Trial]], None]
@@ -237,7 +238,7 @@ def _cut_short(judgement: Judgement, filled: Judgement, reason: str) -> Judgemen
     for check in judgement.checks:
         outcome = Verdict.INCONCLUSIVE if check.is_relative else outcomes[check.expression]
         known = outcome is Verdict.VIOLATED
-        checks.append(check if known else dataclasses.replace(check, outcome=outcome, reason=reason))
+        checks.append(check if known else dataclasses.replace(check, outcome=outcome, reasons=(Reason(reason),)))
     missing = [check for check in checks if check.outcome is Verdict.INVALID]
     certain = [Verdict.INCONCLUSIVE, *(check.outcome for check in checks if check not in missing)]
     problems = judgement.problems

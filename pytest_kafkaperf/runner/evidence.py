@@ -27,6 +27,7 @@ from pytest_kafkaperf.verdict.detectable import Calibrated, Confirmation, calibr
 from pytest_kafkaperf.verdict.judge import Comparison, NotCompared, judge
 from pytest_kafkaperf.verdict.other_changes import OtherChange, other_changes
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
+from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.regression import ALPHA, AgainstStored, FreshTrials, is_clear
 from pytest_kafkaperf.verdict.scale import logs, no_ratio
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySide, SideBySideWithStored
@@ -110,7 +111,7 @@ class Judging:
         replaced = f"this threshold is implied, and a threshold of your own on {others} replaces it"
         is_output = check.metric == "lost" and self.test.scenario.output_topic is not None
         meaning = _NO_OUTPUT if is_output else _IMPLIED[check.metric]
-        return dataclasses.replace(check, reason=f"{meaning}{actions}; {replaced}")
+        return dataclasses.replace(check, reasons=(Reason(f"{meaning}{actions}"), Reason(replaced)))
 
     def suffices(self, rounds: Sequence[Round]) -> bool:
         """Return True if the first trial can end after these rounds, because the others could not fail the test.
@@ -165,7 +166,7 @@ class Judging:
         """Return True if something other than a regression may explain even a clear difference from the baseline."""
         busy = any(one.busy for trial in trials for one in trial.all_rounds)
         side_by_side = any(trial.other_side is not None for trial in trials)
-        return busy or side_by_side or bool(self.baseline.imported or self.baseline.obstacle)
+        return busy or side_by_side or bool(self.baseline.imported) or self.baseline.obstacle is not None
 
     def other_changes(self, trials: Sequence[Trial]) -> tuple[OtherChange, ...]:
         """Return the significant changes of metrics without a threshold, by the trials that decided on the others."""
@@ -261,7 +262,8 @@ class Judging:
 
 def _regressed(check: Check) -> Check:
     """Return the check of a suspected regression that is clear without confirmation."""
-    return dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}", rerun=False)
+    reasons = (*check.reasons, Reason(_CLEAR))
+    return dataclasses.replace(check, outcome=Verdict.REGRESSED, reasons=reasons, rerun=False)
 
 
 def _fails(judgement: Judgement) -> bool:
@@ -286,10 +288,13 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
 
 def _led_check(check: Check, sure: Check | None) -> Check:
     """Return a check with the outcome that is certain; `sure` is the check of what is certain if it fails."""
-    if sure is None:
-        return dataclasses.replace(check, outcome=Verdict.INVALID, reason=_UNTRUSTED) if check.outcome.fails else check
-    reason = sure.reason if sure.observed == check.observed else f"{sure.reason}, {_AT_LEAST}"
-    return dataclasses.replace(check, outcome=sure.outcome, reason=reason, rerun=sure.rerun)
+    if sure is not None:
+        is_less = sure.observed != check.observed
+        reasons = (Reason(f"{sure.reason}, {_AT_LEAST}"),) if is_less else sure.reasons
+        return dataclasses.replace(check, outcome=sure.outcome, reasons=reasons, rerun=sure.rerun)
+    if check.outcome.fails:
+        return dataclasses.replace(check, outcome=Verdict.INVALID, reasons=(Reason(_UNTRUSTED),))
+    return check
 
 
 def is_acceptable(verdict: Verdict, judgement: Judgement) -> bool:

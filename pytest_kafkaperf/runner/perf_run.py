@@ -31,6 +31,7 @@ from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget, time_
 from pytest_kafkaperf.runner.trial import TrialRunner, now
 from pytest_kafkaperf.verdict.baseline_store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.reasons import Reason
 
 _LOSSES = ("lost", "app.output_ratio")
 """Metrics by which a test fails because of lost records."""
@@ -292,5 +293,7 @@ def repeated(result: Result, before: Result) -> Result:
         return dataclasses.replace(result, notes=notes)
     replaced = {check.expression for check in lost}
     checks = [check for check in result.checks if check.expression not in replaced]
-    checks += [dataclasses.replace(check, reason=f"an earlier run of this test: {check.reason}") for check in lost]
+    for check in lost:
+        reason = Reason(f"an earlier run of this test: {check.reason}")
+        checks.append(dataclasses.replace(check, reasons=(reason,)))
     return dataclasses.replace(result, verdict=Verdict.VIOLATED, accepted=False, checks=tuple(checks), notes=notes)

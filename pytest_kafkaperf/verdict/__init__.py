@@ -1,6 +1,7 @@
 """Statistics and judgement. Read outcome, judge, limits, regression, side_by_side.
 
 - outcome: verdicts, checks and judgements
+- reasons: why a threshold has its outcome, and what keeps a run from being compared
 - judge: thresholds judged over the trials of a test; the ways to compare them with a baseline
 - limits: the result of one threshold, of an absolute limit, a comparison, or both
 - scale: the log scale on which rounds are compared

@@ -20,12 +20,12 @@ from pytest_kafkaperf.core.errors import BaselineError, shortened
 from pytest_kafkaperf.core.text import MAX_PROBLEM
 from pytest_kafkaperf.scenarios.fields import NewerSchemaError, explain, format_field, parse_model
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 
 _SCHEMA = 1
 """Version of the file format; files with a later version are an error and stay unchanged."""
 MAX_TRIALS = 10
 """Maximum number of trials in a baseline with `--kafka-update-baselines=add`."""
-HOW_TO_MAKE = "make one with --kafka-update-baselines"
 HOW_TO_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
 
 
@@ -184,7 +184,7 @@ class BaselineRounds:
     """Differences between the environments of earlier trials and of the newest one."""
     commit: str | None = None
     """Commit of the newest trial, if known."""
-    obstacle: str | None = None
+    obstacle: Obstacle | None = None
     """Reason why the comparison does not count; None if it counts."""
     stored: bool = True
     """False if this environment has no baseline of the test."""
@@ -209,17 +209,12 @@ def comparable_rounds(
     """
     changes = scenario_changes(record.scenario, scenario)
     if changes:
-        return BaselineRounds(
-            obstacle=f"the scenario differs from the baseline's ({'; '.join(changes)}); {HOW_TO_MAKE}"
-        )
+        return BaselineRounds(obstacle=Obstacle(ObstacleKind.OTHER_SCENARIO, {"changes": "; ".join(changes)}))
     trials, newest = tuple(trial.rounds for trial in record.trials), record.trials[-1].fingerprint
     moved = () if fingerprint is None or record.imported else cluster_changes(newest, fingerprint)
     if moved:
         others = "; ".join(map(str, moved))
-        return BaselineRounds(
-            obstacle=f"the baseline was measured on another cluster ({others}); run the test on that "
-            f"cluster, use --kafka-environment for separate baselines, or {HOW_TO_MAKE}"
-        )
+        return BaselineRounds(obstacle=Obstacle(ObstacleKind.OTHER_CLUSTER, {"changes": others}))
     return BaselineRounds(
         trials=trials,
         days=tuple(trial.day for trial in record.trials),

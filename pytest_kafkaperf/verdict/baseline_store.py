@@ -16,7 +16,6 @@ from pytest_kafkaperf.core.errors import BaselineError
 from pytest_kafkaperf.core.files import replace_file
 from pytest_kafkaperf.core.text import file_of, parse_document
 from pytest_kafkaperf.verdict.baseline_file import (
-    HOW_TO_MAKE,
     HOW_TO_REPAIR,
     BaselineRecord,
     BaselineRounds,
@@ -24,6 +23,7 @@ from pytest_kafkaperf.verdict.baseline_file import (
     format_baseline,
     parse_baseline,
 )
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 
 _MAX_NAME_BYTES = 150
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.\[\]=+,@-]")
@@ -161,12 +161,12 @@ class BaselineStore:
         others = [name for name in self.environments(nodeid) if name != environment]
         others.sort(key=lambda name: not _other_provider(name, environment))
         if not others:
-            return BaselineRounds(obstacle=f"no baseline for this test; {HOW_TO_MAKE}", stored=False)
+            return BaselineRounds(obstacle=Obstacle(ObstacleKind.NO_BASELINE), stored=False)
         with contextlib.suppress(BaselineError):  # a damaged file of another environment is no reason to stop this run
             record = self.load(others[0], nodeid)
-        found = comparable_rounds(record, scenario) if record is not None else BaselineRounds(obstacle="unreadable")
+        found = comparable_rounds(record, scenario) if record is not None else BaselineRounds()
         known = ", ".join(f"{name!r}{_other_provider(name, environment)}" for name in others)
-        obstacle = f"no baseline for environment {environment!r} (there is one for {known}); {HOW_TO_MAKE}"
+        obstacle = Obstacle(ObstacleKind.OTHER_ENVIRONMENT, {"environment": environment, "known": known})
         return dataclasses.replace(found, fingerprint={}, commit=None, obstacle=obstacle, stored=False)
 
 

@@ -18,6 +18,7 @@ from pytest_kafkaperf.core.remarks import each_once
 from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated
 from pytest_kafkaperf.verdict.limits import UPPER, ComparedRounds, ThresholdResult, result_of, rounds_of
 from pytest_kafkaperf.verdict.outcome import Check, Finding, Judgement, Ungated, Verdict, worst
+from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.regression import ALPHA
 from pytest_kafkaperf.verdict.scale import Measured, Rounds, flaw_of
 
@@ -63,8 +64,8 @@ class NotCompared:
     def _finding(self, subject: Metric, rounds: Rounds) -> Finding:
         problem = flaw_of(subject, rounds, ratio=True)
         if problem is not None:
-            return Finding(outcome=Verdict.INCONCLUSIVE, reason=problem)
-        return Finding(outcome=Verdict.MEASURED, reason=str(self.reason))
+            return Finding.of(Verdict.INCONCLUSIVE, problem)
+        return Finding.of(Verdict.MEASURED, str(self.reason))
 
 
 def judge(
@@ -179,7 +180,7 @@ def _is_doubtful(result: ThresholdResult) -> bool:
 
 
 def _with_fact(check: Check, fact: str | None) -> Check:
-    return check if fact is None else dataclasses.replace(check, reason=f"{check.reason}; {fact}")
+    return check if fact is None else dataclasses.replace(check, reasons=(*check.reasons, Reason(fact)))
 
 
 def value_missing(check: Check) -> Problem:

@@ -25,7 +25,7 @@ from pytest_kafkaperf.verdict.sequential import Look
 
 UPPER: tuple[Operator, ...] = ("<", "<=")
 """Operators of limits that a metric must not exceed."""
-MET = Finding(outcome=Verdict.PASSED, reason="")
+MET = Finding.of(Verdict.PASSED, "")
 """Finding on the relative part of a threshold that has none."""
 
 
@@ -84,7 +84,7 @@ def result_of(threshold: Threshold, trials: Sequence[Measured], compared: Compar
         change=change,
         detectable_change=compared.detectable_change,
         outcome=finding.outcome,
-        reason=finding.reason,
+        reasons=finding.reasons,
         rerun=compared.rerun,
         interval=_interval(subject, compared.interval),
         spread=(min(values), max(values)) if values else None,
@@ -123,14 +123,14 @@ def _judge_both(limit: Extreme, threshold: Threshold, rounds: Rounds, compared: 
     absolute = _judge_absolute(limit.absolute, threshold.operator, threshold.metric, rounds)
     findings = [absolute if isinstance(part, Absolute) else compared.finding for part in limit.parts]
     texts = [describe_limit(part, threshold.metric) for part in limit.parts]
-    reason = "; ".join(f"{text}: {one.reason}" for text, one in zip(texts, findings, strict=True))
+    reasons = tuple(one.of_part(text) for text, each in zip(texts, findings, strict=True) for one in each.reasons)
     combine = _one_holds if limit.takes_one(threshold.operator) else worst
     outcome, unsettled = combine([one.outcome for one in findings]), compared.finding.unsettled
     if compared.stays_open and unsettled:
         outcome = Verdict.INCONCLUSIVE
     elif not compared.stays_open and outcome is not Verdict.INCONCLUSIVE:
         unsettled = False  # the other part decides, so no confirmation is needed
-    return Finding(outcome=outcome, reason=reason, unsettled=unsettled)
+    return Finding(outcome=outcome, reasons=reasons, unsettled=unsettled)
 
 
 def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
@@ -151,19 +151,19 @@ def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, rounds
     """
     problem = flaw_of(subject, rounds)
     if problem and not rounds:
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=problem)
+        return Finding.of(Verdict.INCONCLUSIVE, problem)
     found = [one.get(subject.name, math.nan) for one in rounds]
     values = [value for value in found if 0 <= value < math.inf]
     if problem and not _is_violated_anyway(values, len(found) - len(values), subject, operator, limit.value):
-        return Finding(outcome=Verdict.INVALID, reason=problem)
+        return Finding.of(Verdict.INVALID, problem)
     least, most = (format_quantity(value, subject.unit) for value in (min(values), max(values)))
     spread = f"each {least}" if least == most else f"from {least} to {most}"
     reason = f"{subject.over_rounds} of {counted(len(values), 'round')}, {spread}"
     if problem:
         reason = f"{reason}; {problem}, which cannot change the outcome"
-        return Finding(outcome=Verdict.VIOLATED, reason=reason)
+        return Finding.of(Verdict.VIOLATED, reason)
     met = holds(subject.aggregate(values), operator, limit.value)
-    return Finding(outcome=Verdict.PASSED if met else Verdict.VIOLATED, reason=reason)
+    return Finding.of(Verdict.PASSED if met else Verdict.VIOLATED, reason)
 
 
 def _is_violated_anyway(

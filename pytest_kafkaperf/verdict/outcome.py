@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from pytest_kafkaperf.core.notices import Problem
 from pytest_kafkaperf.core.remarks import Notice, NoticeKind
+from pytest_kafkaperf.verdict.reasons import Obstacle, Reason, joined
 from pytest_kafkaperf.verdict.sequential import Look
 
 
@@ -56,9 +57,19 @@ class Finding:
     """Outcome of a threshold, or of one part of it."""
 
     outcome: Verdict
-    reason: str
+    reasons: tuple[Reason, ...] = ()
     unsettled: bool = False
     """True if another fresh trial must decide."""
+
+    @classmethod
+    def of(cls, outcome: Verdict, fact: str, *, unsettled: bool = False) -> Finding:
+        """Return the finding with one reason."""
+        return cls(outcome=outcome, reasons=(Reason(fact),), unsettled=unsettled)
+
+    @property
+    def reason(self) -> str:
+        """Reasons as one text."""
+        return joined(self.reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +98,8 @@ class Check:
     For a relative threshold, the change is against the baseline; for an absolute one, against the limit.
     """
     outcome: Verdict
-    reason: str
+    reasons: tuple[Reason, ...]
+    """A reason for each part of the limit, followed by anything else that led to the outcome."""
     rerun: bool = False
     """True if the first trial showed a suspected regression, so that fresh trials decided."""
     interval: tuple[float, float] | None = None
@@ -104,6 +116,16 @@ class Check:
     """True if the threshold refers to the baseline."""
     trials: tuple[Look, ...] = ()
     """The evidence after each side-by-side trial; empty against a stored baseline."""
+
+    @property
+    def reason(self) -> str:
+        """Reasons as one text."""
+        return joined(self.reasons)
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """Obstacle to the comparison, if it alone leaves the threshold undecided."""
+        return self.reasons[0].obstacle if len(self.reasons) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

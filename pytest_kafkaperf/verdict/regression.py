@@ -23,6 +23,7 @@ from pytest_kafkaperf.verdict.days import TRIALS, Shifts, compare, level_of
 from pytest_kafkaperf.verdict.detectable import Confirmation, detectable_change, detectable_shift
 from pytest_kafkaperf.verdict.limits import MET, ComparedRounds, ThresholdResult, result_of, rounds_of
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
+from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.scale import NOTHING, Measured, Rounds, change_of, exceeds, flaw_of, logs
 
 ALPHA = 0.01
@@ -111,11 +112,11 @@ def _finding(
     """Return the finding on a relative limit, if a comparison with the stored baseline was possible."""
     flaw = flaw_of(threshold.metric, rounds) if rounds else None
     if flaw is not None:  # whatever the baseline is
-        return Finding(outcome=Verdict.INVALID, reason=flaw)
-    if stored.baseline.obstacle:
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=stored.baseline.obstacle)
+        return Finding.of(Verdict.INVALID, flaw)
+    if stored.baseline.obstacle is not None:
+        return Finding(outcome=Verdict.INCONCLUSIVE, reasons=(Reason.of(stored.baseline.obstacle),))
     if isinstance(found, str):
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=found)
+        return Finding.of(Verdict.INCONCLUSIVE, found)
     if threshold.relative is None:
         return MET
     judge_shifts = _judge_fresh if fresh else _judge_first
@@ -143,9 +144,9 @@ def _judge_fresh(limit: Relative, subject: Metric, found: Shifts, stored: Agains
     text = f"{counted(number, 'fresh trial')}: {_changes(subject, found)}{against}; {_described(limit)}"
     confirmed = f"confirmed by {text}"
     if NOTHING in found.shifts:
-        return Finding(outcome=Verdict.REGRESSED, reason=f"{confirmed}; {subject.name} was 0 in one of them")
+        return Finding.of(Verdict.REGRESSED, f"{confirmed}; {subject.name} was 0 in one of them")
     if is_cleared(found, limit.log_tolerance):
-        return Finding(outcome=Verdict.PASSED, reason=f"suspected regression, not {confirmed}")
+        return Finding.of(Verdict.PASSED, f"suspected regression, not {confirmed}")
     if number < TRIALS:
         return _open(f"suspected regression, after {text}")
     noise = found.most_by_noise(alpha) if imported is None else None
@@ -162,17 +163,17 @@ def _beyond_noise(
     within, beyond, suspected = texts
     worse, improved = exceeds(found.shift, limit.log_tolerance), exceeds(-found.shift, limit.log_tolerance)
     if not worse and not improved:
-        return Finding(outcome=Verdict.PASSED, reason=within)
+        return Finding.of(Verdict.PASSED, within)
     outcome = Verdict.REGRESSED if worse else Verdict.IMPROVED
     if noise is None:
-        return Finding(outcome=outcome, reason=beyond)
+        return Finding.of(outcome, beyond)
     explained = format_ratio(change_of(subject, noise if worse else -noise))
     remark = f"noise explains up to {explained} (baseline of {counted(found.known.days, 'day')})"
     if abs(found.shift) > noise:
-        return Finding(outcome=outcome, reason=f"{beyond}; {remark}")
+        return Finding.of(outcome, f"{beyond}; {remark}")
     if improved:
-        return Finding(outcome=Verdict.PASSED, reason=f"{within}; {remark}")
-    return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"{suspected}; {remark}: {_NEXT_STEPS}")
+        return Finding.of(Verdict.PASSED, f"{within}; {remark}")
+    return Finding.of(Verdict.INCONCLUSIVE, f"{suspected}; {remark}: {_NEXT_STEPS}")
 
 
 _NEXT_STEPS = (
@@ -181,7 +182,7 @@ _NEXT_STEPS = (
 
 
 def _open(reason: str) -> Finding:
-    return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=True)
+    return Finding.of(Verdict.INCONCLUSIVE, reason, unsettled=True)
 
 
 def is_cleared(found: Shifts, tolerance: float) -> bool:

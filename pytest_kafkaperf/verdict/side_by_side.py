@@ -103,11 +103,11 @@ def _finding(threshold: Threshold, trials: Sequence[Measured], evidence: _Eviden
     missing = _missing_value(threshold.metric, trials, some_may_lack_it=evidence.has_differences)
     regressed = evidence.last is not None and evidence.last.decision == "regressed"
     if missing is not None and not regressed:
-        return Finding(outcome=Verdict.INVALID, reason=missing)
+        return Finding.of(Verdict.INVALID, missing)
     if threshold.relative is None:
         return MET
     if evidence.last is None:
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence.flaw or "no trial")
+        return Finding.of(Verdict.INCONCLUSIVE, evidence.flaw or "no trial")
     return _judge_look(threshold.relative, threshold.metric, evidence.last, left_out=evidence.flaw)
 
 
@@ -134,15 +134,15 @@ def _judge_look(limit: Relative, subject: Metric, last: Look, *, left_out: str |
     if last.decision == "open":
         noise = "" if last.deviation is None else f", whose noise is {format_percent(last.deviation)}"
         reason = f"undecided after {reason}{noise}"
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=not last.settled)
+        return Finding.of(Verdict.INCONCLUSIVE, reason, unsettled=not last.settled)
     if last.decision == "improved":
-        return Finding(outcome=Verdict.IMPROVED, reason=reason)
+        return Finding.of(Verdict.IMPROVED, reason)
     if last.decision == "equal":
         target = format_ratio(change_of(subject, limit.log_tolerance + MARGIN))
-        return Finding(outcome=Verdict.PASSED, reason=f"{reason} exclude a change of {target}")
+        return Finding.of(Verdict.PASSED, f"{reason} exclude a change of {target}")
     if last.mean == NOTHING:
         reason = f"{reason}; {subject.name} was 0 in one of them"
-    return Finding(outcome=Verdict.REGRESSED, reason=reason)
+    return Finding.of(Verdict.REGRESSED, reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,7 @@ class SideBySideWithStored:
             self.rebuilt,
             machine=machine_change(threshold.metric, trials, self.first.baseline, relative.log_tolerance),
         )
-        check = dataclasses.replace(result.check, outcome=finding.outcome, reason=finding.reason, rerun=True)
+        check = dataclasses.replace(result.check, outcome=finding.outcome, reasons=finding.reasons, rerun=True)
         return ThresholdResult(threshold=threshold, check=check, unsettled=finding.unsettled, warning=warning)
 
 
@@ -212,17 +212,17 @@ def judge_suspected(
     cleared = not finding.unsettled and finding.outcome in (Verdict.PASSED, Verdict.IMPROVED)
     reason = _reason(finding, stored, cleared=cleared)
     if not cleared:
-        return dataclasses.replace(finding, reason=reason), None
+        return Finding.of(finding.outcome, reason, unsettled=finding.unsettled), None
     if machine is None:
-        return Finding(outcome=Verdict.PASSED, reason=reason), None
+        return Finding.of(Verdict.PASSED, reason), None
     changes = "; ".join(map(str, rebuilt.common_changes))
     values = {"metric": result.check.metric, "change": format_ratio(machine), "changes": changes}
     if all(each.of is Part.MACHINE for each in rebuilt.common_changes):
         remark = Remark.MACHINE_CHANGED if changes else Remark.MACHINE_SLOWER
-        return Finding(outcome=Verdict.PASSED, reason=reason), Notice(remark, values)
+        return Finding.of(Verdict.PASSED, reason), Notice(remark, values)
     shift = Notice(Remark.BOTH_SLOWER, values)
     text = f"{shift}: by the machine, or by what the rebuilt brokers cannot undo: {changes}"
-    return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"{reason}; {text}"), shift
+    return Finding.of(Verdict.INCONCLUSIVE, f"{reason}; {text}"), shift
 
 
 def _with_what_is_known(result: ThresholdResult, rebuilt: Rebuilt) -> Finding:
@@ -235,8 +235,8 @@ def _with_what_is_known(result: ThresholdResult, rebuilt: Rebuilt) -> Finding:
     if is_open and any(not exceeds(each.mean, each.tolerance) for each in check.trials):
         shown = f"{rebuilt.slower_machine} has shown that both sides are slower"
         reason = f"within the tolerance side by side, which is enough, because {shown}"
-        return Finding(outcome=Verdict.PASSED, reason=reason)
-    return Finding(outcome=check.outcome, reason=check.reason, unsettled=result.unsettled)
+        return Finding.of(Verdict.PASSED, reason)
+    return Finding.of(check.outcome, check.reason, unsettled=result.unsettled)
 
 
 def _reason(finding: Finding, stored: float | None, *, cleared: bool) -> str:

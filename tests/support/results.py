@@ -38,6 +38,7 @@ from pytest_kafkaperf.verdict.detectable import Calibrated, Noise
 from pytest_kafkaperf.verdict.judge import Comparison, NotCompared, judge
 from pytest_kafkaperf.verdict.other_changes import OtherChange
 from pytest_kafkaperf.verdict.outcome import Ungated, Verdict
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind, Reason
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 from pytest_kafkaperf.verdict.side_by_side import SideBySide
@@ -132,7 +133,7 @@ def result(
     """What one trial found, against a baseline where there is one."""
     measured = rounds() if measured is None else measured
     why = tuple(problem_told(ProblemKind.CLUSTER_ERROR, text) for text in problems)
-    known = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
+    known = BaselineRounds(obstacle=Obstacle(ObstacleKind.NO_BASELINE))
     if baseline is not None:
         # The same on ten days, so that little noise is assumed.
         days = tuple(f"2026-01-{day}" for day in range(20, 30))
@@ -272,7 +273,7 @@ def drawn_result(
     load = Scenario(**{**fields, **(scenario or {})})
     cluster = _cluster(now, "4.3.1")
     there = {"kafka": "4.2.1", "java": "openjdk 17.0.15"}
-    baseline = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
+    baseline = BaselineRounds(obstacle=Obstacle(ObstacleKind.NO_BASELINE))
     if before is not None:
         earlier = [drawn_trial(before, load, f"{nodeid} before {number}") for number in range(5)]
         stored = tuple(tuple(one.metrics for one in rounds) for rounds in earlier)
@@ -466,7 +467,7 @@ def hostile(markup: str) -> list[Result]:
                 whole,
                 scenario=whole.scenario.model_copy(update={"topic": markup}),
                 trials=(dataclasses.replace(trial, rounds=rounds),),
-                checks=tuple(dataclasses.replace(check, reason=markup) for check in whole.checks),
+                checks=tuple(dataclasses.replace(check, reasons=(Reason(markup),)) for check in whole.checks),
                 cluster=dataclasses.replace(whole.cluster, version=markup),
                 changed=(Change(markup, None, None, Part.CLUSTER),),
                 warnings=(notice_told(markup),),

@@ -10,6 +10,7 @@ from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED, contradictions, count_not_judged, exit_status
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.reasons import Reason
 from tests.support.project import RunPytest
 from tests.support.results import bare_result, rounds, trial_at
 
@@ -20,7 +21,12 @@ FAILED, OK = pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.OK
 def result_of(verdict: Verdict, *checks: tuple[str, Verdict], **fields: Any) -> Result:
     found = [
         Check(
-            expression=f"{name} == 0", metric=metric(name).name, observed=1, limit_value=0, outcome=outcome, reason="x"
+            expression=f"{name} == 0",
+            metric=metric(name).name,
+            observed=1,
+            limit_value=0,
+            outcome=outcome,
+            reasons=(Reason("x"),),
         )
         for name, outcome in checks
     ]

@@ -19,6 +19,7 @@ from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
 from pytest_kafkaperf.reports.wording import count_verdicts, failure_next_to, names_of, rows_of
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.problems import event_told, notice_told
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind, Reason
 from tests.support.results import (
     bare_result,
     ending,
@@ -190,9 +191,11 @@ def test_files_of_the_same_name_keep_their_folders() -> None:
 def test_a_baseline_of_another_environment_is_not_printed() -> None:
     """It is of another machine: next to the value, it would be read as a comparison."""
     one = result("test_x", "produce.throughput >= baseline - 10%", baseline=rounds(produce__throughput=2))
-    why = "no baseline for environment 'laptop' (there is one for 'ci'); make one with --kafka-update-baselines"
+    why = Obstacle(ObstacleKind.OTHER_ENVIRONMENT, {"environment": "laptop", "known": "'ci'"})
     baseline = dataclasses.replace(one.baseline, obstacle=why)
-    checks = tuple(dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=why) for check in one.checks)
+    checks = tuple(
+        dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reasons=(Reason.of(why),)) for check in one.checks
+    )
     one = dataclasses.replace(one, verdict=Verdict.INCONCLUSIVE, baseline=baseline, checks=checks)
     assert (
         table([one], {})

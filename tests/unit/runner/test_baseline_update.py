@@ -19,6 +19,7 @@ from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 from tests.support.problems import problem_told
 from tests.support.results import NO_FAULTS, bare_result
 
@@ -152,7 +153,7 @@ def test_a_baseline_is_stale_when_every_metric_improved(outcomes: list[Verdict],
             observed=1.0,
             limit_value=1.0,
             outcome=outcome,
-            reason="",
+            reasons=(),
             is_relative=each.relative is not None,
         )
         for each, outcome in zip(LIMITS, outcomes, strict=False)
@@ -181,10 +182,10 @@ def test_a_run_that_appends_accepts_what_it_cannot_judge(options: dict[str, str]
     settings = read_settings(options, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%").mark]
     perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
-    judge = Judging(perftest, BaselineRounds(obstacle="no baseline for this test", stored=False), settings)
+    judge = Judging(perftest, BaselineRounds(obstacle=Obstacle(ObstacleKind.NO_BASELINE), stored=False), settings)
     judgement = judge.judge([trial()])
     assert judgement.verdict == verdict
-    told = ["no baseline for this test"] if options.get("update-baselines") == "add" else []
+    told = [str(Obstacle(ObstacleKind.NO_BASELINE))] if options.get("update-baselines") == "add" else []
     assert list(map(str, judgement.warnings)) == told
 
 
@@ -193,5 +194,9 @@ def test_a_baseline_of_another_scenario_is_not_made_again_by_chance() -> None:
     settings = read_settings({"update-baselines": "new"}, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%").mark]
     perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
-    judge = Judging(perftest, BaselineRounds(obstacle="the scenario differs"), settings)
+    judge = Judging(
+        perftest,
+        BaselineRounds(obstacle=Obstacle(ObstacleKind.OTHER_SCENARIO, {"changes": "acks: all -> 1"})),
+        settings,
+    )
     assert judge.judge([trial()]).verdict == "INCONCLUSIVE"

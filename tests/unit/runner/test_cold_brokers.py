@@ -12,6 +12,7 @@ from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
+from pytest_kafkaperf.verdict.reasons import Reason
 
 COLD, WARM, UNKNOWN = {"1": 0.8}, {"1": 0.03}, {"1": None}
 SLA, GATE = "produce.latency.p99 <= 10 ms", "produce.throughput >= baseline - 10%"
@@ -43,7 +44,7 @@ def judgement_of(outcome: Verdict, expression: str = SLA, *, unsettled: bool = F
         observed=1.0,
         limit_value=2.0,
         outcome=outcome,
-        reason="why",
+        reasons=(Reason("why"),),
         is_relative="baseline" in expression,
     )
     return Judgement(verdict=outcome, checks=(check,), problems=(), unsettled=unsettled)

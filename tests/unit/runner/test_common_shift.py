@@ -24,7 +24,7 @@ def add(
         change=-0.3 if suspected else -0.01,
         detectable_change=None,
         outcome=outcome,
-        reason="",
+        reasons=(),
         rerun=suspected and rerun,
         is_relative=True,
         trials=SIDE_BY_SIDE if side_by_side else (),

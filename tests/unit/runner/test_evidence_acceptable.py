@@ -13,7 +13,7 @@ VIOLATED, REGRESSED, INVALID, PASSED = Verdict.VIOLATED, Verdict.REGRESSED, Verd
 
 def judgement(verdict: Verdict, *outcomes: Verdict, doubts: tuple[Problem, ...] = ()) -> Judgement:
     checks = [
-        Check(expression="errors == 0", metric="errors", observed=0, limit_value=0, outcome=one, reason="")
+        Check(expression="errors == 0", metric="errors", observed=0, limit_value=0, outcome=one, reasons=())
         for one in outcomes
     ]
     return Judgement(verdict=verdict, checks=tuple(checks), problems=(), doubts=doubts)

@@ -13,6 +13,7 @@ from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from tests.support.results import NO_FAULTS
 
@@ -50,7 +51,7 @@ def rounds(level: float) -> tuple[Round, ...]:
 @pytest.mark.parametrize(
     "baseline",
     [
-        BaselineRounds(obstacle="no baseline for this test"),
+        BaselineRounds(obstacle=Obstacle(ObstacleKind.NO_BASELINE)),
         BaselineRounds(trials=(({RATE: 3.0},) * 5,)),
         BaselineRounds(trials=(({RATE: 3.0},),), imported="kafka-producer-perf-test"),
     ],

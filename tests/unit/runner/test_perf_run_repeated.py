@@ -17,7 +17,7 @@ def result_of(verdict: Verdict, *, lost: float | None = None, metric: str = "los
     if lost is not None:
         outcome = Verdict.VIOLATED if lost else Verdict.PASSED
         checks.append(
-            Check(expression=f"{metric} == 0", metric=metric, observed=lost, limit_value=0, outcome=outcome, reason="")
+            Check(expression=f"{metric} == 0", metric=metric, observed=lost, limit_value=0, outcome=outcome, reasons=())
         )
     return bare_result(trial_at(10, *rounds()), verdict=verdict, checks=tuple(checks))
 

@@ -21,12 +21,12 @@ from pytest_kafkaperf.runner.baseline_update import orphans_of
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baseline_file import BaselineRecord, BaselineRounds, Imported, grown, scenario_changes
 from pytest_kafkaperf.verdict.baseline_store import BaselineStore
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 
 _NODEID = "tests/perf/test_orders.py::test_ingest"
 _SCENARIO = Scenario.of({"rate": 5000}).model_dump(mode="json")
 _ROUNDS = ({"produce.throughput": 4999.123456789, "errors": 0.0}, {"produce.throughput": 5001.5, "errors": 0.0})
 _REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
-_MAKE = "make one with --kafka-update-baselines"
 
 
 def _record(**changes: Any) -> BaselineRecord:
@@ -411,7 +411,7 @@ def test_a_run_is_compared_with_its_own_environments_baseline(tmp_path: Path) ->
 def test_without_a_baseline_the_reason_says_how_to_make_one(tmp_path: Path) -> None:
     """The first run of every user ends here."""
     rounds = BaselineStore(tmp_path).comparable("ci", _NODEID, _SCENARIO)
-    assert rounds == BaselineRounds(obstacle=f"no baseline for this test; {_MAKE}", stored=False)
+    assert rounds == BaselineRounds(obstacle=Obstacle(ObstacleKind.NO_BASELINE), stored=False)
 
 
 def test_another_environments_baseline_is_shown_and_never_counts(tmp_path: Path) -> None:
@@ -426,9 +426,13 @@ def test_another_environments_baseline_is_shown_and_never_counts(tmp_path: Path)
     assert store.comparable("new", _NODEID, _SCENARIO) == BaselineRounds(
         trials=(_ROUNDS,),
         days=("2025-01-31",),
-        obstacle=f"no baseline for environment 'new' (there is one for 'ci', 'laptop'); {_MAKE}",
+        obstacle=_elsewhere("new", "'ci', 'laptop'"),
         stored=False,
     )
+
+
+def _elsewhere(environment: str, known: str) -> Obstacle:
+    return Obstacle(ObstacleKind.OTHER_ENVIRONMENT, {"environment": environment, "known": known})
 
 
 def test_a_baseline_of_this_machine_with_another_provider_is_named_as_such(tmp_path: Path) -> None:
@@ -436,9 +440,9 @@ def test_a_baseline_of_this_machine_with_another_provider_is_named_as_such(tmp_p
     store = BaselineStore(tmp_path)
     for name in ("linux-4c-external", "linux-4c-local", "mac-2c-local"):
         store.save(_record(environment=name))
-    assert store.comparable("linux-4c-docker", _NODEID, _SCENARIO).obstacle == (
-        "no baseline for environment 'linux-4c-docker' (there is one for 'linux-4c-local' (this machine with "
-        f"--kafka-cluster=local), 'linux-4c-external', 'mac-2c-local'); {_MAKE}"
+    assert store.comparable("linux-4c-docker", _NODEID, _SCENARIO).obstacle == _elsewhere(
+        "linux-4c-docker",
+        "'linux-4c-local' (this machine with --kafka-cluster=local), 'linux-4c-external', 'mac-2c-local'",
     )
 
 
@@ -447,7 +451,7 @@ def test_another_environments_damaged_file_stops_nobody(tmp_path: Path) -> None:
     store = BaselineStore(tmp_path)
     store.save(_record()).write_text("{")
     assert store.comparable("new", _NODEID, _SCENARIO) == BaselineRounds(
-        obstacle=f"no baseline for environment 'new' (there is one for 'ci'); {_MAKE}", stored=False
+        obstacle=_elsewhere("new", "'ci'"), stored=False
     )
 
 
@@ -456,9 +460,12 @@ def test_a_changed_scenario_is_not_compared_and_named_field_by_field(tmp_path: P
     store = BaselineStore(tmp_path)
     store.save(_record())
     now = Scenario.of({"rate": 10_000, "linger": "10 ms", "records": 1000, "acks": 1}).model_dump(mode="json")
+    changes = (
+        "acks: all -> 1; duration: 5 s -> none; linger: 5 ms -> 10 ms; rate: 5k records/s -> 10k records/s; "
+        "records: none -> 1k records"
+    )
     assert store.comparable("ci", _NODEID, now) == BaselineRounds(
-        obstacle="the scenario differs from the baseline's (acks: all -> 1; duration: 5 s -> none; "
-        f"linger: 5 ms -> 10 ms; rate: 5k records/s -> 10k records/s; records: none -> 1k records); {_MAKE}"
+        obstacle=Obstacle(ObstacleKind.OTHER_SCENARIO, {"changes": changes})
     )
 
 
@@ -482,11 +489,8 @@ def test_a_baseline_of_another_external_cluster_is_not_compared(
     store = BaselineStore(tmp_path)
     store.save(_record(fingerprint=there))
     obstacle = store.comparable("ci", _NODEID, _SCENARIO, now).obstacle
-    if change is None:
-        assert obstacle is None
-    else:
-        assert obstacle is not None
-        assert f"another cluster ({change})" in obstacle
+    differs = None if change is None else Obstacle(ObstacleKind.OTHER_CLUSTER, {"changes": change})
+    assert obstacle == differs
 
 
 def test_imported_results_are_compared_on_any_cluster(tmp_path: Path) -> None:
@@ -760,7 +764,7 @@ def test_imported_rounds_are_compared_with_any_scenario(tmp_path: Path) -> None:
     )
     elsewhere = store.comparable("new", _NODEID, _SCENARIO)
     assert (elsewhere.imported, elsewhere.trials) == ("kafka-producer-perf-test", (_ROUNDS,))
-    assert str(elsewhere.obstacle).startswith("no baseline for environment 'new'")
+    assert elsewhere.obstacle == _elsewhere("new", "'ci'")
 
 
 def test_a_scenario_that_is_not_known_has_no_changes() -> None:

@@ -19,6 +19,7 @@ from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import Comparison, NotCompared, judge
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict, worst
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind, Reason
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 from tests.support.problems import problem_told
@@ -29,7 +30,7 @@ approx: Any = pytest.approx
 
 _P99 = "produce.latency.p99"
 _RATE = "produce.throughput"
-_NO_BASELINE = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
+_NO_BASELINE = BaselineRounds(obstacle=Obstacle(ObstacleKind.NO_BASELINE))
 
 _TEN_MS = (0.0098, 0.0099, 0.010, 0.0101, 0.0102)
 """Five rounds of a p99 of 10 ms, with a noise of 2 %."""
@@ -92,7 +93,7 @@ def test_an_absolute_limit_judges_the_median_over_the_rounds() -> None:
         change=None,
         detectable_change=approx(12.77, abs=0.01),
         outcome=Verdict.PASSED,
-        reason="median of 5 rounds, from 20 ms to 900 ms",
+        reasons=(Reason("median of 5 rounds, from 20 ms to 900 ms"),),
         spread=(0.020, 0.9),
     )
 
@@ -242,8 +243,11 @@ def test_worse_by_more_than_the_tolerance_and_beyond_noise_is_regressed() -> Non
         change=approx(0.5),
         detectable_change=approx(0.242, abs=0.001),
         outcome=Verdict.REGRESSED,
-        reason=(
-            "+50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +9.5 % (baseline of 10 days)"
+        reasons=(
+            Reason(
+                "+50.0 % against the baseline, the threshold is +20.0 %; "
+                "noise explains up to +9.5 % (baseline of 10 days)"
+            ),
         ),
         interval=approx((1.5 / 1.0862 - 1, 1.5 * 1.0862 - 1), abs=1e-3),
         spread=approx((0.0147, 0.0153)),
@@ -347,7 +351,7 @@ def test_without_a_baseline_the_limit_is_inconclusive() -> None:
         change=None,
         detectable_change=None,
         outcome=Verdict.INCONCLUSIVE,
-        reason="no baseline for this test; make one with --kafka-update-baselines",
+        reasons=(Reason.of(Obstacle(ObstacleKind.NO_BASELINE)),),
         spread=(0.0098, 0.0102),
         is_relative=True,
     )
@@ -355,9 +359,9 @@ def test_without_a_baseline_the_limit_is_inconclusive() -> None:
 
 def test_another_environments_baseline_is_shown_and_never_gates() -> None:
     """A laptop must not fail because of CI's results, and its user wants to see them."""
-    elsewhere = BaselineRounds(trials=(_rounds(_P99, _TEN_MS),), obstacle="of another environment")
+    elsewhere = BaselineRounds(trials=(_rounds(_P99, _TEN_MS),), obstacle=Obstacle(ObstacleKind.NO_BASELINE))
     check = _judge(f"{_P99} <= baseline + 20%", _times(3), elsewhere)
-    assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "of another environment")
+    assert (check.outcome, check.obstacle) == (Verdict.INCONCLUSIVE, elsewhere.obstacle)
     assert (check.baseline, check.change) == approx((0.010, 2.0))
 
 

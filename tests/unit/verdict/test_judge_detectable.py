@@ -10,6 +10,7 @@ import pytest
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 
@@ -60,7 +61,7 @@ def test_of_two_limits_the_one_that_decides_counts() -> None:
 def test_without_noise_to_go_by_there_is_no_value() -> None:
     """A baseline of another machine says nothing of this one."""
     assert found(f"{P99} <= baseline + 10%", trials=0) is None
-    elsewhere = BaselineRounds(trials=(tuple(trial(0.01)),), obstacle="no baseline for environment 'ci'")
+    elsewhere = BaselineRounds(trials=(tuple(trial(0.01)),), obstacle=Obstacle(ObstacleKind.NO_BASELINE))
     (check,) = judge(
         [parse_threshold(f"{P99} <= baseline + 10%")],
         [Measured(rounds=trial(0.01))],

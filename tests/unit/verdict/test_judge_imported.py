@@ -11,6 +11,7 @@ from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 
@@ -109,9 +110,9 @@ def test_no_change_is_said_to_be_found() -> None:
 
 def test_an_obstacle_stays_one() -> None:
     """Imported results of another environment do not count either."""
-    elsewhere = dataclasses.replace(ONE_ROUND, obstacle="of another environment")
+    elsewhere = dataclasses.replace(ONE_ROUND, obstacle=Obstacle(ObstacleKind.NO_BASELINE))
     check = judged(3, baseline=elsewhere).checks[0]
-    assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "of another environment")
+    assert (check.outcome, check.obstacle) == (Verdict.INCONCLUSIVE, elsewhere.obstacle)
 
 
 def test_a_value_that_was_left_out_decides_nothing() -> None:

@@ -1,0 +1,91 @@
+"""The reasons for the outcome of a threshold, and the obstacles to a comparison with a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+_MAKE_ONE = "make one with --kafka-update-baselines"
+
+
+class ObstacleKind(Enum):
+    """Everything that keeps a run from being compared with a baseline: a text with the names of its values, and advice.
+
+    The last three compare two reports.
+    """
+
+    NO_BASELINE = ("no baseline for this test", _MAKE_ONE)
+    OTHER_ENVIRONMENT = ("no baseline for environment {environment!r} (there is one for {known})", _MAKE_ONE)
+    OTHER_SCENARIO = ("the scenario differs from the baseline's ({changes})", _MAKE_ONE)
+    OTHER_CLUSTER = (
+        "the baseline was measured on another cluster ({changes})",
+        f"run the test on that cluster, use --kafka-environment for separate baselines, or {_MAKE_ONE}",
+    )
+    INVALID_REPORT = ("the first report's run is INVALID: {problem}",)
+    OTHER_SCENARIO_REPORTED = ("the scenario differs from that of the first report ({changes})",)
+    OTHER_ENVIRONMENT_REPORTED = (
+        "the first report is from environment {before!r}, not {after!r}; the change is shown but not judged",
+    )
+
+    def __init__(self, text: str, advice: str = "") -> None:
+        self.text = text
+        self.advice = advice
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """The reason why a baseline does not count."""
+
+    kind: ObstacleKind
+    values: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """The values that the text of the kind names."""
+
+    @property
+    def fact(self) -> str:
+        """Why the baseline does not count, without advice."""
+        return self.kind.text.format_map(self.values)
+
+    @property
+    def advice(self) -> str:
+        """Advice on it; empty if there is none."""
+        return self.kind.advice
+
+    def __str__(self) -> str:
+        """Return the fact and the advice."""
+        return "; ".join(filter(None, (self.fact, self.advice)))
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason for the outcome of a threshold."""
+
+    fact: str
+    """Finding, without advice on the obstacle."""
+    obstacle: Obstacle | None = None
+    """Obstacle that it describes; None if the baseline counts, or if the threshold needs none."""
+
+    @classmethod
+    def of(cls, obstacle: Obstacle) -> Reason:
+        """Return an obstacle as the reason."""
+        return cls(obstacle.fact, obstacle)
+
+    def __str__(self) -> str:
+        """Return the fact, and the advice on the obstacle."""
+        advice = "" if self.obstacle is None else self.obstacle.advice
+        return "; ".join(filter(None, (self.fact, advice)))
+
+    @property
+    def before_command(self) -> str:
+        """Text to show before the command that makes a baseline, which replaces the advice to make one."""
+        replaced = self.obstacle is not None and self.obstacle.advice == _MAKE_ONE
+        return self.fact if replaced else str(self)
+
+    def of_part(self, part: str) -> Reason:
+        """Return the same reason as that of a part of the threshold: `25 ms: median of 5 rounds, each 30 ms`."""
+        return replace(self, fact=f"{part}: {self.fact}")
+
+
+def joined(reasons: Iterable[Reason]) -> str:
+    """Return reasons as one text."""
+    return "; ".join(filter(None, map(str, reasons)))
