@@ -24,7 +24,7 @@ from typing import Self
 
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
-from pytest_kafkaperf.verdict.scale import NOTHING, Measured, Rounds, flaw_of, has_nothing, logs, no_ratio
+from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, Rounds, flaw_of, has_nothing, logs, no_ratio
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
 TRIALS = 3
@@ -127,14 +127,14 @@ class Shifts:
         return self.known.most_by_noise(len(self.shifts), alpha)
 
 
-def compare(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds) -> Shifts | str:
-    """Compare trials of one day with a baseline; return the reason as text if that is impossible."""
+def compare(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds) -> Shifts | Incomparable:
+    """Compare trials of one day with a baseline."""
     for number, trial in enumerate(trials, 1):
         if problem := flaw_of(subject, trial.rounds):
-            return problem if len(trials) == 1 else f"{problem} (fresh trial {number})"
+            return Incomparable(problem if len(trials) == 1 else f"{problem} (fresh trial {number})")
     known = level_of(subject, baseline)
     if known is None:
-        return no_ratio(subject, baseline.trials) or "no baseline"
+        return Incomparable(no_ratio(subject, baseline.trials) or "no baseline")
     return Shifts(shifts=tuple(_shift(subject, trial.rounds, known) for trial in trials), known=known)
 
 

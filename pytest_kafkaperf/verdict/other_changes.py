@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import compare, level_of_other_side
-from pytest_kafkaperf.verdict.scale import Measured, change_of, exceeds, value_of
+from pytest_kafkaperf.verdict.scale import Incomparable, Measured, change_of, exceeds, value_of
 from pytest_kafkaperf.verdict.sequential import differences_of, look
 
 ALPHA = 0.01
@@ -81,7 +81,7 @@ def _side_by_side(subject: Metric, trials: Sequence[Measured], alpha: float) -> 
 def _change(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds, alpha: float) -> OtherChange | None:
     """Return the change of a metric against the baseline if it is significant."""
     comparison = compare(subject, trials, baseline)
-    if isinstance(comparison, str) or not exceeds(abs(comparison.shift), math.log1p(LEAST_CHANGE)):
+    if isinstance(comparison, Incomparable) or not exceeds(abs(comparison.shift), math.log1p(LEAST_CHANGE)):
         return None
     if abs(comparison.shift) <= comparison.most_by_noise(alpha):
         return None

@@ -24,7 +24,7 @@ from pytest_kafkaperf.verdict.detectable import Confirmation, detectable_change,
 from pytest_kafkaperf.verdict.limits import MET, ComparedRounds, ThresholdResult, result_of, rounds_of
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
-from pytest_kafkaperf.verdict.scale import NOTHING, Measured, Rounds, change_of, exceeds, flaw_of, logs
+from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, Rounds, change_of, exceeds, flaw_of, logs
 
 ALPHA = 0.01
 """Significance level of a test; its thresholds relative to the baseline share it equally (Bonferroni)."""
@@ -92,7 +92,7 @@ def _compared(
     found, level = compare(subject, trials, baseline), level_of(subject, baseline)
     known = level if baseline.obstacle is None and baseline.imported is None else None
     least = None
-    if known is not None and relative is not None and not isinstance(found, str):
+    if known is not None and relative is not None and isinstance(found, Shifts):
         tolerance = relative.log_tolerance
         least = detectable_shift(known, tolerance=tolerance, confirmation=stored.confirmation, alpha=alpha)
     compared = ComparedRounds(
@@ -101,13 +101,19 @@ def _compared(
         detectable_change=detectable_change(threshold, trials[0].rounds, known, least),
         stays_open=fresh,
     )
-    if isinstance(found, str):
+    if isinstance(found, Incomparable):
         return compared
     return dataclasses.replace(compared, shift=found.shift, interval=found.interval, rerun=fresh)
 
 
 def _finding(
-    threshold: Threshold, rounds: Rounds, stored: AgainstStored, found: Shifts | str, alpha: float, *, fresh: bool
+    threshold: Threshold,
+    rounds: Rounds,
+    stored: AgainstStored,
+    found: Shifts | Incomparable,
+    alpha: float,
+    *,
+    fresh: bool,
 ) -> Finding:
     """Return the finding on a relative limit, if a comparison with the stored baseline was possible."""
     flaw = flaw_of(threshold.metric, rounds) if rounds else None
@@ -115,8 +121,8 @@ def _finding(
         return Finding.of(Verdict.INVALID, flaw)
     if stored.baseline.obstacle is not None:
         return Finding(outcome=Verdict.INCONCLUSIVE, reasons=(Reason.of(stored.baseline.obstacle),))
-    if isinstance(found, str):
-        return Finding.of(Verdict.INCONCLUSIVE, found)
+    if isinstance(found, Incomparable):
+        return Finding.of(Verdict.INCONCLUSIVE, found.reason)
     if threshold.relative is None:
         return MET
     judge_shifts = _judge_fresh if fresh else _judge_first
@@ -216,7 +222,7 @@ def is_clear(threshold: Threshold, trials: Sequence[Measured], baseline: Baselin
     """
     subject, limit = threshold.metric, threshold.limit
     found = compare(subject, trials, baseline)
-    if not isinstance(limit, Relative) or isinstance(found, str):  # an absolute part may hold
+    if not isinstance(limit, Relative) or isinstance(found, Incomparable):  # an absolute part may hold
         return False
     if min(len(trial.rounds) for trial in trials) < _FEWEST_ROUNDS:
         return False

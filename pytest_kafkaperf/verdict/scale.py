@@ -28,21 +28,28 @@ class Measured:
     """Rounds of the live baseline, in pairs with `rounds`; None if a stored baseline is used instead."""
 
 
-def difference(subject: Metric, trial: Measured) -> float | str:
+@dataclass(frozen=True, slots=True)
+class Incomparable:
+    """Result in place of a comparison that is impossible."""
+
+    reason: str
+
+
+def difference(subject: Metric, trial: Measured) -> float | Incomparable:
     """Return the difference of a trial from its live baseline; positive if the current rounds are worse.
 
-    It is the one-sample Hodges-Lehmann estimate of the pairs of rounds, or `NOTHING` (see `has_nothing`). Returns the
-    reason as text if there is none.
+    It is the one-sample Hodges-Lehmann estimate of the pairs of rounds, or `NOTHING` (see `has_nothing`).
     """
     if subject.can_be_zero:
-        return _ZERO.format(subject.name)
+        return Incomparable(_ZERO.format(subject.name))
     other_side = trial.other_side or ()
     problem = flaw_of(subject, trial.rounds)
     problem = problem or flaw_of(subject, other_side, ratio=True, of=" of the baseline")
     if problem:
-        return problem
+        return Incomparable(problem)
+    own = counted(len(trial.rounds), "round")
     if len(trial.rounds) != len(other_side):
-        return f"{counted(len(trial.rounds), 'round')} and {len(other_side)} of the baseline do not form pairs"
+        return Incomparable(f"{own} and {len(other_side)} of the baseline do not form pairs")
     if has_nothing(subject, trial.rounds):
         return NOTHING
     pairs = zip(logs(subject, trial.rounds), logs(subject, other_side), strict=True)

@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.verdict.scale import NOTHING, Measured, difference
+from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, difference
 
 MOST_TRIALS = 28
 """Maximum number of trials. It bounds the time, and the noise with which a small change is found."""
@@ -140,13 +140,13 @@ def differences_of(subject: Metric, trials: Sequence[Measured]) -> tuple[list[fl
     return usable([difference(subject, trial) for trial in trials])
 
 
-def usable(found: Sequence[float | str]) -> tuple[list[float], str | None]:
+def usable(found: Sequence[float | Incomparable]) -> tuple[list[float], str | None]:
     """Return the differences of trials from their live baseline, and the reason why one has none.
 
     A quarter of the trials may have none. With more, or if the only trial has none, no difference is returned.
     """
-    flaws = [f"{each} (trial {number})" for number, each in enumerate(found, 1) if isinstance(each, str)]
-    values = [each for each in found if not isinstance(each, str)]
+    flaws = [f"{one.reason} (trial {number})" for number, one in enumerate(found, 1) if isinstance(one, Incomparable)]
+    values = [one for one in found if not isinstance(one, Incomparable)]
     return values if len(flaws) <= max(1, len(found) // 4) else [], next(iter(flaws), None)
 
 

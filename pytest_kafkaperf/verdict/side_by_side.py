@@ -22,7 +22,7 @@ from pytest_kafkaperf.verdict.detectable import POWER, detectable_change
 from pytest_kafkaperf.verdict.limits import MET, ComparedRounds, ThresholdResult, result_of, rounds_of
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
 from pytest_kafkaperf.verdict.regression import AgainstStored
-from pytest_kafkaperf.verdict.scale import NOTHING, Measured, change_of, difference, exceeds, flaw_of
+from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, change_of, difference, exceeds, flaw_of
 from pytest_kafkaperf.verdict.sequential import MARGIN, Look, detectable, look, usable
 
 
@@ -266,5 +266,5 @@ def machine_change(
     if not others:
         return None
     found = [compare(subject, part, baseline) for part in (trials[:1], others)]
-    shift = min(-math.inf if isinstance(each, str) else each.shift for each in found)
+    shift = min(-math.inf if isinstance(each, Incomparable) else each.shift for each in found)
     return change_of(subject, shift) if exceeds(shift, tolerance) else None

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.metrics import metric
-from pytest_kafkaperf.verdict.scale import Measured, Rounds, difference, logs, pseudomedian, ratio_of, value_of
+from pytest_kafkaperf.verdict.scale import (
+    Incomparable,
+    Measured,
+    Rounds,
+    difference,
+    logs,
+    pseudomedian,
+    ratio_of,
+    value_of,
+)
 
 P99, THROUGHPUT = metric("produce.latency.p99"), metric("produce.throughput")
 _DIFFERENCES = st.lists(st.integers(min_value=-4, max_value=4), max_size=9)
@@ -91,10 +100,10 @@ def test_a_positive_difference_is_worse_whatever_the_metric() -> None:
 )
 def test_a_trial_without_a_difference_has_a_reason(trial: Measured, reason: str) -> None:
     """Could not compare is neither passed nor failed."""
-    assert difference(P99, trial) == reason
+    assert difference(P99, trial) == Incomparable(reason)
 
 
 def test_a_metric_that_can_be_zero_has_no_difference() -> None:
     """Whatever its values are this time."""
     trial = Measured(rounds=rounds("lag.max", 2.0), other_side=rounds("lag.max", 1.0))
-    assert difference(metric("lag.max"), trial) == "lag.max can be zero, so it has no ratio to a baseline"
+    assert difference(metric("lag.max"), trial) == Incomparable("lag.max can be zero, so it has no ratio to a baseline")
