@@ -22,7 +22,7 @@ from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.audit import AuditTask
 from pytest_kafkaperf.load.clock import now_ns
-from pytest_kafkaperf.load.messages import Assignment, Audit, LoadReport, WorkerReport
+from pytest_kafkaperf.load.messages import Assignment, Audit, LoadReport, Unaudited, WorkerReport
 from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s, window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -161,12 +161,12 @@ class WorkerPool:
             scenario, read = assignments[0].scenario, assignments[0].read_partitions
             return _Round(futures, counters, scenario, read, check, progress, self._backend.margin_ns).run()
 
-    def audit(self, task: AuditTask) -> Audit | str:
+    def audit(self, task: AuditTask) -> Audit | Unaudited:
         """Audit the log; return the reason if that fails."""
         try:
             return self._backend.audit(task)
         except Exception as error:  # noqa: BLE001 - such as a lack of memory; the round's metrics are complete
-            return str(error) or f"the audit did not finish ({type(error).__name__})"
+            return Unaudited(str(error) or f"the audit did not finish ({type(error).__name__})")
 
 
 class _WorkerEndedError(Exception):

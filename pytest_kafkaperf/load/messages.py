@@ -161,6 +161,13 @@ class Audit:
     """Records that follow later ones of the same producer in their partition."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unaudited:
+    """Result in place of an audit that is impossible."""
+
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
     """The reports of a load's workers, and what the controller saw of it."""

@@ -14,7 +14,7 @@ from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask, outcome
 from pytest_kafkaperf.load.clock import Stall, now_ns
 from pytest_kafkaperf.load.controller import WorkerPool
 from pytest_kafkaperf.load.ledger import MAX_NAMED
-from pytest_kafkaperf.load.messages import Audit, LoadReport
+from pytest_kafkaperf.load.messages import Audit, LoadReport, Unaudited
 from pytest_kafkaperf.runner.rounds.load_run import LoadRun
 from pytest_kafkaperf.runner.rounds.observations import LogComparison
 from pytest_kafkaperf.runner.rounds.validity import REASSIGNED
@@ -58,7 +58,7 @@ def _compared_own_topic(load: LoadReport, run: LoadRun, pool: WorkerPool, before
     except TopicGoneError:
         return _without_topic(run.topic)
     except ClusterError as error:
-        return LogComparison(audit=str(error))
+        return LogComparison(audit=Unaudited(str(error)))
     growth = _growth(before, after)
     audit = _audit(load, run, pool, before, after) if load.is_in_doubt(growth) else None
     return LogComparison(growth=growth, audit=audit)
@@ -75,11 +75,11 @@ def _without_topic(topic: str) -> LogComparison:
 
 def _audit(
     load: LoadReport, run: LoadRun, pool: WorkerPool, before: Mapping[int, int], after: Mapping[int, int]
-) -> Audit | str:
+) -> Audit | Unaudited:
     """Let the pool read the log back; return the reason if that is not possible."""
     growth = sum(_growth(before, after).values())
     if growth > MAX_RECORDS:
-        return f"{growth} records are too many for an audit"
+        return Unaudited(f"{growth} records are too many for an audit")
     if load.unknown() > MAX_NAMED:
         return _too_many_unknown(load)
     span_ns = (load.start_ns, now_ns()) if run.scenario.topic and load.start_ns is not None else None
@@ -98,7 +98,7 @@ def _audit(
     )
 
 
-def _audit_of_output(load: LoadReport) -> Audit | str | None:
+def _audit_of_output(load: LoadReport) -> Audit | Unaudited | None:
     """Compare the output of the application with the acknowledged records: those that do not come out are lost."""
     if load.start_ns is None or not load.consumed:
         return None  # a consumer that failed does not report what it received
@@ -109,12 +109,13 @@ def _audit_of_output(load: LoadReport) -> Audit | str | None:
         return None  # records came out, but without their tag, so that nobody knows which
     found = outcome(load.consumed, _unknown(load), sum(part.acknowledged for part in load.produced))
     if (found.lost or found.duplicated) and any(part.reassigned for part in load.consumed):
-        return REASSIGNED
+        return Unaudited(REASSIGNED)
     return found
 
 
-def _too_many_unknown(load: LoadReport) -> str:
-    return f"{load.unknown()} records without an acknowledgement or an error are too many for an audit"
+def _too_many_unknown(load: LoadReport) -> Unaudited:
+    count = load.unknown()
+    return Unaudited(f"{count} records without an acknowledgement or an error are too many for an audit")
 
 
 def _unknown(load: LoadReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
@@ -134,9 +135,9 @@ def _audited_shared_topic(load: LoadReport, run: LoadRun, pool: WorkerPool, befo
         try:
             after = run.admin.end_offsets(run.topic, len(before))
         except ClusterError as error:
-            return LogComparison(audit=str(error))
+            return LogComparison(audit=Unaudited(str(error)))
         found = _audit(load, run, pool, before, after)
-        if isinstance(found, str):
+        if isinstance(found, Unaudited):
             return LogComparison(audit=found)
         if not found.lost or wait.is_over(found.lost):
             return LogComparison(growth=_growth(before, after), audit=found)

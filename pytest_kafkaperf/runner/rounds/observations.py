@@ -12,7 +12,7 @@ from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core.notices import Event, Problem
 from pytest_kafkaperf.core.remarks import Notice
-from pytest_kafkaperf.load.messages import Audit, LoadReport
+from pytest_kafkaperf.load.messages import Audit, LoadReport, Unaudited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class LogComparison:
 
     growth: Mapping[int, int] | None = None
     """Offsets added to the topic's log, by partition; None if unknown."""
-    audit: Audit | str | None = None
+    audit: Audit | Unaudited | None = None
     """Contents of the log, or the reason why no audit was possible; None if the counts agree."""
     gone: Problem | None = None
     """The topic was deleted while the load ran; None if nothing shows that."""

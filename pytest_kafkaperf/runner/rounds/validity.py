@@ -12,6 +12,7 @@ from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
 from pytest_kafkaperf.core.remarks import OTHER_PROGRAMS, Notice, Remark
 from pytest_kafkaperf.core.units import NS_PER_S, Count, Quantity, Unit
 from pytest_kafkaperf.load.ledger import LATE_NS
+from pytest_kafkaperf.load.messages import Unaudited
 from pytest_kafkaperf.scenarios.payloads import HEADER, name_of
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, TAG_BYTES, Scenario
@@ -72,7 +73,7 @@ def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str
     elif any(part.acknowledged for part in load.produced) and not any(part.received for part in load.consumed):
         problems.append(_no_output(load, scenario))
     unread = "the log of the topic was not read" if "lost" not in integrity else None
-    reason = seen.log.audit if isinstance(seen.log.audit, str) else unread
+    reason = seen.log.audit.reason if isinstance(seen.log.audit, Unaudited) else unread
     if not problems and scenario.producers and scenario.acks != 0 and reason is not None:
         problems.append(Problem(Cause.LOSSES_UNKNOWN, {"reason": reason}))
     return problems

@@ -19,7 +19,7 @@ from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.core.signals import interrupt_blocked
 from pytest_kafkaperf.load.backends.processes import Processes, without_main
 from pytest_kafkaperf.load.controller import Progress, WorkerPool
-from pytest_kafkaperf.load.messages import Assignment, WorkerReport
+from pytest_kafkaperf.load.messages import Assignment, Unaudited, WorkerReport
 from pytest_kafkaperf.load.schedule import longest_s, records_of_producer, settle_timeout_s, window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -65,8 +65,8 @@ def test_an_audit_that_cannot_read_the_log_says_why(capfd: pytest.CaptureFixture
     with WorkerPool(1, Processes) as pool:
         reason = pool.audit(UNREADABLE)
 
-    assert isinstance(reason, str)
-    assert "back: KafkaConnectionError(" in reason
+    assert isinstance(reason, Unaudited)
+    assert "back: KafkaConnectionError(" in reason.reason
     assert capfd.readouterr() == ("", "")
 
 
@@ -195,7 +195,7 @@ def test_an_audit_that_ends_by_any_error_is_told(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Processes, "audit", audit)
     with WorkerPool(1, Processes) as pool:
-        assert pool.audit(UNREADABLE) == "the audit did not finish (MemoryError)"
+        assert pool.audit(UNREADABLE) == Unaudited("the audit did not finish (MemoryError)")
 
 
 class _Finished:

@@ -15,7 +15,16 @@ from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.remarks import Notice, NoticeKind, Remark
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.messages import Audit, Clock, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
+from pytest_kafkaperf.load.messages import (
+    Audit,
+    Clock,
+    Consumed,
+    LoadReport,
+    Produced,
+    Unaudited,
+    WorkerReport,
+    WorkerShare,
+)
 from pytest_kafkaperf.load.recorder import Histogram, Series
 from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.runner.rounds.observations import Observations
@@ -217,7 +226,7 @@ def test_without_an_audit_counts_that_disagree_show_no_more_than_a_loss(
 ) -> None:
     """Could not look is not all well: 500 lost records and 500 failed ones in their places would be no loss."""
     reason = "25000000 records are too many for an audit"
-    done = fold(report(produced(unknown=unknown, disordered=disordered), growth=growth, audit=reason), PACED)
+    done = fold(report(produced(unknown=unknown, disordered=disordered), growth=growth, audit=Unaudited(reason)), PACED)
 
     assert {
         name: done.metrics[name] for name in ("lost", "duplicated", "reordered") if name in done.metrics
@@ -373,7 +382,7 @@ def test_records_that_were_taken_long_after_the_window_count_as_unsent(
 def test_losses_that_could_not_be_counted_make_the_round_invalid() -> None:
     """Could not look is not all well; with acks=0 nobody can look."""
     reason = "the plugin could not read the log of topic 'orders' back within 120 s"
-    done = fold(report(produced(), growth=None, audit=reason), PACED)
+    done = fold(report(produced(), growth=None, audit=Unaudited(reason)), PACED)
     assert done.problems == (problem_told(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"),)
     assert done.warnings == ()
     unacknowledged = Scenario.of({"rate": 100, "duration": "10 s", "acks": 0})

@@ -16,7 +16,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.load import clock
-from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport
+from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, Unaudited, WorkerReport
 from pytest_kafkaperf.runner.rounds import log_comparison
 from pytest_kafkaperf.runner.rounds.load_run import LoadRun
 from pytest_kafkaperf.runner.rounds.observations import LogComparison, Observations
@@ -73,7 +73,7 @@ class Auditor:
 
     asked: list[dict[int, tuple[int, int]]] = field(default_factory=list)
 
-    def audit(self, task: AuditTask) -> Audit | str:
+    def audit(self, task: AuditTask) -> Audit | Unaudited:
         self.asked.append(dict(task.offsets))
         return FOUND
 
@@ -182,7 +182,7 @@ def test_a_cluster_that_is_lost_after_a_load_leaves_its_values() -> None:
     lost = ClusterError("could not read the end offsets")
     after = checked(Log([(0, 0), lost]), Auditor(), report())
 
-    assert after == LogComparison(audit="could not read the end offsets")
+    assert after == LogComparison(audit=Unaudited("could not read the end offsets"))
     seen = Observations(load=report(), log=after)
     assert (seen.broken, seen.problems, seen.load.acknowledged()) == (False, (), {0: 30, 1: 30})
 
@@ -205,10 +205,10 @@ def test_a_topic_that_somebody_deletes_ends_the_run_and_is_named() -> None:
 class Audits:
     """Gives one finding after the other."""
 
-    findings: list[Audit | str]
+    findings: list[Audit | Unaudited]
     asked: list[dict[int, tuple[int, int]]] = field(default_factory=list)
 
-    def audit(self, task: AuditTask) -> Audit | str:
+    def audit(self, task: AuditTask) -> Audit | Unaudited:
         self.asked.append(dict(task.offsets))
         return self.findings[min(len(self.asked), len(self.findings)) - 1]
 
@@ -249,12 +249,12 @@ def test_a_record_that_stays_missing_there_is_lost(monkeypatch: pytest.MonkeyPat
 
 def test_nothing_is_known_of_a_log_that_others_write_to_and_nobody_can_look_into() -> None:
     """No counts stand in for the audit there."""
-    unread = shared(Log([(0, 0), (30, 30)]), Audits(["too many"]), report())
+    unread = shared(Log([(0, 0), (30, 30)]), Audits([Unaudited("too many")]), report())
     silent = shared(Log([(0, 0), ClusterError("silent")]), Audits([CLEAN]), report())
     never_began = shared(Log([(0, 0)]), Audits([CLEAN]), LoadReport(workers=(), start_ns=None))
 
-    assert (unread.audit, unread.growth) == ("too many", None)
-    assert (silent.audit, silent.growth) == ("silent", None)
+    assert (unread.audit, unread.growth) == (Unaudited("too many"), None)
+    assert (silent.audit, silent.growth) == (Unaudited("silent"), None)
     assert (never_began.audit, never_began.growth) == (None, None)
 
 
@@ -264,12 +264,12 @@ class Pool:
 
     task: AuditTask | None = None
 
-    def audit(self, task: AuditTask) -> Audit | str:
+    def audit(self, task: AuditTask) -> Audit | Unaudited:
         self.task = task
         return FOUND
 
 
-def audited(pool: Pool, load: LoadReport, ends: tuple[int, int]) -> Audit | str | None:
+def audited(pool: Pool, load: LoadReport, ends: tuple[int, int]) -> Audit | Unaudited | None:
     """Audit a log that ends there, and that began at 100 and 7."""
     return compared(Log([(100, 7), ends]), pool, load, Scenario.of({"partitions": 2})).audit
 
@@ -301,7 +301,7 @@ def test_too_many_records_are_not_looked_at(
     monkeypatch.setattr(log_comparison, "REPLICATION_TIMEOUT_S", 0)
     pool = Pool()
 
-    assert audited(pool, report(unknown=unknown), (end, 8)) == reason
+    assert audited(pool, report(unknown=unknown), (end, 8)) == Unaudited(reason)
     assert pool.task is None
 
 
