@@ -21,7 +21,7 @@ from pytest_kafkaperf.clusters.admin.run_names import PREFIX, SUFFIX_BYTES, grou
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.notices import Cause
+from pytest_kafkaperf.core.notices import Cause, Problem
 from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -59,6 +59,15 @@ class Workers:
     pool: WorkerPool
     shares: WorkerShares
     """Which clients each worker runs."""
+
+
+class _BacklogError(ClusterError):
+    """Backlog that could not be written."""
+
+    def __init__(self, text: str, problem: Problem | None) -> None:
+        super().__init__(text)
+        self.problem = problem
+        """The problem of its load; None if only some records failed."""
 
 
 class SideRounds:
@@ -272,7 +281,8 @@ class SideRounds:
         try:
             self.side.check_brokers()
         except ClusterError as lost:
-            return error if str(lost) in str(error) else lost
+            known = error.problem if isinstance(error, _BacklogError) else None
+            return error if known == Problem.of(lost) else lost
         return error
 
     def _write_backlog(self, workers: Workers, side: Side, load: LoadRun) -> Mapping[int, int]:
@@ -297,8 +307,9 @@ class SideRounds:
         ]
         report = self._run_load(workers, backlog, assignments, counters, functools.partial(self._show, "backlog"))
         if report.problems or (failed := sum(part.failed + part.missing for part in report.produced)):
-            reason = report.problems[0] if report.problems else f"{failed} records failed"
-            raise ClusterError(f"the backlog of {scenario.backlog} records could not be written: {reason}")
+            problem = report.problems[0] if report.problems else None
+            reason = problem or f"{failed} records failed"
+            raise _BacklogError(f"the backlog of {scenario.backlog} records could not be written: {reason}", problem)
         return report.expected_growth()
 
     def _run_load(

@@ -18,8 +18,8 @@ from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
 from pytest_kafkaperf.reports.wording import count_verdicts, failure_next_to, names_of, rows_of
 from pytest_kafkaperf.verdict.outcome import Verdict
-from tests.support.problems import event_told, notice_told
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind, Reason
+from tests.support.problems import event_told, notice_told
 from tests.support.results import (
     bare_result,
     ending,
