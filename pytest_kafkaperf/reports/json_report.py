@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
 from pytest_kafkaperf.core.notices import Problem
 from pytest_kafkaperf.reports.calibration import calibration_remarks
@@ -115,9 +116,13 @@ def _trial(trial: Trial) -> dict[str, Any]:
 def _warm_ups(trial: Trial) -> list[dict[str, Any]]:
     """Return the warm-up of each side, the own one first."""
     return [
-        {"end": str(one.end), "took_s": one.took_s, "compiler": [dict(shares) for shares in one.shares]}
+        {"end": str(one.end), "took_s": one.took_s, "compiler": [_by_program(shares) for shares in one.shares]}
         for one in trial.warm_ups
     ]
+
+
+def _by_program(shares: Mapping[Key, float | None]) -> dict[str, float | None]:
+    return {str(key): share for key, share in shares.items()}
 
 
 def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
@@ -147,8 +152,8 @@ def _round(one: Round) -> dict[str, Any]:
         "series": series,
         "brokers": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
         "workers": [dataclasses.asdict(share) for share in one.shares],
-        "compiler": dict(one.compiler),
-        "cold": list(one.cold),
+        "compiler": _by_program(one.compiler),
+        "cold": [str(key) for key in one.cold],
         "e2e_uncertainty_s": one.e2e_uncertainty_s,
         "commit_interval_s": one.commit_interval_s,
         "events": list(map(_event, one.events)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import LOG_FACTS
 from pytest_kafkaperf.core.notices import Cause, Place, Problem
@@ -18,6 +19,9 @@ from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.warmup import WarmUpEnd
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict, worst
 from pytest_kafkaperf.verdict.reasons import Reason
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.clusters.monitoring.readings import Key
 
 _COLD = Reason("a cold broker or application may be the cause")
 _UNEVEN = Reason("only one side was cold, or colder")
@@ -84,16 +88,16 @@ def _problem(rounds: Sequence[Round], cause: Cause, place: Place) -> Iterator[Pr
     cold = [one for one in rounds if one.cold]
     if cold:
         values = {
-            "names": listed([*dict.fromkeys(_named(name) for one in cold for name in one.cold)]),
+            "names": listed([*dict.fromkeys(_named(key) for one in cold for key in one.cold)]),
             "cold": len(cold),
             "rounds": Count(len(rounds), "round"),
-            "most": max(one.compiler[name] or 0.0 for one in cold for name in one.cold),
+            "most": max(one.compiler[key] or 0.0 for one in cold for key in one.cold),
         }
         yield Problem(cause, values, place=place)
 
 
-def _named(name: str) -> str:
-    return f"broker {name}" if name.isdigit() else name
+def _named(key: Key) -> str:
+    return f"broker {key}" if isinstance(key, int) else str(key)
 
 
 def _cause(ends: set[WarmUpEnd | None]) -> Cause:
@@ -121,7 +125,7 @@ def describe_warm_ups(trial: Trial) -> Iterator[str]:
         yield f"{side}warm-up: {warm_up.end}, {took}cores used by the JVM's compiler: {before}rounds {within}"
 
 
-def _busiest(shares: Sequence[Mapping[str, float | None]]) -> list[str]:
+def _busiest(shares: Sequence[Mapping[Key, float | None]]) -> list[str]:
     """Return the number of cores that the busiest compiler used in each slice or round."""
     known = [[share for share in one.values() if share is not None] for one in shares]
     return [f"{max(each):.2f}" if each else "-" for each in known]

@@ -17,6 +17,7 @@ from pytest_kafkaperf.runner.rounds.loads import SLICE_S, Phase, slice_load
 from pytest_kafkaperf.runner.rounds.round import COLD_SHARE
 
 if TYPE_CHECKING:
+    from pytest_kafkaperf.clusters.monitoring.readings import Key
     from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, Workers
 
 IDLE_SLICES = 3
@@ -52,7 +53,7 @@ class WarmUp:
     end: WarmUpEnd
     took_s: float = 0.0
     """Time of its slices, in seconds."""
-    shares: tuple[Mapping[str, float | None], ...] = ()
+    shares: tuple[Mapping[Key, float | None], ...] = ()
     """Number of cores that each program's compiler used, by slice; None: unknown."""
     lost: float = 0.0
     """Number of acknowledged records that were lost."""
@@ -128,7 +129,7 @@ class _Slices:
         self._phase = Phase.FULL
         self._first = 0
         """Index of the phase's first slice."""
-        self._shares: list[Mapping[str, float | None]] = []
+        self._shares: list[Mapping[Key, float | None]] = []
         self._lost = 0.0
 
     @property
@@ -153,7 +154,7 @@ class _Slices:
             return False
         return short or all(self._is_idle(program, shares) for program in shares[-1])
 
-    def _is_idle(self, program: str, shares: Sequence[Mapping[str, float | None]]) -> bool:
+    def _is_idle(self, program: Key, shares: Sequence[Mapping[Key, float | None]]) -> bool:
         last = [one.get(program) for one in shares[-IDLE_SLICES:]]
         known = [share for share in last if share is not None]
         if len(known) < len(last):  # unknown is not idle

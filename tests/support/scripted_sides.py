@@ -51,7 +51,7 @@ class Scripted(SideRounds):
         assert workers.shares
         assert (load.rounds, phase) == (1, Phase.FULL)
         self._log.append(self.name.lower())
-        return Round(metrics={"lost": self.loses}, compiler={"1": 0.0})
+        return Round(metrics={"lost": self.loses}, compiler={1: 0.0})
 
     def measure(self, workers: Workers) -> Round:
         assert workers.shares

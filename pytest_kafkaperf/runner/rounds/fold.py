@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState, events, instants
-from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings, Use, named
+from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Key, Readings, Use, named
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
 from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
 from pytest_kafkaperf.core.remarks import Instant, Notice, Remark, each_once
@@ -199,12 +199,12 @@ def _load_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
     return metrics | _consume_metrics(load, scenario) if scenario.consumers else metrics
 
 
-def _compiler(seen: Observations, window: _Window) -> dict[str, float | None]:
+def _compiler(seen: Observations, window: _Window) -> dict[Key, float | None]:
     """Return the number of cores that each program's compiler used in the window; none if no load ran."""
     start_ns, end_ns = window.start_ns, window.end_ns
     if seen.load.start_ns is None or end_ns <= start_ns:
         return {}
-    return {str(key): None if usage is None else usage.share(start_ns, end_ns) for key, usage in seen.compilers.items()}
+    return {key: None if usage is None else usage.share(start_ns, end_ns) for key, usage in seen.compilers.items()}
 
 
 def _starts_program(seen: Observations) -> bool:

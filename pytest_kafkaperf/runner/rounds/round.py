@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_kafkaperf.core.remarks import Notice, NoticeKind
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Use
+    from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Key, Use
     from pytest_kafkaperf.core.notices import Event, Problem
     from pytest_kafkaperf.load.messages import WorkerShare
     from pytest_kafkaperf.load.recorder import Curves
@@ -47,7 +47,7 @@ class Round:
     """Readings of the brokers over the same time; None if no broker could be read."""
     uses: Mapping[str, Use] = field(default_factory=dict)
     """CPU and memory that each broker used in the window, by broker."""
-    compiler: Mapping[str, float | None] = field(default_factory=dict)
+    compiler: Mapping[Key, float | None] = field(default_factory=dict)
     """Number of cores that the JVM's compiler of each broker and application used in the window; None: unknown."""
     starts_program: bool = False
     """True if the test started a broker or an application in the round, or the round is a search for the capacity: then
@@ -79,11 +79,11 @@ class Round:
         return tuple(notice for notice in self.warnings if notice.kind is NoticeKind.BUSY_MACHINE)
 
     @property
-    def cold(self) -> tuple[str, ...]:
+    def cold(self) -> tuple[Key, ...]:
         """The brokers and applications whose compiler was still busy."""
         if self.starts_program:
             return ()
-        return tuple(name for name, share in self.compiler.items() if share is not None and share >= COLD_SHARE)
+        return tuple(key for key, share in self.compiler.items() if share is not None and share >= COLD_SHARE)
 
 
 class StepOutcome(StrEnum):

@@ -176,7 +176,7 @@ def test_a_slice_of_the_warm_up_is_no_round_and_runs_no_action(broker: Cluster) 
         measured = side.warm_up_slice(workers, slice_load(scenario, Phase.FULL), Phase.FULL)
         assert (done, side.rounds) == ([], [])
         assert measured.metrics["broker.cpu_per_record"] > 0
-        assert measured.compiler["1"] is not None
+        assert measured.compiler[1] is not None
         side.measure(workers)
     assert (done, len(side.rounds)) == (["now"], 1)
 

@@ -96,7 +96,7 @@ def test_each_trial_has_a_line() -> None:
 
 def test_a_trial_with_one_colder_side_is_measured_again() -> None:
     """It has no problem, and does not count."""
-    cold = Round(metrics={RATE: 1.0}, compiler={"1": 0.5})
+    cold = Round(metrics={RATE: 1.0}, compiler={1: 0.5})
     uneven = dataclasses.replace(trial(), rounds=(cold,), other_side=trial().rounds)
     line = describe_trial(GATED, [trial(), uneven], 3, left_s=50)
     assert line == "test_flood: a trial is measured again: one side was colder than the other"

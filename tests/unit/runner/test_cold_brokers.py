@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey, Key
 from pytest_kafkaperf.core.notices import Cause, ProblemKind
 from pytest_kafkaperf.runner.cold_brokers import cold_judgement, cold_warnings, describe_warm_ups
 from pytest_kafkaperf.runner.result import Trial
@@ -14,17 +15,19 @@ from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
 
-COLD, WARM, UNKNOWN = {"1": 0.8}, {"1": 0.03}, {"1": None}
+COLD: Mapping[Key, float | None] = {1: 0.8}
+WARM: Mapping[Key, float | None] = {1: 0.03}
+UNKNOWN: Mapping[Key, float | None] = {1: None}
 SLA, GATE = "produce.latency.p99 <= 10 ms", "produce.throughput >= baseline - 10%"
 
 
-def round_of(compiler: Mapping[str, float | None], *, starts_program: bool = False) -> Round:
+def round_of(compiler: Mapping[Key, float | None], *, starts_program: bool = False) -> Round:
     return Round(metrics={}, compiler=compiler, starts_program=starts_program)
 
 
 def trial_of(
-    *own: Mapping[str, float | None],
-    other_side: list[Mapping[str, float | None]] | None = None,
+    *own: Mapping[Key, float | None],
+    other_side: list[Mapping[Key, float | None]] | None = None,
     end: WarmUpEnd = WarmUpEnd.IDLE,
     starts_program: bool = False,
 ) -> Trial:
@@ -32,7 +35,7 @@ def trial_of(
         created="",
         rounds=tuple(round_of(each, starts_program=starts_program) for each in own),
         other_side=None if other_side is None else tuple(map(round_of, other_side)),
-        warm_ups=(WarmUp(end=end, took_s=2.1, shares=({"1": 0.9}, {"1": 0.4})),),
+        warm_ups=(WarmUp(end=end, took_s=2.1, shares=({1: 0.9}, {1: 0.4})),),
     )
 
 
@@ -72,7 +75,7 @@ def test_a_limit_that_is_not_met_on_cold_brokers_is_invalid() -> None:
         (trial_of(WARM, UNKNOWN, {}), judgement_of(Verdict.VIOLATED)),
         (trial_of(COLD, starts_program=True), judgement_of(Verdict.VIOLATED)),  # a failover test
         (trial_of(COLD, end=WarmUpEnd.OFF), judgement_of(Verdict.VIOLATED)),
-        (trial_of(COLD, COLD, other_side=[COLD, {"1": 0.7}]), judgement_of(Verdict.REGRESSED, GATE)),
+        (trial_of(COLD, COLD, other_side=[COLD, {1: 0.7}]), judgement_of(Verdict.REGRESSED, GATE)),
     ],
 )
 def test_what_cold_brokers_cannot_have_caused_stays(trial: Trial, judgement: Judgement) -> None:
@@ -88,7 +91,7 @@ def test_a_regression_against_a_stored_baseline_is_inconclusive() -> None:
 
 @pytest.mark.parametrize("outcome", [Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED])
 @pytest.mark.parametrize("own", [WARM, COLD])
-def test_sides_that_are_not_equally_warm_cannot_be_compared(own: Mapping[str, float], outcome: Verdict) -> None:
+def test_sides_that_are_not_equally_warm_cannot_be_compared(own: Mapping[Key, float | None], outcome: Verdict) -> None:
     """A cold live baseline would let a slower version pass."""
     other = COLD if own is WARM else WARM
     found = judged(trial_of(WARM, own, other_side=[WARM, other]), judgement_of(outcome, GATE))
@@ -126,7 +129,7 @@ def test_values_of_cold_brokers_are_not_kept(outcome: Verdict) -> None:
 
 def test_warnings_name_what_was_cold_and_where_the_time_went() -> None:
     """An application is not a broker, and a limit of time can be raised."""
-    trial = trial_of({"1": 0.4, "application orders": 0.9}, WARM, other_side=[COLD], end=WarmUpEnd.LIMIT)
+    trial = trial_of({1: 0.4, ApplicationKey("orders"): 0.9}, WARM, other_side=[COLD], end=WarmUpEnd.LIMIT)
     own, other = cold_warnings([trial])
     still = "broker 1, application orders still compiled code in 1 of 2 rounds, with up to 90% of a core"
     assert str(own).startswith(still)

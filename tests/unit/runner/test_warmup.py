@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.runner.rounds.loads import SLICE_S, Phase, warm_up_load, workload_key
 from pytest_kafkaperf.runner.rounds.round import Round
@@ -37,7 +38,7 @@ def test_other_values_stay_as_they_are() -> None:
 class Scripted(SideRounds):
     """A side without a cluster: the compilers of its programs follow a script, one entry for each slice."""
 
-    def __init__(self, *shares: float | None, rate: str | None = None, program: str = "1") -> None:
+    def __init__(self, *shares: float | None, rate: str | None = None, program: Key = 1) -> None:
         """The last share repeats."""
         cluster = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="external", version="unknown")
         super().__init__(Side.of(cluster), Scenario.of({"rate": rate} if rate else {}))
