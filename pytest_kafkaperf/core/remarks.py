@@ -40,6 +40,20 @@ class NoticeKind(StrEnum):
     """A problem that does not explain why the test fails, or a reason why a threshold is not decided."""
     BOTH_SLOWER = "both_slower"
     DRIFT = "drift"
+    RETEST = "retest"
+    ROUNDS = "rounds"
+    """Fewer rounds than declared ran."""
+    TIME = "time"
+    """Time that was missing, or that was taken."""
+    SHORT_WARM_UP = "short_warm_up"
+    NOISE = "noise"
+    CALIBRATION = "calibration"
+    BOTTLENECK = "bottleneck"
+    OTHER_SIDE = "other_side"
+    """Remarks on the code of a live baseline."""
+    BASELINE = "baseline"
+    """Remarks on the stored baseline, and on its update."""
+    SMOKE_TEST = "smoke_test"
 
 
 OTHER_PROGRAMS = "other programs used {used:.1f} of its {cores} cores"
@@ -55,6 +69,11 @@ _DRIFT = (
     "its load changed"
 )
 _RUN_AGAIN = "run the test again before you rely on its values"
+_RETEST = (
+    "re-tested side by side with freshly started baseline brokers (Kafka {version}); the column `baseline` shows what "
+    "they reached in this re-test, on shared cores"
+)
+_MORE_TIME = "raise --kafka-time-budget"
 _SHIFT = "{metric} is {change} against the stored baseline on both sides today"
 
 
@@ -195,6 +214,85 @@ class Remark(Enum):
     )
     RISE = NoticeKind.DRIFT, f"{{metric}} rose by {{change}} {_DRIFT}", _RUN_AGAIN
     FALL = NoticeKind.DRIFT, f"{{metric}} fell by {{change}} {_DRIFT}", _RUN_AGAIN
+    RETESTED_SIDE_BY_SIDE = NoticeKind.RETEST, _RETEST
+    RETESTED_AFTER_SHIFT = NoticeKind.RETEST, f"{_RETEST} ({{shift}})"
+    RETESTED_IN_FRESH_TRIALS = (
+        NoticeKind.RETEST,
+        "re-tested in fresh trials, not side by side with the baseline's brokers: {reasons}",
+    )
+    NOT_RETESTED = NoticeKind.RETEST, "{reason}"
+    FIRST_TRIAL_REPEATED = NoticeKind.REPEATED, "the first trial was measured again: {reasons}"
+    WARM_TRIAL = NoticeKind.REPEATED, "measured again on warm brokers: {reasons}"
+    TEST_REPEATED = NoticeKind.REPEATED, "this test was repeated; its earlier verdict was {verdict}"
+    REPEAT_UNDECIDED = (
+        NoticeKind.REPEATED,
+        "this test was repeated, but its last run is INCONCLUSIVE, so that the run before it counts",
+    )
+    ROUNDS_CUT = NoticeKind.ROUNDS, "the time budget allowed {ran} of {rounds}"
+    ROUNDS_ENOUGH = (
+        NoticeKind.ROUNDS,
+        "{ran} of {declared} rounds were enough: most rounds meet every threshold already",
+    )
+    COMPARISON_TOOK = NoticeKind.TIME, "compared with the live baseline in {trials}, which took {took}"
+    TRIAL_BROKEN_OFF = (
+        NoticeKind.TIME,
+        "the time budget ended during a fresh trial, which does not count",
+        _MORE_TIME,
+    )
+    NO_TIME_FOR_TRIAL = (
+        NoticeKind.TIME,
+        "another fresh trial needs {needed}, and {left} of the time budget are left for it",
+        _MORE_TIME,
+    )
+    NOT_RUN = (
+        NoticeKind.TIME,
+        "not run: {rounds} need {needed}, and {left} of the time budget are left",
+        f"{_MORE_TIME}, or run fewer tests",
+    )
+    SHORT_WARM_UP = (
+        NoticeKind.SHORT_WARM_UP,
+        "measured after a short warm-up: warm brokers are faster and would meet these limits as well",
+    )
+    NOISY_TRIALS = (
+        NoticeKind.NOISE,
+        "the noise between trials was up to {noise}",
+        (
+            "--kafka-low-noise reduces it and saves trials, if neither the disk nor the JVM's second compiler is what "
+            "you compare"
+        ),
+    )
+    PARTLY_CALIBRATED = (
+        NoticeKind.CALIBRATION,
+        "{expression}: the calibration is of its part relative to the baseline alone",
+    )
+    NOT_CALIBRATED = NoticeKind.CALIBRATION, "not calibrated: {reason}"
+    BOTTLENECK = NoticeKind.BOTTLENECK, "{deduced}"
+    NEW_TEST = NoticeKind.OTHER_SIDE, "{reason}"
+    NOTHING_DIFFERS = (
+        NoticeKind.OTHER_SIDE,
+        "nothing differs: this side has the live baseline's commit and packages",
+    )
+    CLIENT_SHARED = (
+        NoticeKind.OTHER_SIDE,
+        (
+            "{package} {here} of this environment makes the load on both sides; the live baseline's own, {there}, is "
+            "compared only as far as its application uses it"
+        ),
+    )
+    STALE = (
+        NoticeKind.BASELINE,
+        (
+            "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
+            "pass"
+        ),
+        "accept the improvement with --kafka-update-baselines",
+    )
+    NOT_WRITTEN = NoticeKind.BASELINE, "not written into the baseline: {reason}"
+    STARTS_AGAIN = NoticeKind.BASELINE, "the baseline starts again: the scenario changed ({changes})"
+    SMOKE_TEST = (
+        NoticeKind.SMOKE_TEST,
+        "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged",
+    )
 
     def __init__(self, kind: NoticeKind, text: str, advice: str = "", apart: tuple[str, ...] = ()) -> None:
         self.kind = kind

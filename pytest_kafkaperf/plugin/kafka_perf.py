@@ -308,7 +308,7 @@ def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:
         with contextlib.suppress(InconclusiveWarning):  # only --kafka-strict makes it an error
             item.warn(InconclusiveWarning(printable(undecided(result))))
     if not result.rounds:  # the time budget was used up; the rest of the test needs a result
-        pytest.skip("; ".join(result.notes))
+        pytest.skip("; ".join(map(str, result.notes)))
 
 
 @contextlib.contextmanager

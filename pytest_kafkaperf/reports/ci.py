@@ -86,7 +86,7 @@ def _message(result: Result | None, ending: Ending) -> str | None:
         return None
     unmet = [f"{check.expression}: {check.reason}" for check in result.checks if check.outcome.needs_reason]
     notes = () if result.verdict in (Verdict.PASSED, Verdict.MEASURED) else result.notes  # such as the time it took
-    return "\n".join([*map(str, result.problems), *unmet, *notes, *map(str, result.warnings)]) or None
+    return "\n".join([*map(str, result.problems), *unmet, *map(str, (*notes, *result.warnings))]) or None
 
 
 def _file(file: str, *, root: Path, workspace: Path | None) -> str:

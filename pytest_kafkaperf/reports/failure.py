@@ -29,7 +29,7 @@ def failure_of(result: Result, *, strict: bool) -> str | None:
     if not lines:
         lines.append(f"{result.verdict} (--kafka-strict)")
     for note in result.notes if undecided else _explanations(result):
-        lines += PLAIN.wrap(note, indent="  ", hanging="  ")
+        lines += PLAIN.wrap(str(note), indent="  ", hanging="  ")
     return "\n".join(lines)
 
 

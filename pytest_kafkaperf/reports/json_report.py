@@ -68,7 +68,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "other_changes": [dataclasses.asdict(one) for one in result.other_changes],
         "calibration": {name: _calibrated(name, one, result) for name, one in result.calibration.items()},
         "spans_s": {str(span): seconds for span, seconds in result.spans.items()},
-        "notes": list(result.notes),
+        "notes": list(map(str, result.notes)),
         "warnings": list(map(str, result.warnings)),
         **_problems(result.problems),
     }

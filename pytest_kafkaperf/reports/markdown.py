@@ -185,7 +185,7 @@ def _reasons(result: Result, ending: Ending | None) -> str:
         *(text(problem.text) for problem in result.problems),
         *([f"changed: {', '.join(map(code, wording.changes_of(result)))}"] if result.changed else ()),
         *unmet,
-        *map(text, result.notes),
+        *(text(str(note)) for note in result.notes),
         *map(text, wording.failure_next_to(result, ending)),
         *(f"other change (no threshold): {text(wording.describe_other_change(one))}" for one in result.other_changes),
     ]

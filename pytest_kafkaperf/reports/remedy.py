@@ -15,7 +15,7 @@ def undecided(result: Result) -> str:
     """Return why a test is INCONCLUSIVE, and at the end the command that resolves it."""
     checks = result.checks if result.rounds else ()
     reasons = [reason_before_command(check) for check in checks if check.outcome is Verdict.INCONCLUSIVE]
-    reasons = reasons if reasons and not _is_new(result) else [*result.notes]
+    reasons = reasons if reasons and not _is_new(result) else [*map(str, result.notes)]
     reason = next(iter(reasons), "nothing was measured")
     return f"INCONCLUSIVE: {reason}; {remedy_of(result)}"
 

@@ -369,7 +369,7 @@ def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
         calibrate = f"--kafka-calibrate={max(2, result.baseline_trials or 2)}"  # to make no weaker baseline
         yield f"accept it, if it is intended: {command_for(result, calibrate, '--kafka-update-baselines')}"
     yield from warning_lines(result)
-    yield from result.notes
+    yield from map(str, result.notes)
     for other in result.other_changes:
         yield f"other change (no threshold): {describe_other_change(other)}"
     if verbose:

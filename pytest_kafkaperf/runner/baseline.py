@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pytest_kafkaperf.core.environment import Change
+from pytest_kafkaperf.core.remarks import Notice
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 
@@ -16,7 +17,7 @@ class StoredBaseline:
     rounds: BaselineRounds = field(default_factory=BaselineRounds)
     lacking: str | None = None
     """The revision of the code that lacks this test; None if it was not compared with one."""
-    note: str | None = None
+    note: Notice | None = None
     """The reason why the test was not compared with that revision."""
 
 
@@ -31,7 +32,7 @@ class LiveBaseline:
     """The commit of that code, if it is known."""
     changes: tuple[Change, ...] = ()
     """Differences between the code and the packages of the two sides."""
-    note: str | None = None
+    note: Notice | None = None
     """Remark on these packages."""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_kafkaperf.core.files import lock_folder
 from pytest_kafkaperf.core.metrics import Metric
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.runner.result import Result, Trial, judged
 from pytest_kafkaperf.runner.rounds.capacity import workload_of
@@ -27,8 +28,8 @@ def update_baseline(
     environment: str,
     thresholds: Sequence[Threshold],
     commit: str | None,
-) -> tuple[BaselineRecord | None, list[str]]:
-    """Write the acceptable trials of a result; return the record that was written, if any, and remarks.
+) -> tuple[BaselineRecord | None, list[Notice]]:
+    """Write the acceptable trials of a result; return the record that was written, if any, and notes.
 
     Nothing is written if the settings do not ask for it.
 
@@ -60,13 +61,13 @@ def update_baseline(
         if record is None:
             return None, notes
         store.save(record)
-    again = [f"the baseline starts again: the scenario changed ({'; '.join(dropped)})"] if dropped else []
+    again = [Notice(Remark.STARTS_AGAIN, {"changes": "; ".join(dropped)})] if dropped else []
     return record, [*notes, *again]
 
 
 def accepted(
     mode: str, result: Result, *, thresholds: Sequence[Threshold], exists: bool, calibrated: bool
-) -> tuple[list[Trial], list[str]]:
+) -> tuple[list[Trial], list[Notice]]:
     """Choose the trials to write by the mode of `--kafka-update-baselines` and the test's verdict.
 
     Returns no trial if the baseline is not changed, and the reasons why trials are left out that the mode asks for.
@@ -83,14 +84,14 @@ def accepted(
     if verdict.fails or (mode == "new" and exists):
         return [], []
     if verdict is Verdict.INCONCLUSIVE:  # with --kafka-strict, the test fails
-        return [], ["not written into the baseline: the test is INCONCLUSIVE"]
+        return [], [Notice(Remark.NOT_WRITTEN, {"reason": "the test is INCONCLUSIVE"})]
     chosen = _alone(result)
     # Trials that cleared a suspected regression are as good as the first one, and show how much trials vary.
     if mode != "add" and not calibrated:
         chosen = chosen[:1]
     flaws = [_flaw(thresholds, trial) for trial in chosen]
     kept = [trial for trial, flaw in zip(chosen, flaws, strict=True) if flaw is None and trial.rounds]
-    return kept, [f"not written into the baseline: {flaw}" for flaw in dict.fromkeys(filter(None, flaws))]
+    return kept, [Notice(Remark.NOT_WRITTEN, {"reason": flaw}) for flaw in dict.fromkeys(filter(None, flaws))]
 
 
 def _alone(result: Result) -> list[Trial]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import PROCESS_METRICS, metric
 from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.units import Unit, format_quantity, short_change
 from pytest_kafkaperf.runner.result import Result, judged
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -54,8 +55,8 @@ OUTPUT = Way(
 GROUP = Way(word="committed", throughput="app.throughput", latency="app.delay", lag="app.lag.end", families=("app.",))
 
 
-def bottleneck(result: Result) -> str | None:
-    """Return a line that says where the time or the rate of a failed test went; None if the values do not show it."""
+def bottleneck(result: Result) -> Notice | None:
+    """Return a note that says where the time or the rate of a failed test went; None if the values do not show it."""
     is_late = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in result.problems)
     if not result.verdict.fails or not is_late:
         return None
@@ -66,7 +67,7 @@ def bottleneck(result: Result) -> str | None:
     parts = [name.removeprefix(f"{way.latency}.") for name in names if name.startswith(way.latency)]
     scenario = result.scenario
     now = [one.metrics for trial in judged(result.trials) for one in trial.rounds]
-    return deduced(
+    found = deduced(
         way,
         parts[0] if parts else "p50",
         _medians(now, scenario.consumer_groups),
@@ -74,6 +75,7 @@ def bottleneck(result: Result) -> str | None:
         rate=None if isinstance(scenario.rate, tuple) else scenario.rate,
         relative=result.verdict is Verdict.REGRESSED,
     )
+    return None if found is None else Notice(Remark.BOTTLENECK, {"deduced": found})
 
 
 def _failed_way(result: Result) -> tuple[Way, list[str]] | None:

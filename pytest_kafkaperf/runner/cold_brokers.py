@@ -106,12 +106,10 @@ def _cause(ends: set[WarmUpEnd | None]) -> Cause:
     return Cause.WARM_UP_TOO_SHORT if WarmUpEnd.LIMIT in ends else Cause.COLD_BROKER
 
 
-def warm_up_notes(trials: Sequence[Trial]) -> list[str]:
+def warm_up_notes(trials: Sequence[Trial]) -> list[Notice]:
     """Return a note if the trials had a short warm-up, so that their values are those of cold brokers."""
-    return [_SHORT] if any(trial.warm_up_end is WarmUpEnd.SHORT for trial in trials) else []
-
-
-_SHORT = "measured after a short warm-up: warm brokers are faster and would meet these limits as well"
+    are_cold = any(trial.warm_up_end is WarmUpEnd.SHORT for trial in trials)
+    return [Notice(Remark.SHORT_WARM_UP)] if are_cold else []
 
 
 def describe_warm_ups(trial: Trial) -> Iterator[str]:

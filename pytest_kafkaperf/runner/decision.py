@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pytest_kafkaperf.core.notices import ProblemKind
-from pytest_kafkaperf.core.units import Unit, counted, format_quantity
+from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.units import Count, Quantity, Unit
 from pytest_kafkaperf.runner.cold_brokers import cold_warnings, is_cold
 from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Trial, judged, problems_of
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, PerfTestBudget
+from pytest_kafkaperf.runner.time_budget import PerfTestBudget
 from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.runner.warmup import WarmUpEnd
 from pytest_kafkaperf.verdict.judge import value_missing
@@ -33,7 +34,12 @@ class RetestFailedError(Exception):
 
 
 class OutOfTimeError(Exception):
-    """The time budget has no time for another trial; the text says so."""
+    """The time budget has no time for another trial."""
+
+    def __init__(self, notice: Notice) -> None:
+        super().__init__(notice)
+        self.notice = notice
+        """The note that says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +74,8 @@ class FurtherTrials:
     """Name of its trials in the progress."""
     rebuilt: Rebuilt | None = None
     """The stored baseline's brokers, if they run side by side with the test's own."""
-    note: str | None = None
-    """Sentence in the report about this way, once it was taken."""
+    note: Notice | None = None
+    """Note in the report about this way, once it was taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +84,7 @@ class Decision:
 
     trials: tuple[Trial, ...]
     judgement: Judgement
-    notes: tuple[str, ...] = ()
+    notes: tuple[Notice, ...] = ()
     """Remarks on the measurement: trials that were repeated, rounds that the time budget left out."""
     partial: bool = False
     """True if less was measured than declared, for want of time: this makes no baseline."""
@@ -89,7 +95,7 @@ class FirstTrial:
     """The first trial of a test, and the reason why it was measured again, if it was."""
 
     trial: Trial
-    note: str | None = None
+    note: Notice | None = None
 
 
 def first_trial(bench: Bench) -> FirstTrial:
@@ -99,7 +105,8 @@ def first_trial(bench: Bench) -> FirstTrial:
         return warm
     reasons = [*map(str, warm.trial.problems)] or ["one side was colder than the other"]
     trial = bench.runner.measure_fresh(bench.budget, "again")
-    return FirstTrial(trial=trial, note=f"the first trial was measured again: {'; '.join(reasons)}")
+    values = {"reasons": "; ".join(reasons), "problems": warm.trial.problems}
+    return FirstTrial(trial=trial, note=Notice(Remark.FIRST_TRIAL_REPEATED, values))
 
 
 def _on_warm_brokers(bench: Bench) -> FirstTrial:
@@ -114,7 +121,7 @@ def _on_warm_brokers(bench: Bench) -> FirstTrial:
             break
         why = "; ".join(map(str, cold_warnings([first.trial]))) or "the warm-up was short"
         trial = bench.runner.measure(bench.budget, "warm", suffices=suffices)
-        first = FirstTrial(trial=trial, note=f"measured again on warm brokers: {why}")
+        first = FirstTrial(trial=trial, note=Notice(Remark.WARM_TRIAL, {"reasons": why}))
     return first
 
 
@@ -143,7 +150,7 @@ def decide(bench: Bench, first: FirstTrial, way: FurtherTrials) -> Decision:
             trials.append(_fresh_trial(bench, trials, way))
             bench.on_trial(trials)
     except OutOfTimeError as out_of_time:
-        return end(bench, first, trials, way, out_of_time=str(out_of_time))
+        return end(bench, first, trials, way, out_of_time=out_of_time.notice)
     return end(bench, first, trials, way)
 
 
@@ -168,14 +175,14 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
         raise OutOfTimeError(refusal)
     trial = way.runner.measure_fresh(bench.budget, f"{way.label} {len(trials) + 1}")
     if len(trial.rounds) < declared and not trial.problems and not trial.lost_records:
-        raise OutOfTimeError(BROKEN_OFF_TEXT)
+        raise OutOfTimeError(Notice(Remark.TRIAL_BROKEN_OFF))
     if trial.other_failed and way.rebuilt is not None:
         raise RetestFailedError(f"a trial side by side with them failed: {trial.other_failed}")
     return trial
 
 
 def end(
-    bench: Bench, first: FirstTrial, trials: Sequence[Trial], way: FurtherTrials, *, out_of_time: str | None = None
+    bench: Bench, first: FirstTrial, trials: Sequence[Trial], way: FurtherTrials, *, out_of_time: Notice | None = None
 ) -> Decision:
     """Judge the trials, and note how they were run; `out_of_time` is the reason why no other trial could run."""
     judging, budget = bench.judging, bench.budget
@@ -203,20 +210,20 @@ def end(
     )
 
 
-def _enough(bench: Bench, first: Trial) -> str | None:
+def _enough(bench: Bench, first: Trial) -> Notice | None:
     """Return a note if the first trial ended early because its rounds were enough."""
     ran, declared = len(first.rounds), bench.runner.rounds
     if ran >= declared or not bench.judging.suffices(first.rounds):
         return None
-    return f"{ran} of {declared} rounds were enough: most rounds meet every threshold already"
+    return Notice(Remark.ROUNDS_ENOUGH, {"ran": ran, "declared": declared})
 
 
-def _comparison(bench: Bench, trials: Sequence[Trial]) -> str | None:
+def _comparison(bench: Bench, trials: Sequence[Trial]) -> Notice | None:
     """Return a note on what a comparison with a live baseline took."""
     if trials[0].other_side is None:
         return None
-    took = format_quantity(time.monotonic() - bench.began_s, Unit.SECONDS)
-    return f"compared with the live baseline in {counted(len(judged(trials)), 'trial')}, which took {took}"
+    took = Quantity(time.monotonic() - bench.began_s, Unit.SECONDS)
+    return Notice(Remark.COMPARISON_TOOK, {"trials": Count(len(judged(trials)), "trial"), "took": took})
 
 
 def _filled(first: Trial, rounds: int) -> Trial:

@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.notices import Problem, ProblemKind
 from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.text import listed
-from pytest_kafkaperf.core.units import format_percent
+from pytest_kafkaperf.core.units import Quantity, Unit
 from pytest_kafkaperf.runner.cold_brokers import cold_judgement
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Result, Trial, at_least, judged, problems_of
@@ -32,10 +32,6 @@ from pytest_kafkaperf.verdict.regression import ALPHA, AgainstStored, FreshTrial
 from pytest_kafkaperf.verdict.scale import logs, no_ratio
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySide, SideBySideWithStored
 
-_STALE = (
-    "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
-    "pass; accept the improvement with --kafka-update-baselines"
-)
 _NOISY = 0.05
 """Noise between trials, on the log scale, from which on a comparison takes more than the fewest trials."""
 _IMPLIED = {
@@ -175,8 +171,8 @@ class Judging:
         fresh = measured[1:] if measured[0].other_side is None else []
         return other_changes(fresh or measured, self.baseline, gated=gated)
 
-    def calibrate(self, trials: Sequence[Trial]) -> tuple[dict[str, Calibrated], list[str]]:
-        """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""
+    def calibrate(self, trials: Sequence[Trial]) -> tuple[dict[str, Calibrated], list[Notice]]:
+        """Return the noise by metric with a threshold on the baseline, and notes on why it is unknown for some."""
         test = self.test
         if self._settings.calibrate is None or test.is_smoke_test or problems_of(trials):
             return {}, []
@@ -187,19 +183,20 @@ class Judging:
                 name, tolerance = threshold.metric.name, threshold.relative.log_tolerance
                 tolerances[name] = min(tolerance, tolerances.get(name, tolerance))
             if isinstance(threshold.limit, Extreme):
-                notes.append(f"{threshold.expression}: the calibration is of its part relative to the baseline alone")
+                notes.append(Notice(Remark.PARTLY_CALIBRATED, {"expression": threshold.expression}))
         measured = [trial.measured.rounds for trial in judged(trials)]
         alpha = ALPHA / max(1, count_gated(test.thresholds))
         way: Confirmation = "side by side" if self.alone is None else "fresh"
         found: dict[str, Calibrated] = {}
         for name, tolerance in tolerances.items():
             if flaw := no_ratio(CATALOGUE[name], measured, of=""):
-                notes.append(f"not calibrated: {flaw}")
+                notes.append(Notice(Remark.NOT_CALIBRATED, {"reason": flaw}))
                 continue
             values, least = [logs(CATALOGUE[name], rounds) for rounds in measured], CATALOGUE[name].trial_noise
             one = calibrated(values, tolerance=tolerance, alpha=alpha, confirmation=way, least=least)
             if one is None:
-                notes.append(f"not calibrated: {name} has one round per trial, so its noise is unknown")
+                unknown = f"{name} has one round per trial, so its noise is unknown"
+                notes.append(Notice(Remark.NOT_CALIBRATED, {"reason": unknown}))
             else:
                 found[name] = one
         return found, notes
@@ -312,10 +309,11 @@ def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:
     return limit is not None and value is not None and holds(value, threshold.operator, limit)
 
 
-def stale_notes(result: Result) -> list[str]:
+def stale_notes(result: Result) -> list[Notice]:
     """Return a note if the test improved so much that its baseline no longer finds regressions."""
     relative = [check for check in result.checks if check.is_relative]
-    return [_STALE] if relative and all(check.outcome is Verdict.IMPROVED for check in relative) else []
+    is_stale = relative and all(check.outcome is Verdict.IMPROVED for check in relative)
+    return [Notice(Remark.STALE)] if is_stale else []
 
 
 def baseline_doubts(result: Result) -> list[str]:
@@ -352,12 +350,10 @@ _MACHINE = ("java", "kernel", "cpu", "cpu family")
 _MOVED = "baselines of another machine or JDK ({changes}); make new ones with --kafka-update-baselines"
 
 
-def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[str]:
+def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[Notice]:
     """Return a note if a comparison with started brokers needed many trials that low noise would save."""
     deviations = [each.trials[-1].deviation or 0.0 for each in checks if each.trials]
     started = test.live_baseline is not None and not isinstance(test.settings.compare, External)
     if not started or test.spec.low_noise or max(deviations, default=0.0) < _NOISY:
         return []
-    noise = format_percent(max(deviations))
-    blind = "if neither the disk nor the JVM's second compiler is what you compare"
-    return [f"the noise between trials was up to {noise}; --kafka-low-noise reduces it and saves trials, {blind}"]
+    return [Notice(Remark.NOISY_TRIALS, {"noise": Quantity(max(deviations), Unit.RATIO, digits=2)})]

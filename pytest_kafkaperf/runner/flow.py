@@ -96,7 +96,7 @@ def _is_suspected(bench: Bench, first: FirstTrial) -> bool:
     return bench.judging.judge([first.trial]).unsettled
 
 
-def _not_run(judging: Judging, absent: ClusterError | None, no_time: str | None) -> Decision:
+def _not_run(judging: Judging, absent: ClusterError | None, no_time: Notice | None) -> Decision:
     """Return the decision on a test whose topic is absent, or for which there is no time, which is then noted."""
     trials = (not_run(absent),)
     notes = (no_time,) if absent is None and no_time is not None else ()
@@ -206,12 +206,10 @@ def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun)
 
 def _remarked(result: Result, baseline: Baseline, own: Side) -> Result:
     """Return the result with what can be deduced from it: the bottleneck, and rounds that drift."""
-    deduced = bottleneck(result)
-    remarks = [text for text in (deduced, baseline.note) if text is not None]
+    remarks = [note for note in (bottleneck(result), baseline.note) if note is not None]
     other = baseline.side if isinstance(baseline, LiveBaseline) else None
     return dataclasses.replace(
         result,
-        deduced=deduced,
         warnings=(*result.warnings, *drift_warnings(result, own, other)),
         notes=(*remarks, *result.notes),
     )

@@ -37,6 +37,7 @@ from pytest_kafkaperf.core import errors, supervisor
 from pytest_kafkaperf.core.environment import SHORT_HASH, Change, commits, current_commit, package_changes
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.core.notices import Event
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.load.engines.engine import engines
 from pytest_kafkaperf.runner import peer_messages
@@ -243,17 +244,14 @@ class Peer:
         changed = package_changes(self.hello()["packages"], peer_messages.packages())
         return (*commits(self.checkout.subjects), *changed)
 
-    def _note(self) -> str | None:
+    def _note(self) -> Notice | None:
         if self._is_same and not self._changes():
-            return "nothing differs: this side has the live baseline's commit and packages"
+            return Notice(Remark.NOTHING_DIFFERS)
         packages = self.hello()["packages"]
         for engine in engines():
             for name, here in engine.facts().items():
                 if (there := packages.get(name, here)) != here:
-                    return (
-                        f"{name} {here} of this environment makes the load on both sides; the live baseline's own, "
-                        f"{there}, is compared only as far as its application uses it"
-                    )
+                    return Notice(Remark.CLIENT_SHARED, {"package": name, "here": here, "there": there})
         return None
 
     def _made(self, reply: Mapping[str, Any], own: Side) -> LiveBaseline:

@@ -12,6 +12,7 @@ from pathlib import Path
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key
 from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBaseline
@@ -35,7 +36,6 @@ from pytest_kafkaperf.verdict.reasons import Reason
 
 _LOSSES = ("lost", "app.output_ratio")
 """Metrics by which a test fails because of lost records."""
-_SMOKE_TEST = "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged"
 
 
 class PerfRun:
@@ -159,7 +159,9 @@ class PerfRun:
                 with self.stopwatch.measure(Span.SETUP):
                     live = self.peer.test(test.nodeid, own)
             except NewTestError as error:
-                return StoredBaseline(lacking=str(self.settings.compare), note=str(error))
+                return StoredBaseline(
+                    lacking=str(self.settings.compare), note=Notice(Remark.NEW_TEST, {"reason": str(error)})
+                )
         self.clusters.sweep(live.side)
         return live
 
@@ -262,14 +264,14 @@ class PerfRun:
         key = self.environment_key(result.cluster.provider)
         days = None
         if test.is_smoke_test:
-            notes = [_SMOKE_TEST]
+            notes = [Notice(Remark.SMOKE_TEST)]
         else:
             days, notes = (None, []) if result.partial else self._update_baseline(test, key, result)
             if test.live_baseline is None and days is None:
                 notes += stale_notes(result)
         self.results[-1] = dataclasses.replace(result, notes=(*result.notes, *notes), days_written=days)
 
-    def _update_baseline(self, test: PerfTest, key: str, result: Result) -> tuple[int | None, list[str]]:
+    def _update_baseline(self, test: PerfTest, key: str, result: Result) -> tuple[int | None, list[Notice]]:
         """Return the number of days of the baseline that was written, if any, and remarks."""
         record, notes = update_baseline(
             self._store,
@@ -285,9 +287,8 @@ class PerfRun:
 def repeated(result: Result, before: Result) -> Result:
     """Return the result of a repeated test: its last run counts, if it could be judged, and lost records stay lost."""
     if before.verdict.fails and result.verdict is Verdict.INCONCLUSIVE:
-        note = "this test was repeated, but its last run is INCONCLUSIVE, so that the run before it counts"
-        return dataclasses.replace(before, notes=(*before.notes, note))
-    notes = (*result.notes, f"this test was repeated; its earlier verdict was {before.verdict}")
+        return dataclasses.replace(before, notes=(*before.notes, Notice(Remark.REPEAT_UNDECIDED)))
+    notes = (*result.notes, Notice(Remark.TEST_REPEATED, {"verdict": before.verdict}))
     lost = [check for check in before.checks if check.metric in _LOSSES and check.outcome is Verdict.VIOLATED]
     if not lost:
         return dataclasses.replace(result, notes=notes)

@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.environment import Change
 from pytest_kafkaperf.core.errors import NotMeasuredError
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, Metric, metric
 from pytest_kafkaperf.core.notices import MACHINE_MADE, Problem
-from pytest_kafkaperf.core.remarks import Notice, Remark, each_once
+from pytest_kafkaperf.core.remarks import Notice, NoticeKind, Remark, each_once
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.core.units import Count, format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -259,7 +259,7 @@ class Result:
     """The warnings of all rounds, each once."""
     problems: tuple[Problem, ...]
     """Reasons why the verdict is INVALID; empty otherwise."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Notice, ...] = ()
     """Remarks about the baseline and about rounds that the time budget left out."""
     allocation: WorkerAllocation = field(default_factory=WorkerAllocation)
     """The requested worker processes, and the reason for their number."""
@@ -271,8 +271,6 @@ class Result:
     """True if the time budget left out rounds, or left a suspected regression without confirmation."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # URLs may have passwords
     """The run's options by name without `--kafka-`, and the cluster, which the ini file may name."""
-    deduced: str | None = None
-    """Deduced bottleneck of a failed test with an application; also the first note."""
 
     def __getitem__(self, name: str) -> MetricValues:
         """Return the values of a metric in the first trial: `result["e2e.latency.p99"].median`.
@@ -298,6 +296,11 @@ class Result:
         by_generator = ("produce.throughput", "produce.bandwidth") if 2 * sum(limited) > len(limited) else ()
         unended = {problem.metric for trial in judged(self.trials) for problem in trial.problems}
         return (*at_least(self.trials), *by_generator, *sorted(filter(None, unended)))
+
+    @property
+    def deduced(self) -> str | None:
+        """The note on the deduced bottleneck of a failed test with an application; None if there is none."""
+        return next((note.text for note in self.notes if note.kind is NoticeKind.BOTTLENECK), None)
 
     @property
     def took_s(self) -> float:

@@ -19,6 +19,7 @@ from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.clusters.target import decides_version
 from pytest_kafkaperf.core.environment import Change, code_change, differences
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.text import may_be_secret
 from pytest_kafkaperf.runner.decision import Bench, Decision, FirstTrial, FurtherTrials, RetestFailedError, decide, end
 from pytest_kafkaperf.runner.perf_run import PerfRun
@@ -53,7 +54,7 @@ def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | No
         except RetestFailedError as failed:
             against.append(str(failed))
     decision = end(suspected.bench, first, [first.trial], FurtherTrials(runner=suspected.bench.runner))
-    return dataclasses.replace(decision, notes=(*decision.notes, against[-1]))
+    return dataclasses.replace(decision, notes=(*decision.notes, Notice(Remark.NOT_RETESTED, {"reason": against[-1]})))
 
 
 @contextlib.contextmanager
@@ -71,12 +72,8 @@ def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> 
         brokers = run.clusters.rebuilt(rebuilt_spec(test.spec, baseline.fingerprint))
     except (ClusterError, UsageError) as error:
         raise RetestFailedError(str(error)) from None
-    note = (
-        f"re-tested side by side with freshly started baseline brokers (Kafka {brokers.version}); the column "
-        "`baseline` shows what they reached in this re-test, on shared cores"
-    )
-    if run.shift.is_common:
-        note += f" ({run.shift})"
+    remark = Remark.RETESTED_AFTER_SHIFT if run.shift.is_common else Remark.RETESTED_SIDE_BY_SIDE
+    note = Notice(remark, {"version": brokers.version, "shift": str(run.shift)})
     suspected.bench.budget.confirm(side_by_side=True)
     try:
         yield FurtherTrials(
@@ -112,7 +109,7 @@ def _fresh_trials(suspected: Suspected, against: Sequence[str]) -> Iterator[Furt
     yield FurtherTrials(
         runner=suspected.bench.runner,
         label=_LABEL,
-        note=f"re-tested in fresh trials, not side by side with the baseline's brokers: {'; '.join(against)}",
+        note=Notice(Remark.RETESTED_IN_FRESH_TRIALS, {"reasons": "; ".join(against)}),
     )
 
 

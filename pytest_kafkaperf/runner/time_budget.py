@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pytest_kafkaperf.clusters.target import External
-from pytest_kafkaperf.core.units import Unit, counted, format_quantity
+from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.units import Count, Quantity, Unit, counted
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Trial
@@ -36,8 +37,6 @@ _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round that is declared by its number of records."""
 _LIKELY_TRIALS = 6
 """Usual number of trials side by side with a live baseline."""
-BROKEN_OFF_TEXT = "the time budget ended during a fresh trial, which does not count; raise --kafka-time-budget"
-"""Note of a test whose last fresh trial the time budget broke off."""
 
 
 class RunBudget:
@@ -81,16 +80,14 @@ class PerfTestBudget:
         self._planned = max(self.fewest_rounds, int(min(kept, in_time)))
 
     @property
-    def obstacle(self) -> str | None:
-        """The reason why the test cannot run; None if it can."""
+    def obstacle(self) -> Notice | None:
+        """The note that the test cannot run, with the reason; None if it can."""
         needed_s = _trial_s(self._test, self.fewest_rounds)
         left_s = self._run.deadline_s - self._run.clock()
         if needed_s <= left_s:
             return None
-        return (
-            f"not run: {counted(self.fewest_rounds, 'round')} need {_seconds(needed_s)}, and {_seconds(left_s)} of the "
-            "time budget are left; raise --kafka-time-budget, or run fewer tests"
-        )
+        rounds = Count(self.fewest_rounds, "round")
+        return Notice(Remark.NOT_RUN, {"rounds": rounds, "needed": _seconds(needed_s), "left": _seconds(left_s)})
 
     def confirm(self, *, side_by_side: bool) -> None:
         """Expect the trials of a re-test: fresh ones like the first, or side by side with the baseline's brokers."""
@@ -105,8 +102,8 @@ class PerfTestBudget:
             yield turn
             self._pace.round_s = max(self._pace.round_s, self._run.clock() - began_s)
 
-    def refuses_trial(self, rounds: int) -> str | None:
-        """Return the reason if there is no time for a fresh trial with that number of rounds."""
+    def refuses_trial(self, rounds: int) -> Notice | None:
+        """Return a note if there is no time for a fresh trial with that number of rounds."""
         now_s = self._run.clock()
         usual_s = _restart_s(self._test) + self._pace.setup_s + min(rounds, self._planned) * self._pace.round_s
         needed_s = max(usual_s, now_s - self._asked_s)  # at least as long as the fresh trial before took
@@ -114,18 +111,15 @@ class PerfTestBudget:
         if needed_s <= left_s:
             self._asked_s = now_s
             return None
-        return (
-            f"another fresh trial needs {_seconds(needed_s)}, and {_seconds(left_s)} of the time budget are left "
-            "for it; raise --kafka-time-budget"
-        )
+        return Notice(Remark.NO_TIME_FOR_TRIAL, {"needed": _seconds(needed_s), "left": _seconds(left_s)})
 
-    def cut(self, first: Trial) -> str | None:
+    def cut(self, first: Trial) -> Notice | None:
         """Return a note if the first trial has fewer rounds than declared; such results make no baseline."""
         ran = len(first.rounds)
         declared = self._test.scenario.rounds
         if first.problems or ran >= declared:
             return None
-        return f"the time budget allowed {ran} of {counted(declared, 'round')}"
+        return Notice(Remark.ROUNDS_CUT, {"ran": ran, "rounds": Count(declared, "round")})
 
     def undecided(self, first: Trial) -> str | None:
         """Return the reason if the first trial has too few rounds to be judged."""
@@ -224,5 +218,5 @@ def _declared_round_s(test: PerfTest) -> float:
     return times * (_ROUND_SETUP_S + load_s + _COMMIT_S * bool(test.scenario.watch_group))
 
 
-def _seconds(value_s: float) -> str:
-    return format_quantity(max(0.0, value_s), Unit.SECONDS)
+def _seconds(value_s: float) -> Quantity:
+    return Quantity(max(0.0, value_s), Unit.SECONDS)

@@ -61,5 +61,5 @@ def hostile(name: str) -> Result:
         cluster=KnownCluster(bootstrap_servers="127.0.0.1:9092", provider="local", version=name),
         changed=(Change("image", name, "x", Part.BROKERS),),
         warnings=(notice_told(name),),
-        notes=(name,),
+        notes=(notice_told(name),),
     )

@@ -472,7 +472,7 @@ def hostile(markup: str) -> list[Result]:
                 changed=(Change(markup, None, None, Part.CLUSTER),),
                 warnings=(notice_told(markup),),
                 problems=(problem_told(ProblemKind.CLUSTER_ERROR, markup),),
-                notes=(markup,),
+                notes=(notice_told(markup),),
             )
         )
     return found

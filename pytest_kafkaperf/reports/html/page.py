@@ -236,7 +236,7 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
     if result.changed:
         yield "changed", f"against the baseline: {', '.join(wording.changes_of(result))}"
     yield from (("warning", text) for text in (*wording.without_repeats(result.warnings), *baseline_doubts(result)))
-    yield from (("note", text) for text in result.notes)
+    yield from (("note", str(note)) for note in result.notes)
     for one in result.other_changes:
         yield (
             ("better" if one.better else "worse"),

@@ -19,6 +19,10 @@ CAPACITY: dict[str, object] = {"capacity": Quantity(2000, Unit.RECORD_RATE)}
 SHIFT: dict[str, object] = {"metric": "produce.throughput", "change": "-30.0 %", "changes": "kernel: 6.1 -> 6.8"}
 SHIFTED = "produce.throughput is -30.0 % against the stored baseline on both sides today"
 DRIFT: dict[str, object] = {"metric": "produce.throughput", "change": Quantity(0.92, Unit.RATIO, 2)}
+RETESTED = (
+    "re-tested side by side with freshly started baseline brokers (Kafka 4.1.1); the column `baseline` shows what they "
+    "reached in this re-test, on shared cores"
+)
 UNEXPLAINED = (
     "from the first round to the last, which noise does not explain: the cluster may still have been warming up, or "
     "its load changed; run the test again before you rely on its values"
@@ -153,6 +157,95 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     Remark.MACHINE_CHANGED: (SHIFT, f"the machine differs (kernel: 6.1 -> 6.8): {SHIFTED}; Kafka is unchanged"),
     Remark.RISE: (DRIFT, f"produce.throughput rose by 92 % {UNEXPLAINED}"),
     Remark.FALL: (DRIFT, f"produce.throughput fell by 92 % {UNEXPLAINED}"),
+    Remark.RETESTED_SIDE_BY_SIDE: ({"version": "4.1.1"}, RETESTED),
+    Remark.RETESTED_AFTER_SHIFT: (
+        {"version": "4.1.1", "shift": "7 of 9 tests have suspected regressions"},
+        f"{RETESTED} (7 of 9 tests have suspected regressions)",
+    ),
+    Remark.RETESTED_IN_FRESH_TRIALS: (
+        {"reasons": "each round is a search for the capacity"},
+        "re-tested in fresh trials, not side by side with the baseline's brokers: each round is a search for the "
+        "capacity",
+    ),
+    Remark.NOT_RETESTED: ({"reason": "the machine is slower"}, "the machine is slower"),
+    Remark.FIRST_TRIAL_REPEATED: (
+        {"reasons": "round 1: no answer", "problems": (PROBLEM,)},
+        "the first trial was measured again: round 1: no answer",
+    ),
+    Remark.WARM_TRIAL: ({"reasons": "the warm-up was short"}, "measured again on warm brokers: the warm-up was short"),
+    Remark.TEST_REPEATED: ({"verdict": "PASSED"}, "this test was repeated; its earlier verdict was PASSED"),
+    Remark.REPEAT_UNDECIDED: (
+        {},
+        "this test was repeated, but its last run is INCONCLUSIVE, so that the run before it counts",
+    ),
+    Remark.ROUNDS_CUT: ({"ran": 4, "rounds": Count(5, "round")}, "the time budget allowed 4 of 5 rounds"),
+    Remark.ROUNDS_ENOUGH: (
+        {"ran": 3, "declared": 4},
+        "3 of 4 rounds were enough: most rounds meet every threshold already",
+    ),
+    Remark.COMPARISON_TOOK: (
+        {"trials": Count(5, "trial"), "took": Quantity(134, Unit.SECONDS)},
+        "compared with the live baseline in 5 trials, which took 134 s",
+    ),
+    Remark.TRIAL_BROKEN_OFF: (
+        {},
+        "the time budget ended during a fresh trial, which does not count; raise --kafka-time-budget",
+    ),
+    Remark.NO_TIME_FOR_TRIAL: (
+        {"needed": Quantity(35, Unit.SECONDS), "left": Quantity(16.1, Unit.SECONDS)},
+        "another fresh trial needs 35 s, and 16.1 s of the time budget are left for it; raise --kafka-time-budget",
+    ),
+    Remark.NOT_RUN: (
+        {
+            "rounds": Count(3, "round"),
+            "needed": Quantity(29.9, Unit.SECONDS),
+            "left": Quantity(20, Unit.SECONDS),
+        },
+        "not run: 3 rounds need 29.9 s, and 20 s of the time budget are left; raise --kafka-time-budget, or run "
+        "fewer tests",
+    ),
+    Remark.SHORT_WARM_UP: (
+        {},
+        "measured after a short warm-up: warm brokers are faster and would meet these limits as well",
+    ),
+    Remark.NOISY_TRIALS: (
+        {"noise": Quantity(0.12, Unit.RATIO, 2)},
+        "the noise between trials was up to 12 %; --kafka-low-noise reduces it and saves trials, if neither the disk "
+        "nor the JVM's second compiler is what you compare",
+    ),
+    Remark.PARTLY_CALIBRATED: (
+        {"expression": "recovery <= max(baseline, 5 s)"},
+        "recovery <= max(baseline, 5 s): the calibration is of its part relative to the baseline alone",
+    ),
+    Remark.NOT_CALIBRATED: ({"reason": "recovery is missing"}, "not calibrated: recovery is missing"),
+    Remark.BOTTLENECK: (
+        {"deduced": "output 38/s of 200/s: the application is the bottleneck"},
+        "output 38/s of 200/s: the application is the bottleneck",
+    ),
+    Remark.NEW_TEST: ({"reason": "the test is new"}, "the test is new"),
+    Remark.NOTHING_DIFFERS: ({}, "nothing differs: this side has the live baseline's commit and packages"),
+    Remark.CLIENT_SHARED: (
+        {"package": "aiokafka", "here": "0.14.0", "there": "0.13.0"},
+        "aiokafka 0.14.0 of this environment makes the load on both sides; the live baseline's own, 0.13.0, is "
+        "compared only as far as its application uses it",
+    ),
+    Remark.STALE: (
+        {},
+        "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
+        "pass; accept the improvement with --kafka-update-baselines",
+    ),
+    Remark.NOT_WRITTEN: (
+        {"reason": "the test is INCONCLUSIVE"},
+        "not written into the baseline: the test is INCONCLUSIVE",
+    ),
+    Remark.STARTS_AGAIN: (
+        {"changes": "rounds: 3 -> 5"},
+        "the baseline starts again: the scenario changed (rounds: 3 -> 5)",
+    ),
+    Remark.SMOKE_TEST: (
+        {},
+        "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged",
+    ),
 }
 
 

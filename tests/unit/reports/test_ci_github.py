@@ -146,7 +146,7 @@ def test_a_summary_that_cannot_be_written_is_told_and_nothing_more(tmp_path: Pat
 
 def test_a_note_on_a_test_that_passed_is_no_warning() -> None:
     """Such as the time that a comparison took; each test would have one."""
-    quiet, loud = (result(name, notes=("took 134 s",)) for name in ("test_quiet", "test_loud"))
+    quiet, loud = (result(name, notes=(notice_told("took 134 s"),)) for name in ("test_quiet", "test_loud"))
     loud = dataclasses.replace(loud, warnings=(notice_told("w"),))
     results = [quiet, loud]
     (line,) = annotate(run_of(results, root=ROOT, endings=endings(results)), workspace=ROOT)

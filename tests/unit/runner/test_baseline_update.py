@@ -10,6 +10,7 @@ import pytest
 
 from pytest_kafkaperf.core.environment import Change, differences
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.baseline_update import accepted
 from pytest_kafkaperf.runner.evidence import Judging, baseline_doubts, stale_notes
@@ -46,7 +47,7 @@ def chosen(
     verdict: Verdict = Verdict.PASSED,
     exists: bool = True,
     calibrated: bool = False,
-) -> tuple[int, tuple[str, ...]]:
+) -> tuple[int, tuple[Notice, ...]]:
     result = bare_result(*trials, verdict=verdict, baseline=BASELINE)
     kept, notes = accepted(mode, result, thresholds=LIMITS, exists=exists, calibrated=calibrated)
     assert all(any(one is each for each in trials) for one in kept)
@@ -63,8 +64,8 @@ def test_what_fails_is_no_baseline(mode: str, verdict: Verdict) -> None:
 @pytest.mark.parametrize("mode", ["replace", "add"])
 def test_what_could_not_be_decided_is_no_baseline(mode: str) -> None:
     """With `--kafka-strict` the test fails; otherwise a suspected regression of a busy day would be the new normal."""
-    notes = ("not written into the baseline: the test is INCONCLUSIVE",)
-    assert chosen(mode, trial(1.3), verdict=Verdict.INCONCLUSIVE) == (0, notes)
+    note = Notice(Remark.NOT_WRITTEN, {"reason": "the test is INCONCLUSIVE"})
+    assert chosen(mode, trial(1.3), verdict=Verdict.INCONCLUSIVE) == (0, (note,))
 
 
 def test_each_mode_takes_its_trials() -> None:
@@ -80,10 +81,8 @@ def test_each_mode_takes_its_trials() -> None:
 def test_a_trial_with_a_gap_is_not_taken() -> None:
     """Nothing could be compared with it later, and the gate would sleep."""
     holed = Trial(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={P99: 0.0, RATE: 1.0}),))
-    assert chosen("add", trial(), holed) == (
-        1,
-        ("not written into the baseline: produce.latency.p99 is 0 s in round 1 of 1, so it has no ratio",),
-    )
+    reason = "produce.latency.p99 is 0 s in round 1 of 1, so it has no ratio"
+    assert chosen("add", trial(), holed) == (1, (Notice(Remark.NOT_WRITTEN, {"reason": reason}),))
     assert chosen("replace", holed)[0] == 0
 
 
@@ -92,7 +91,7 @@ def test_a_lower_bound_is_no_baseline(mode: str) -> None:
     """The cluster may take three times as much, so a fall to a third would pass as no change."""
     whole = trial()
     bounded = replace(whole, rounds=(*whole.rounds[:4], replace(whole.rounds[4], at_least=(RATE,))))
-    note = "not written into the baseline: produce.throughput is only a lower bound in round 5 of 5"
+    note = Notice(Remark.NOT_WRITTEN, {"reason": "produce.throughput is only a lower bound in round 5 of 5"})
     assert chosen(mode, bounded, exists=mode == "add") == (0, (note,))
     other = replace(whole, rounds=(*whole.rounds[:4], replace(whole.rounds[4], at_least=("app.drain",))))
     assert chosen(mode, other, exists=mode == "add")[0] == 1  # no threshold refers to it

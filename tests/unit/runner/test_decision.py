@@ -13,6 +13,7 @@ import pytest
 
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.decision import Bench, Decision, FurtherTrials, RetestFailedError, decide, first_trial
 from pytest_kafkaperf.runner.evidence import Judging
@@ -21,7 +22,7 @@ from pytest_kafkaperf.runner.result import Trial, problems_of
 from pytest_kafkaperf.runner.retest import Opening, Suspected, retest
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side_rounds import Workers
-from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, PerfTestBudget
+from pytest_kafkaperf.runner.time_budget import PerfTestBudget
 from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
@@ -94,7 +95,7 @@ def test_a_first_trial_ends_when_its_rounds_suffice_and_says_so() -> None:
     """A trial that was shortened by choice is not one that ran out of time."""
     ran = decision_of(runner_of(Scripted("A", [])), ScriptedJudging(lambda _: PASSED, suffices=3))
     assert [len(trial.rounds) for trial in ran.trials] == [3]
-    assert ran.notes == ("3 of 4 rounds were enough: most rounds meet every threshold already",)
+    assert ran.notes == (Notice(Remark.ROUNDS_ENOUGH, {"ran": 3, "declared": 4}),)
     assert not ran.partial
 
 
@@ -177,7 +178,7 @@ def test_a_suspected_regression_is_judged_by_its_own_rule_when_there_is_no_time_
     judging = ScriptedJudging(lambda _: UNSETTLED, clear=lambda _: failed)
     ran = decision_of(runner_of(Scripted("A", [])), judging, time_budget_of(ROUNDS, left_s=10))
     assert (ran.judgement, len(ran.trials)) == (failed, 1)
-    assert "raise --kafka-time-budget" in ran.notes[-1]
+    assert ran.notes[-1].remark is Remark.NO_TIME_FOR_TRIAL
 
 
 def test_a_suspected_regression_that_cannot_be_confirmed_ends_with_the_reason() -> None:
@@ -191,7 +192,7 @@ def test_a_suspected_regression_that_cannot_be_confirmed_ends_with_the_reason() 
 
     ran = retested(runner_of(Scripted("A", [])), judging, refusing)
     assert (ran.judgement, len(ran.trials), ran.partial) == (UNSETTLED, 1, False)
-    assert ran.notes == ("the machine is slower",)
+    assert ran.notes == (Notice(Remark.NOT_RETESTED, {"reason": "the machine is slower"}),)
 
 
 def test_a_fresh_trial_that_the_time_budget_breaks_off_does_not_count() -> None:
@@ -203,7 +204,7 @@ def test_a_fresh_trial_that_the_time_budget_breaks_off_does_not_count() -> None:
     ran = decision_of(runner_of(side), ScriptedJudging(lambda _: UNSETTLED), budget)
     assert log.count("A") == ROUNDS + 1
     assert ([len(trial.rounds) for trial in ran.trials], ran.partial) == ([ROUNDS], True)
-    assert ran.notes == (BROKEN_OFF_TEXT,)
+    assert ran.notes == (Notice(Remark.TRIAL_BROKEN_OFF),)
 
 
 class Losing(Timed):
@@ -282,6 +283,7 @@ def test_a_first_trial_that_the_machine_has_invalidated_is_measured_again_once(
     ran = decision_of(runner_of(side), ScriptedJudging(lambda _: PASSED))
     again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
     assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
-    assert ran.notes == (("the first trial was measured again: round 1: oops",) if again else ())
+    told = ["the first trial was measured again: round 1: oops"] if again else []
+    assert list(map(str, ran.notes)) == told
     assert len(ran.trials) == 1
     assert bool(ran.trials[0].problems) == (not heals or not again)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import read_perftest
@@ -41,11 +42,11 @@ def test_of_a_limit_of_two_parts_the_relative_one_is_calibrated() -> None:
     """The other may hide much larger changes."""
     limit = f"{RATE} >= min(baseline - 10%, 1 records/s)"
     _, notes = judge_of(limit).calibrate(TRIALS)
-    assert notes == [f"{limit}: the calibration is of its part relative to the baseline alone"]
+    assert notes == [Notice(Remark.PARTLY_CALIBRATED, {"expression": limit})]
 
 
 def test_a_metric_that_a_round_lacks_is_told_by_trial_and_round() -> None:
     """There is no baseline in a calibration."""
     lacking = Trial(created="", rounds=(*TRIALS[0].rounds, Round(metrics={})))
     _, notes = judge_of(f"{RATE} >= baseline - 10%").calibrate([TRIALS[1], lacking])
-    assert notes == [f"not calibrated: {RATE} is missing in round 4 of 4 of trial 2"]
+    assert notes == [Notice(Remark.NOT_CALIBRATED, {"reason": f"{RATE} is missing in round 4 of 4 of trial 2"})]

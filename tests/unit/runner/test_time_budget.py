@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.flow import refused_for_time
 from pytest_kafkaperf.runner.perf_run import PerfRun
@@ -165,10 +167,14 @@ def test_planned_rounds_that_are_longer_than_declared_run_until_the_deadline() -
 
 def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
     """A test that cannot be decided starts no cluster."""
-    assert budget_of(perftest_of(), left_s=20).obstacle == (
-        "not run: 3 rounds need 29.9 s, and 20 s of the time budget are left; raise --kafka-time-budget, or run "
-        "fewer tests"
-    )
+    refused = budget_of(perftest_of(), left_s=20).obstacle
+    assert refused is not None
+    assert refused.remark is Remark.NOT_RUN
+    assert {name: str(value) for name, value in refused.values.items()} == {
+        "rounds": "3 rounds",
+        "needed": "29.9 s",
+        "left": "20 s",
+    }
     assert budget_of(perftest_of(rounds=1), left_s=20).obstacle is None
     assert "and 0 s of the time budget" in str(budget_of(perftest_of(), left_s=-3).obstacle)
 
@@ -211,6 +217,14 @@ def test_a_search_takes_its_steps() -> None:
     assert budget_of(perftest, left_s=needed_s - 0.001).obstacle is not None
 
 
+def _refusal(budget: PerfTestBudget, rounds: int) -> tuple[str, str]:
+    """Return the time that a refused trial needs, and the time that is left."""
+    refused = budget.refuses_trial(rounds)
+    assert refused is not None
+    assert refused.remark is Remark.NO_TIME_FOR_TRIAL
+    return str(refused.values["needed"]), str(refused.values["left"])
+
+
 def test_fresh_trials_take_what_later_tests_do_not_need() -> None:
     """A suspected regression comes first: as long as each later test keeps the time of its first three rounds."""
     clock = Clock()
@@ -219,9 +233,7 @@ def test_fresh_trials_take_what_later_tests_do_not_need() -> None:
     assert first_trial(budget, clock, perftest, round_s=8) == 3
     assert budget.refuses_trial(3) is None
     clock.now_s += 30
-    assert budget.refuses_trial(3) == (
-        "another fresh trial needs 35 s, and 16.1 s of the time budget are left for it; raise --kafka-time-budget"
-    )
+    assert _refusal(budget, 3) == ("35 s", "16.1 s")
     assert list(budget.limited(range(3))) == [0, 1, 2]
     clock.now_s += 40
     assert list(budget.limited(range(3))) == []
@@ -230,7 +242,8 @@ def test_fresh_trials_take_what_later_tests_do_not_need() -> None:
 def test_what_was_left_out_is_told() -> None:
     """Values of fewer rounds than declared make no baseline."""
     budget = budget_of(perftest_of(rounds=5), left_s=60)
-    assert [budget.cut(trial_of(rounds)) for rounds in (5, 4)] == [None, "the time budget allowed 4 of 5 rounds"]
+    cut = Notice(Remark.ROUNDS_CUT, {"ran": 4, "rounds": Count(5, "round")})
+    assert [budget.cut(trial_of(rounds)) for rounds in (5, 4)] == [None, cut]
     assert budget.cut(trial_of(2, problem_told(ProblemKind.WORKER_FAILED, "round 2: no connection"))) is None
     assert [budget.undecided(trial_of(rounds)) for rounds in (3, 1)] == [
         None,
@@ -267,9 +280,7 @@ def test_a_further_trial_needs_at_least_as_long_as_the_one_before() -> None:
     clock.now_s += 25
     assert budget.refuses_trial(4) is None
     clock.now_s += 40
-    assert budget.refuses_trial(4) == (
-        "another fresh trial needs 40 s, and 35 s of the time budget are left for it; raise --kafka-time-budget"
-    )
+    assert _refusal(budget, 4) == ("40 s", "35 s")
 
 
 def test_rounds_with_a_live_baseline_are_those_that_run() -> None:
