@@ -15,13 +15,17 @@ from tests.support import quotas
 
 pytest_plugins = [
     "pytester",
+    "tests.support.archive",
     "tests.support.browser",
     "tests.support.dask_workers",
     "tests.support.exactness",
     "tests.support.project",
     "tests.support.revisions",
+    "tests.support.relays",
+    "tests.support.report_pages",
     "tests.support.rounds",
     "tests.support.plugin_runs",
+    "tests.support.serviced",
 ]
 
 

@@ -16,8 +16,8 @@ import pytest
 
 
 @pytest.mark.kafka_scenario(
-    topic="moved-in", output_topic="moved-out", rate="20 records/s", duration="1 s", rounds=1,
-    consumers=1,
+    topic="moved-in", output_topic="moved-out", rate="20 records/s", duration="1 s", warmup="200 ms",
+    rounds=1, consumers=1,
 )
 @pytest.mark.kafka_threshold("e2e.latency.p50 <= 500 ms")
 def test_moved(kafka_app, kafka_perf):

@@ -30,8 +30,8 @@ def kill_and_start_a_broker(provider: str) -> None:
         {
             "rate": 300,
             "record_size": "1 KiB",
-            "duration": "25 s",
-            "warmup": "4 s",
+            "duration": "20 s",
+            "warmup": "3 s",
             "rounds": 1,
             "consumers": 1,
             "replication_factor": 3,

@@ -67,7 +67,7 @@ def test_a_starved_generator_does_not_hide_a_cluster_that_is_much_too_slow(
         stalls[0].begin()
 
     with quota(broker, producer_byte_rate=100_000):
-        ran = load(broker, rate=1000, duration="3 s", warmup=0, record_size=500, on_progress=Once(starve, after_s=0.1))
+        ran = load(broker, rate=1000, duration="2 s", warmup=0, record_size=500, on_progress=Once(starve, after_s=0.1))
     stalls[0].join()
     assert ran.metrics["produce.latency.p50"] > 1
     if ran.round.problems:  # the pause may fall into one of the cluster's own

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +31,8 @@ from tests.support.dask_workers import (
     load_processes,
     wait_for_load_processes,
 )
-from tests.support.patience import ENDLESS_S, PATIENCE_S
-from tests.support.rounds import Once, faults, run_scenario, within
+from tests.support.patience import PATIENCE_S
+from tests.support.rounds import faults, run_scenario, within
 from tests.support.strangers import drop_topic, topics
 
 if TYPE_CHECKING:
@@ -237,16 +236,3 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
     for name in topics(broker):  # a killed controller leaves its topic, too, until a later run sweeps it
         if name.startswith(PREFIX):
             drop_topic(broker, name)
-
-
-def test_a_scheduler_that_is_killed_makes_the_round_invalid(broker: Cluster, tmp_path: Path) -> None:
-    """Within a bound, and no load goes on."""
-    with dask(tmp_path) as workers:
-        workers.add()
-        kill = Once(workers.scheduler.kill, after_s=0.3)
-        scenario = Scenario.of({"rate": 500, "rounds": 1, "warmup": 0, "duration": f"{ENDLESS_S} s"})
-        (only,) = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=kill)
-        assert kill.done_s is not None
-        assert time.monotonic() - kill.done_s < PATIENCE_S
-        wait_for_load_processes(workers, some=False)
-    assert any("the Dask scheduler" in problem.text for problem in only.problems)

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,51 +17,13 @@ from pytest_kafkaperf.core.remarks import Notice, NoticeKind, Remark
 from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support import relay as application
-from tests.support.patience import PATIENCE_S
+from tests.support.relays import DUE, OUT, THROUGH, WARM, Start, find_no_output, running_relay
 from tests.support.rounds import Once, run_scenario
-from tests.support.runs_at_once import run_at_once
-from tests.support.strangers import drop_topic, groups, make_topic, on_a_loop
+from tests.support.strangers import groups, on_a_loop
 from tests.support.topic_log import read_log
 
 if TYPE_CHECKING:
     from tests.support.rounds import Load
-
-WARM, DUE = 100, 600
-PACED: dict[str, Any] = {"rate": 300, "duration": "2 s", "warmup": f"{WARM / 300} s", "consumers": 1}
-IN, OUT = "relay-in", "relay-out"
-THROUGH: dict[str, Any] = {"topic": IN, "output_topic": OUT, **PACED}
-
-Start = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture
-def relay(broker: Cluster) -> Iterator[Start]:
-    """Start the application with some arguments, between two topics that are new."""
-    make_topic(broker, IN, partitions=3)
-    make_topic(broker, OUT, partitions=2)
-    with ExitStack() as stack:
-        stack.callback(drop_topic, broker, OUT)
-        stack.callback(drop_topic, broker, IN)
-        yield lambda *arguments: stack.enter_context(_running(broker, *arguments))
-
-
-@contextmanager
-def _running(broker: Cluster, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, str(application.__file__), "--source", IN, "--target", OUT]
-    command += ["--bootstrap-servers", broker.bootstrap_servers, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        timer = threading.Timer(PATIENCE_S, process.kill)
-        timer.start()
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            timer.cancel()
-            yield process
-        finally:
-            timer.cancel()
-            process.terminate()
-            process.send_signal(signal.SIGCONT)  # a suspended one ends only after that
-            process.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +77,9 @@ def test_a_slower_application_shows_by_how_much(broker: Cluster, load: Load) -> 
         assert [ran.faults for ran in runs] == [[], [], []]
         return min(ran.metrics["e2e.latency.p50"] for ran in runs)
 
-    with _running(broker):
+    with running_relay(broker):
         before_s = least_p50_s()
-    with _running(broker, "--delay-ms", "100"):
+    with running_relay(broker, "--delay-ms", "100"):
         after_s = least_p50_s()
     assert after_s - before_s == pytest.approx(0.100, abs=0.040)
 
@@ -179,17 +136,6 @@ def test_a_rebalance_of_the_consumers_hides_what_the_application_lost(
     ]
 
 
-def test_runs_at_once_count_their_own_records(broker: Cluster, relay: Start) -> None:
-    """One application serves both; each run receives the records of the other, too."""
-    relay("--lose", "500")
-    fields = THROUGH | {"rate": 200, "duration": "5 s", "warmup": 0}
-    runs = run_at_once(broker, [fields, fields | {"key": "uniform:50"}])
-
-    counts = [tuple(run.metrics[name] for name in ("errors", "lost", "duplicated")) for run in runs]
-    assert sorted(counts) == [(0, 0, 0), (0, 1, 0)]
-    assert sorted(run.received for run in runs) == [999, 1000]
-
-
 @pytest.mark.story
 def test_a_record_that_comes_out_again_is_duplicated(broker: Cluster, load: Load, relay: Start) -> None:
     """It is timed once."""
@@ -205,34 +151,6 @@ def test_a_function_finds_the_record_that_went_in(broker: Cluster, load: Load, r
     ran = load(broker, **THROUGH, correlate=application.unwrapped)
     assert (ran.faults, ran.metrics["lost"], ran.metrics["duplicated"]) == ([], 0, 0)
     assert sum(part.latency.total for part in ran.consumed) == DUE
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (
-            ["--wrap"],
-            f"no record came out with the header 'kafkaperf-tag', but {DUE} other records arrived in 'relay-out'",
-        ),
-        (["--group", "relay", "--refuse"], "no record arrived in 'relay-out': start the application"),
-        (None, "no record arrived in 'relay-out': start the application"),
-    ],
-    ids=["header", "silent", "gone"],
-)
-def test_where_nothing_comes_out_the_run_is_invalid(
-    broker: Cluster, load: Load, relay: Start, arguments: list[str] | None, told: str
-) -> None:
-    """An application drops headers, refuses all records, or does not run."""
-    if arguments is not None:
-        relay(*arguments)
-    ran = load(broker, **THROUGH | {"warmup": 0})
-    assert [(problem.kind, problem.text.startswith(told)) for problem in ran.faults] == [
-        (ProblemKind.NO_OUTPUT, True)
-    ], ran.faults
-    if arguments == ["--wrap"]:
-        assert "lost" not in ran.metrics  # they are all in the output, and nobody knows which
-    else:
-        assert ran.metrics["lost"] == DUE
 
 
 @pytest.mark.parametrize(
@@ -257,3 +175,17 @@ def test_an_output_topic_must_exist(broker: Cluster) -> None:
     scenario = Scenario.of({**THROUGH, "output_topic": "relay-ou"})
     with pytest.raises(ClusterError, match="topic 'relay-ou' does not exist, did you mean 'relay-out'"):
         run_scenario(scenario, broker)
+
+
+@pytest.mark.usefixtures("relay")
+def test_where_no_application_runs_the_run_is_invalid(broker: Cluster, load: Load) -> None:
+    """Somebody has forgotten to start it."""
+    metrics = find_no_output(broker, load, "no record arrived in 'relay-out': start the application")
+    assert metrics["lost"] == DUE
+
+
+def test_an_application_that_drops_headers_makes_the_run_invalid(broker: Cluster, load: Load, relay: Start) -> None:
+    """The records are all in the output, and nobody knows which are which."""
+    relay("--wrap")
+    told = f"no record came out with the header 'kafkaperf-tag', but {DUE} other records arrived in 'relay-out'"
+    assert "lost" not in find_no_output(broker, load, told)

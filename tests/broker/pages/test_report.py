@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.core.text import printable
-from pytest_kafkaperf.reports.html.html_report import html_page
-from pytest_kafkaperf.runner.result import Result
 from tests.support import results
 from tests.support.browser import Browser
+from tests.support.report_pages import written
 
 pytestmark = pytest.mark.pages
 
@@ -23,30 +19,9 @@ FIRST_SCREEN_CHARTS = 8
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A regression, a failover, a comparison side by side, and two sweeps."""
-    tests = [
-        results.regression(),
-        results.failover(),
-        results.side_by_side(),
-        *results.sizes(),
-        *results.codecs(),
-        results.capacity(),
-        results.nothing("cannot reach 127.0.0.1:9092 within 10 s"),
-    ]
-    return _written(tmp_path_factory.mktemp("whole"), tests)
-
-
-@pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report in which everything that a user can write has markup in it."""
-    return _written(tmp_path_factory.mktemp("hostile"), results.hostile(MARKUP))
-
-
-def _written(folder: Path, tests: Sequence[Result], **changes: Any) -> Path:
-    path = folder / "report.html"
-    path.write_text(html_page(results.run_of(tests, **changes)), encoding="utf-8")
-    return path
+    return written(tmp_path_factory.mktemp("hostile"), results.hostile(MARKUP))
 
 
 _DRAWN = """[...document.querySelectorAll('.chart')].map((chart) => ({
@@ -146,7 +121,7 @@ def test_a_link_opens_its_test(browser: Browser, whole: Path) -> None:
 
 def test_a_long_report_draws_only_what_is_seen(browser: Browser, tmp_path: Path) -> None:
     """This is why 200 tests open at once; `benchmarks/html_report.py` tells how long it takes."""
-    path = _written(tmp_path, results.many(200))
+    path = written(tmp_path, results.many(200))
     browser.open(path)
     browser.wait_for("document.readyState === 'complete'")
     assert browser.ask("document.querySelectorAll('details.test').length") == 200
@@ -159,7 +134,7 @@ def test_a_long_report_draws_only_what_is_seen(browser: Browser, tmp_path: Path)
 
 def test_on_paper_every_test_is_open_and_every_chart_drawn(browser: Browser, tmp_path: Path) -> None:
     """A reader of paper cannot open anything; and the page is as it was when that is done."""
-    path = _written(tmp_path, [results.regression(), *results.sizes()])
+    path = written(tmp_path, [results.regression(), *results.sizes()])
     browser.open(path, dark=True)
     browser.do("dispatchEvent(new Event('beforeprint'))")
     assert browser.ask("document.querySelectorAll('details:not([open])').length") == 0
@@ -171,15 +146,3 @@ def test_on_paper_every_test_is_open_and_every_chart_drawn(browser: Browser, tmp
     assert browser.ask("document.querySelectorAll('details[open]').length") == 1
     assert browser.ask("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
     assert browser.pdf().startswith(b"%PDF-")
-
-
-def test_pictures(browser: Browser, whole: Path, picture: Callable[[str], Path]) -> None:
-    """For the README, and for whoever changes the page: desktop and phone, light and dark, and paper."""
-    for (name, width_px), dark in itertools.product({"desktop": 1280, "phone": 375}.items(), (False, True)):
-        browser.open(whole, width_px=width_px, dark=dark)
-        browser.read()
-        path = picture(f"report-{name}{'-dark' if dark else ''}.png")
-        browser.picture(path, most_px=9000)
-        assert path.stat().st_size > 100_000
-    browser.open(whole)
-    picture("report.pdf").write_bytes(browser.pdf())

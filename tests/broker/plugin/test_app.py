@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 
@@ -12,41 +11,8 @@ from tests.support import service
 from tests.support.orphans import ended
 from tests.support.patience import PATIENCE_S
 from tests.support.project import Project, measured_again
+from tests.support.serviced import drop_most_records, starts, through
 from tests.support.strangers import topics
-
-MARKS = """
-pytestmark = [
-    {cluster}
-    pytest.mark.kafka_scenario(
-        topic="moved-in", output_topic="moved-out", rate="500 records/s", duration="1 s", warmup="200 ms",
-        rounds={rounds}, consumers=1,
-    ),
-    pytest.mark.kafka_threshold("lost == 0", "errors == 0"{limits}),
-]
-
-
-@pytest.fixture
-def service(kafka_app):
-    topics = {{"moved-in": 2, "moved-out": 2}}
-    return kafka_app(["python", "service.py"{arguments}], ready="group:mover", topics=topics, name="mover")
-
-"""
-
-
-@pytest.fixture
-def serviced(project: Project) -> Project:
-    """A project with a service."""
-    return project.write("service.py", Path(service.__file__).read_text(encoding="utf-8"))
-
-
-def through(body: str, *, cluster: str = "", rounds: int = 1, arguments: str = "", limits: str = "") -> str:
-    """Tests of a project with the fixture `service`."""
-    return f"{MARKS.format(cluster=cluster, rounds=rounds, arguments=arguments, limits=limits)}\n{body}\n"
-
-
-def starts(project: Project) -> list[list[str]]:
-    """Process id, side and servers of each start of the service."""
-    return [line.split() for line in (project.folder / "starts").read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.story
@@ -66,27 +32,6 @@ def test_a_service_runs_between_its_topics_and_leaves_nothing(
     assert (len(earlier), side, servers) == (measured_again(test), "test", broker.bootstrap_servers)
     assert ended(int(pid))
     assert not {service.SOURCE, service.TARGET} & {*topics(broker)}
-
-
-@pytest.mark.parametrize(
-    ("declared", "verdict"),
-    [
-        pytest.param('"e2e.latency.p50 <= 10 s"', "VIOLATED", marks=pytest.mark.story),
-        ('"app.output_ratio >= 5%"', "PASSED"),
-        ('"app.output_ratio >= 15%"', "VIOLATED"),
-    ],
-)
-def test_a_service_that_drops_most_of_its_input_fails_unless_the_test_allows_it(
-    serviced: Project, on_broker: str, declared: str, verdict: str
-) -> None:
-    """It has less to do, so it looks faster."""
-    body = through("def test_moved(service, kafka_perf):\n    kafka_perf()", arguments=', "--every=10"')
-    run = serviced.test(body.replace('"lost == 0"', declared)).run(on_broker)
-    assert run.verdicts == {"test_moved": verdict}, run.out
-    (test,) = run.report["tests"]
-    assert test["metrics"]["app.output_ratio"]["value"] == pytest.approx(0.1, abs=0.01)
-    implied = [check["expression"] for check in test["checks"] if check["implied"]]
-    assert implied == (["lost == 0"] if "e2e" in declared else [])
 
 
 def test_a_secured_cluster_is_used_by_the_environment_alone(serviced: Project) -> None:
@@ -111,21 +56,6 @@ def test_a_service_that_ends_under_load_makes_the_round_invalid_at_once(serviced
     reason = f"application mover (pid {pid}) exited with status 3; the end of its log:"
     assert reason in " ".join(lines[said - 2 : said])
     assert time.monotonic() - began_s < PATIENCE_S
-
-
-def test_one_that_ends_after_the_load_is_not_waited_for(serviced: Project, on_broker: str) -> None:
-    """Its group will never commit the last record, and a minute later nobody would know why."""
-    marked = through("def test_moved(service, kafka_perf):\n    kafka_perf()", arguments=', "--delay-ms", "20"')
-    marked = marked.replace('output_topic="moved-out"', 'watch_group="mover"').replace(", consumers=1", "")
-    took_s = []
-    for arguments in ("", ', "--most", "100"'):
-        began_s = time.monotonic()
-        run = serviced.test(marked.replace(', "--delay-ms"', f'{arguments}, "--delay-ms"')).run(on_broker)
-        took_s.append(time.monotonic() - began_s)
-    (test,) = run.report["tests"]
-    assert (test["verdict"], test["problem_kinds"]) == ("INVALID", ["application_ended"]), run.out
-    assert "exited with status 3; the end of its log:" in " ".join(run.out.split())
-    assert took_s[1] < took_s[0] + 30  # than one that goes on to its last record; the wait would take a minute
 
 
 def test_a_failed_test_shows_how_its_application_ended(serviced: Project, on_broker: str) -> None:
@@ -157,17 +87,6 @@ def test_a_service_is_restarted_under_load(serviced: Project, on_broker: str) ->
     assert len(starts(serviced)) == 2 * (1 + measured_again(test))
     for event in ("mover stopped", "mover started", "mover ready"):
         assert any(event in warning for warning in test["warnings"]), test["warnings"]
-
-
-def test_a_fresh_trial_restarts_the_service_with_its_brokers(serviced: Project) -> None:
-    """A service that had lost its brokers would need longer, and its log would be full of that."""
-    body = "def test_moved(service, kafka_perf):\n    kafka_perf()\n    assert service.output == ''"
-    marked = through(body, limits=', "e2e.latency.p50 <= baseline + 1000%"')
-    run = serviced.test(marked).run("--kafka-calibrate=2")
-    assert run.status == pytest.ExitCode.OK, run.out
-    (test,) = run.report["tests"]
-    trials = 1 + len(test["further_trials"]) + measured_again(test)
-    assert len(starts(serviced)) == len({pid for pid, *_ in starts(serviced)}) == trials >= 2
 
 
 FACTORY = """
@@ -213,22 +132,28 @@ def test_the_factory_needs_a_cluster(serviced: Project, on_broker: str) -> None:
     assert "Traceback" not in run.out
 
 
-def test_both_sides_of_a_comparison_have_an_instance(serviced: Project) -> None:
-    """An action is done to both, and both record metrics; the one on the live baseline also ends with the test."""
-    body = """
-def test_moved(service, kafka_perf):
-    kafka_perf.at("100 ms", service.restart)
-    kafka_perf.add_metric("app.process", lambda app: app.pid, service, unit="id", better="lower")
-    kafka_perf()
-"""
-    run = serviced.test(through(body).replace('"1 s"', '"4 s"')).run("--kafka-compare=local")
+@pytest.mark.parametrize(
+    ("declared", "verdict"),
+    [
+        pytest.param('"e2e.latency.p50 <= 10 s"', "VIOLATED", marks=pytest.mark.story),
+        ('"app.output_ratio >= 5%"', "PASSED"),
+    ],
+)
+def test_a_service_that_drops_most_of_its_input_fails_unless_the_test_allows_it(
+    serviced: Project, on_broker: str, declared: str, verdict: str
+) -> None:
+    """It has less to do, so it looks faster."""
+    drop_most_records(serviced, on_broker, declared, verdict)
+
+
+def test_one_that_ends_after_the_load_is_not_waited_for(serviced: Project, on_broker: str) -> None:
+    """Its group will never commit the last record, and a minute later nobody would know why."""
+    marked = through(
+        "def test_moved(service, kafka_perf):\n    kafka_perf()", arguments=', "--delay-ms=20", "--most=100"'
+    )
+    marked = marked.replace('output_topic="moved-out"', 'watch_group="mover"').replace(", consumers=1", "")
+    run = serviced.test(marked).run(on_broker)
     (test,) = run.report["tests"]
-    assert test["problems"] == [], run.out
-    sides = [(side, servers) for _, side, servers in starts(serviced)]
-    expected = 2 * (1 + measured_again(test))
-    assert [side for side, _ in sorted(sides)] == ["baseline"] * expected + ["test"] * expected
-    recorded = [one["metrics"]["app.process"] for one in (test["rounds"][0], test["live_baseline"]["rounds"][0])]
-    last = {side: int(pid) for pid, side, _ in starts(serviced)}
-    assert recorded == [last["test"], last["baseline"]]
-    assert len({servers for _, servers in sides}) == 2
-    assert all(ended(int(pid)) for pid, *_ in starts(serviced))
+    assert (test["verdict"], test["problem_kinds"]) == ("INVALID", ["application_ended"]), run.out
+    assert "exited with status 3; the end of its log:" in " ".join(run.out.split())
+    assert test["spans_s"]["drain"] < 30  # the wait would take a minute

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
-from tests.support.patience import PATIENCE_S
 from tests.support.project import Project
 
 approx: Any = pytest.approx
@@ -70,25 +67,6 @@ def test_its_ops_are_the_records_a_second_of_the_rounds(project: Project, on_bro
         assert bench["extra_info"]["verdict"] == "PASSED"
         assert bench["extra_info"]["produce.latency.p99"] == test["metrics"]["produce.latency.p99"]["value"]
         assert bench["extra_info"]["checks"][0]["outcome"] == "PASSED"
-
-
-def test_two_saves_are_compared(project: Project, on_broker: str) -> None:
-    """By its own command, and as a histogram."""
-    project.test(FINE)
-    for name in ("before", "after"):
-        saved = project.run_steadily(on_broker, f"--benchmark-save={name}", "--benchmark-histogram=pictures/all")
-        assert saved.status == pytest.ExitCode.OK, saved.out
-    compared = subprocess.run(
-        [sys.executable, "-m", "pytest_benchmark", "compare", "--columns=ops,rounds"],
-        cwd=project.folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert compared.returncode == 0, compared.stderr
-    assert sum(line.startswith("test_sizes[100]") for line in compared.stdout.splitlines()) >= 2
-    assert len([*project.folder.glob("pictures/*.svg")]) == 1
 
 
 def test_disabled_it_is_a_smoke_test(project: Project, on_broker: str) -> None:

@@ -11,7 +11,7 @@ from tests.support.repository import git
 
 TEST = """
 @pytest.mark.kafka_scenario(
-    topic="moved-in", output_topic="moved-out", rate="100 records/s", duration="600 ms", warmup="200 ms", rounds=4,
+    topic="moved-in", output_topic="moved-out", rate="100 records/s", duration="500 ms", warmup="200 ms", rounds=3,
     consumers=1,
 )
 @pytest.mark.kafka_threshold("consume.throughput >= baseline - 50%")

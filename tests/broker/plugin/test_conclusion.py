@@ -71,15 +71,16 @@ def test_an_accepted_regression_passes_and_changes_no_baseline(
     project: Project, broker: Cluster, on_broker: str, quota: Callable[..., AbstractContextManager[None]]
 ) -> None:
     """A team accepts one slowdown knowingly; everything else must still fail, and the next run as well."""
-    before = project.test(guard()).run_steadily(on_broker, "--kafka-update-baselines").baselines
+    before = project.test(guard(rounds=3)).run_steadily(on_broker, "--kafka-update-baselines").baselines
     with quota(broker, producer_byte_rate=250_000):
         run = project.run_steadily(on_broker, "--kafka-no-confirm", "--kafka-accept=regressed")
         assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_guard": "REGRESSED"}), run.out
         (test,) = run.report["tests"]
         assert (test["accepted"], test["outcome"], run.baselines) == (True, "passed", before)
+        assert test["further_trials"] == []  # without confirmation, one trial decides
         assert "tolerated: test_guard REGRESSED (accepted)" in run.out
 
-        violated = guard().replace('"errors == 0"', '"produce.throughput >= 1M records/s"')
+        violated = guard(rounds=1).replace('"errors == 0"', '"produce.throughput >= 1M records/s"')
         run = project.test(violated).run_steadily(on_broker, "--kafka-no-confirm", "--kafka-accept=regressed")
         assert (run.status, run.verdicts) == (FAILED, {"test_guard": "VIOLATED"}), run.out
         assert run.report["tests"][0]["accepted"] is False

@@ -6,25 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.examples import REPOSITORIES, run_experiment, run_repository
+from tests.support.examples import BRIEF, break_promises
 from tests.support.project import Project, copied_example
-
-BRIEF = ("--kafka-rounds=1", "-o", "kafka_broker_warmup=0 s")
-SLOWER = {
-    "orders-service": (
-        "src/orders_service/service.py",
-        "        written = []",
-        "        await asyncio.sleep(0.2)",
-        "e2e.latency.p50 <= 100 ms",
-    ),
-    "orders-sink": (
-        "src/orders_sink/sink.py",
-        "                store.add(orders(messages))",
-        "                stopped.wait(0.003 * len(messages))",
-        "app.lag.slope <= 50 records/s",
-    ),
-}
-"""For each repository: a file, a line of it, a line that makes it slower, and the promise that breaks."""
 
 
 @pytest.fixture
@@ -64,31 +47,6 @@ def test_the_quickstart_needs_no_broker_and_loses_nothing(quickstart: Project) -
         assert (test["metrics"]["errors"]["value"], test["metrics"]["lost"]["value"]) == (0, 0), run.out
 
 
-@pytest.mark.speed
-@pytest.mark.parametrize("name", REPOSITORIES)
-def test_a_repository_is_green_as_it_stands(name: str, tmp_path: Path) -> None:
-    """Its unit tests, and its perf tests on a broker and an application of their own."""
-    run = run_repository(copied_example(name, tmp_path), "-o", "kafka_broker_warmup=0 s")
-    assert run.status == pytest.ExitCode.OK, run.out
-    assert run.verdicts
-    assert set(run.verdicts.values()) == {"PASSED"}, run.out
-
-
-@pytest.mark.parametrize("name", REPOSITORIES)
-def test_a_slower_service_breaks_its_promises(name: str, tmp_path: Path) -> None:
-    """A commit that makes the code slower must not pass, although the service still loses no order."""
-    file, line, slower, promise = SLOWER[name]
-    project = copied_example(name, tmp_path)
-    source = (project.folder / file).read_text(encoding="utf-8")
-    assert line in source
-    project.write(file, source.replace(line, f"{slower}\n{line}"))
-    run = run_repository(project, *BRIEF, "-k", "within")
-    (test,) = run.report["tests"]
-    assert test["verdict"] == "VIOLATED", run.out
-    assert promise in [check["expression"] for check in test["checks"] if check["outcome"] == "VIOLATED"]
-    assert test["metrics"]["lost"]["value"] == 0
-
-
-def test_an_experiment_runs(tmp_path: Path) -> None:
-    """It has a proxy between the clients and the broker; `tests/nightly` runs experiments of other kinds."""
-    run_experiment("test_durability.py", tmp_path)
+def test_a_slower_service_breaks_its_promises(tmp_path: Path) -> None:
+    """A commit that makes the code slower must not pass; `tests/nightly` has the other repository."""
+    break_promises("orders-service", tmp_path)

@@ -2,79 +2,52 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.support.project import Project
+from tests.support.stored_baselines import FACTOR, faster
 
-GUARD = """
-@pytest.mark.kafka_cluster(config={config})
-@pytest.mark.kafka_scenario(duration="1 s", warmup="200 ms", record_size=100, rounds=5)
-@pytest.mark.kafka_threshold("produce.throughput >= baseline - 50%")
-def test_guard({arguments}):
+TESTS = """
+pytestmark = [
+    pytest.mark.kafka_cluster(config={}),
+    pytest.mark.kafka_scenario(
+        rate="1k records/s", duration="500 ms", warmup="200 ms", record_size=100, partitions=1, rounds=2
+    ),
+    pytest.mark.kafka_threshold("produce.throughput >= baseline - 50%"),
+]
+
+def test_guard(kafka_perf):
     kafka_perf()
-"""
-AFTER = """
-@pytest.mark.kafka_cluster(config={})
+
 def test_after(kafka_cluster):
     import psutil
 
     assert len([one for one in psutil.Process().children() if "kafka.Kafka" in one.cmdline()]) == 1
+
+def test_taking(kafka_perf, kafka_cluster):
+    kafka_perf()
 """
-"""The baseline's brokers have stopped: they would take memory and cores from this test."""
-FACTOR = 20
-"""By which a baseline is faster: far more than this machine's speed changes while other tests run."""
-TRIALS_S = 3600
-"""Limit of a run: the noise decides how many trials a verdict takes, up to 28 of half a minute to two."""
-FLUSHES = {"log.flush.interval.messages": "1"}
+"""In `test_after`, the baseline's brokers have stopped: they would take memory and cores from it."""
 
 
-def guard(config: dict[str, str], *arguments: str) -> str:
-    return GUARD.format(config=config, arguments=", ".join(["kafka_perf", *arguments]))
+def test_a_slower_machine_passes_unless_the_test_may_have_changed_its_cluster(project: Project) -> None:
+    """Both sides are equally slow today; but brokers may be slower by what a test that takes the cluster did to them.
 
-
-def faster(project: Project, factor: float) -> None:
-    """Let the baseline be of a machine that was faster."""
-    (file,) = (project.folder / "kafka-baselines").rglob("*.json")
-    record = json.loads(file.read_text(encoding="utf-8"))
-    for trial in record["trials"]:
-        for one in trial["rounds"]:
-            one["produce.throughput"] *= factor
-    file.write_text(json.dumps(record), encoding="utf-8")
-
-
-@pytest.mark.speed  # how much flushes cost depends on the processor and the disk
-@pytest.mark.timeout(3 * TRIALS_S)
-def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> None:
-    """The stored values alone cannot tell the two apart."""
-    project.test(guard({}) + AFTER)
-    project.run_steadily("--kafka-update-baselines")
-    faster(project, FACTOR)
-    same = project.run_steadily(timeout_s=TRIALS_S)
-    assert (same.status, same.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), same.out
-    out = " ".join(same.out.split())
-    assert "against the stored baseline on both sides today; Kafka is unchanged" in out, same.out
-    assert "re-tested side by side with freshly started baseline brokers (Kafka 4." in out
-    (test,) = same.report["tests"]
-    assert len(test["further_trials"]) >= 4
-    assert all(len(trial["other_side_rounds"]) == 4 for trial in test["further_trials"])
-
-    faster(project, 1 / FACTOR)
-    project.test(guard(FLUSHES))
-    slower = project.run_steadily(timeout_s=TRIALS_S)
-    assert (slower.status, slower.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slower.out
-    assert "confirmed side by side, " in slower.out
-    assert "config.log.flush.interval.messages not set → 1" in slower.out
-
-
-def test_what_takes_the_cluster_is_not_compared_side_by_side(project: Project) -> None:
-    """Its brokers may be slower by what the test did to them, and the rebuilt ones would not be."""
-    project.test(guard({}, "kafka_cluster"))
+    `tests/nightly` has a slower broker, at a load that depends on the machine's speed.
+    """
+    project.test(TESTS)
     project.run_steadily("--kafka-update-baselines")
     faster(project, FACTOR)
     run = project.run_steadily()
+    assert run.verdicts == {"test_guard": "PASSED", "test_taking": "REGRESSED"}, run.out
+    assert (run.status, "1 failed, 2 passed" in run.out) == (pytest.ExitCode.TESTS_FAILED, True), run.out
+    out = " ".join(run.out.split())
+    assert "against the stored baseline on both sides today; Kafka is unchanged" in out, run.out
+    assert "re-tested side by side with freshly started baseline brokers (Kafka 4." in out
+    guard, taking = run.report["tests"]
+    assert len(guard["further_trials"]) >= 4
+    assert all(len(trial["other_side_rounds"]) == 2 for trial in guard["further_trials"])
     assert (
         "not side by side with the baseline's brokers: the test takes kafka_cluster, and may have changed it" in run.out
     ), run.out
-    assert all(trial["other_side_rounds"] == [] for trial in run.report["tests"][0]["further_trials"])
+    assert all(trial["other_side_rounds"] == [] for trial in taking["further_trials"])

@@ -35,6 +35,7 @@ INI = f"""
 [pytest]
 kafka_cluster = local
 kafka_trial_gap = {GAP_S} s
+kafka_broker_warmup = 3 s
 """
 
 

@@ -1,4 +1,4 @@
-"""Dask workers that go missing in further ways."""
+"""Dask workers that go missing in further ways, and a scheduler that does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.dask_faults import kill_a_worker
-from tests.support.dask_workers import dask
+from tests.support.dask_workers import dask, wait_for_load_processes
+from tests.support.patience import ENDLESS_S, PATIENCE_S
 from tests.support.rounds import Once, faults, run_scenario
 
 if TYPE_CHECKING:
@@ -43,3 +44,16 @@ def test_a_machine_that_hangs_makes_its_round_invalid(broker: Cluster, tmp_path:
 def test_a_worker_under_a_nanny_that_is_killed_makes_its_round_invalid(broker: Cluster, tmp_path: Path) -> None:
     """The nanny starts the worker again, but its load is not run again."""
     kill_a_worker(broker, tmp_path, nanny=True)
+
+
+def test_a_scheduler_that_is_killed_makes_the_round_invalid(broker: Cluster, tmp_path: Path) -> None:
+    """Within a bound, and no load goes on."""
+    with dask(tmp_path) as workers:
+        workers.add()
+        kill = Once(workers.scheduler.kill, after_s=0.3)
+        scenario = Scenario.of({"rate": 500, "rounds": 1, "warmup": 0, "duration": f"{ENDLESS_S} s"})
+        (only,) = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=kill)
+        assert kill.done_s is not None
+        assert time.monotonic() - kill.done_s < PATIENCE_S
+        wait_for_load_processes(workers, some=False)
+    assert any("the Dask scheduler" in problem.text for problem in only.problems)

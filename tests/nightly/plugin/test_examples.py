@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.examples import REPOSITORIES, run_experiment
+from tests.support.examples import REPOSITORIES, break_promises, run_experiment, run_repository
 from tests.support.project import ROOT, Project, copied_example, inherited
 
 COMMAND_TIMEOUT_S = 300
@@ -30,6 +30,7 @@ def test_the_quickstart_passes_on_a_broker_that_starts_by_itself(quickstart: Pro
 @pytest.mark.parametrize(
     "nodeid",
     [
+        "test_durability.py",
         "test_placement.py",
         "test_socket_buffers.py::test_socket_buffers[16-1 KiB]",
         "test_consumers.py::test_consumers[2]",
@@ -37,7 +38,7 @@ def test_the_quickstart_passes_on_a_broker_that_starts_by_itself(quickstart: Pro
     ],
 )
 def test_an_experiment_runs(tmp_path: Path, nodeid: str) -> None:
-    """Properties of a topic and of a broker, a backlog, and a failover."""
+    """A proxy on the way to the broker, properties of a topic and of a broker, a backlog, and a failover."""
     run_experiment(nodeid, tmp_path)
 
 
@@ -52,3 +53,18 @@ def test_a_repository_is_green_in_two_commands_from_a_clone(name: str, tmp_path:
     install, test = block[1].splitlines()
     for command in (install, test):
         subprocess.run(["bash", "-c", command], cwd=folder, env=inherited(), check=True, timeout=COMMAND_TIMEOUT_S)
+
+
+@pytest.mark.speed
+@pytest.mark.parametrize("name", REPOSITORIES)
+def test_a_repository_is_green_as_it_stands(name: str, tmp_path: Path) -> None:
+    """Its unit tests, and its perf tests on a broker and an application of their own."""
+    run = run_repository(copied_example(name, tmp_path), "-o", "kafka_broker_warmup=0 s")
+    assert run.status == pytest.ExitCode.OK, run.out
+    assert run.verdicts
+    assert set(run.verdicts.values()) == {"PASSED"}, run.out
+
+
+def test_a_slower_sink_breaks_its_promises(tmp_path: Path) -> None:
+    """A commit that makes the code slower must not pass."""
+    break_promises("orders-sink", tmp_path)

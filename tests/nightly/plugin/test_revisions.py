@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import signal
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
+from pytest_kafkaperf.clusters.brokers import local_brokers
 from pytest_kafkaperf.clusters.brokers.distribution import cache_folder
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from tests.support.orphans import ended, with_word
 from tests.support.patience import PATIENCE_S
 from tests.support.project import Project, measured_again
 from tests.support.repository import git
-from tests.support.revisions import PEER, RELATIVE, TEST, commit, wait_for
+from tests.support.revisions import (
+    PEER,
+    RELATIVE,
+    TEST,
+    break_the_live_baseline,
+    commit,
+    end_a_comparison,
+    find_a_slower_service,
+    wait_for,
+)
 
 
 @pytest.mark.parametrize(("how", "worktree"), [("orders", False), ("orders", True), ("the program of mover", False)])
@@ -145,3 +156,61 @@ def test_a_service_of_the_whole_run_serves_all_tests_of_its_side(repository: Pro
         assert len(starts) == trials - 1
         assert len({servers for _, _, servers in starts}) == 1
         assert all(ended(int(pid)) for pid, *_ in starts)
+
+
+def test_a_slower_service_is_found_by_rounds_in_turns(repository: Project) -> None:
+    """The report has the instants of the rounds of all trials, which show their order."""
+    find_a_slower_service(repository)
+
+
+def test_a_live_baseline_whose_application_fails_is_one_clear_error(repository: Project) -> None:
+    """With the end of its log."""
+    break_the_live_baseline(repository, "delay.txt", "often", "application mover (pid")
+
+
+def test_nothing_is_left_after_ctrl_c(repository: Project) -> None:
+    """No process, and no folder of the checkout."""
+    end_a_comparison(repository, signal.SIGINT)
+
+
+PORT = """
+@pytest.fixture
+def service(kafka_app):
+    command = ["python", "-m", "http.server", "{port}", "--bind=127.0.0.1"]
+    return kafka_app(command, ready="port:{port}", topics=["moved-in", "moved-out"], name="web")
+"""
+
+
+def test_a_port_that_both_sides_need_is_an_error(repository: Project) -> None:
+    """It says how each side gets its own."""
+    (port,) = local_brokers.free_ports(1)
+    commit(repository.test(PORT.format(port=port) + TEST[TEST.index("\n\n@pytest.mark") :]), "Serve")
+    run = repository.run("--kafka-compare=git:HEAD", reports=False)
+    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    assert "choose the port by KAFKAPERF_SIDE" in " ".join(run.out.split()), run.out
+
+
+def test_both_sides_need_a_cluster_of_their_own(repository: Project, on_broker: str) -> None:
+    """A fixture could give both the same one, on which each application would get a part of the other's records."""
+    broker = on_broker.partition("=")[2]
+    own = f"@pytest.fixture\ndef kafka_cluster():\n    return {broker!r}\n\n"
+    commit(repository.test(own + TEST), "Use a cluster that runs")
+    run = repository.run("--kafka-compare=git:HEAD", reports=False)
+    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    assert f"both sides use the cluster at {broker}" in " ".join(run.out.split()), run.out
+
+
+def test_a_smoke_test_measures_this_side_alone(repository: Project) -> None:
+    """`--benchmark-disable` runs one round without a verdict, so there is nothing to compare."""
+    run = repository.run("--kafka-compare=git:HEAD", "--benchmark-disable")
+    (test,) = run.report["tests"]
+    assert (run.status, len(test["rounds"]), test["live_baseline"]) == (pytest.ExitCode.OK, 1, None), run.out
+
+
+def test_the_time_budget_counts_for_both_sides(repository: Project) -> None:
+    """A comparison that it breaks off is undecided, and names the budget."""
+    commit(repository.test(TEST.replace('"1 s"', '"5 s"')), "Take longer")
+    run = repository.run("--kafka-compare=git:HEAD", "--kafka-time-budget=40 s")
+    (test,) = run.report["tests"]
+    assert test["verdict"] == "INCONCLUSIVE", run.out
+    assert "time budget" in run.out

@@ -1,0 +1,55 @@
+"""Regressions of brokers and of machines, told apart side by side with the baseline's brokers at full load."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.project import Project
+from tests.support.stored_baselines import FACTOR, faster
+
+GUARD = """
+@pytest.mark.kafka_cluster(config={config})
+@pytest.mark.kafka_scenario(duration="1 s", warmup="200 ms", record_size=100, rounds=5)
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 50%")
+def test_guard(kafka_perf):
+    kafka_perf()
+"""
+AFTER = """
+@pytest.mark.kafka_cluster(config={})
+def test_after(kafka_cluster):
+    import psutil
+
+    assert len([one for one in psutil.Process().children() if "kafka.Kafka" in one.cmdline()]) == 1
+"""
+"""The baseline's brokers have stopped: they would take memory and cores from this test."""
+TRIALS_S = 3600
+"""Limit of a run: the noise decides how many trials a verdict takes, up to 28 of half a minute to two."""
+FLUSHES = {"log.flush.interval.messages": "1"}
+
+
+def guard(config: dict[str, str]) -> str:
+    return GUARD.format(config=config)
+
+
+@pytest.mark.speed  # how much flushes cost depends on the processor and the disk
+@pytest.mark.timeout(3 * TRIALS_S)
+def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> None:
+    """The stored values alone cannot tell the two apart."""
+    project.test(guard({}) + AFTER)
+    project.run_steadily("--kafka-update-baselines")
+    faster(project, FACTOR)
+    same = project.run_steadily(timeout_s=TRIALS_S)
+    assert (same.status, same.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), same.out
+    out = " ".join(same.out.split())
+    assert "against the stored baseline on both sides today; Kafka is unchanged" in out, same.out
+    assert "re-tested side by side with freshly started baseline brokers (Kafka 4." in out
+    (test,) = same.report["tests"]
+    assert len(test["further_trials"]) >= 4
+    assert all(len(trial["other_side_rounds"]) == 4 for trial in test["further_trials"])
+
+    faster(project, 1 / FACTOR)
+    project.test(guard(FLUSHES))
+    slower = project.run_steadily(timeout_s=TRIALS_S)
+    assert (slower.status, slower.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slower.out
+    assert "confirmed side by side, " in slower.out
+    assert "config.log.flush.interval.messages not set → 1" in slower.out
