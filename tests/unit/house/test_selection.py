@@ -30,7 +30,11 @@ def test_what_depends_on_the_machines_speed_runs_in_ci_one_by_one() -> None:
     left_out = SETTINGS["addopts"][SETTINGS["addopts"].index("-m") + 1]
     marker = left_out.removeprefix("not ")
     assert [each.partition(":")[0] for each in SETTINGS["markers"]].count(marker) == 1
-    assert re.findall(rf"-m pytest -m {marker}\b([^\")]*)", CI) == [" tests/unit", " tests/unit tests/broker"]
+    assert re.findall(rf"-m pytest -m {marker}\b([^\")]*)", CI) == [
+        " tests/unit",
+        " tests/unit tests/broker",
+        " tests/nightly",
+    ]
 
 
 def test_what_is_no_story_runs_in_ci() -> None:
