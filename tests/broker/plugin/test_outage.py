@@ -59,8 +59,8 @@ def near(expected_s: float) -> Any:
 @pytest.mark.speed
 def test_missed_load_is_caught_up_with_by_arithmetic(sunk: Project, on_broker: str) -> None:
     """It does 300 records/s; while it was down, 100 records/s came in."""
-    actions = 'kafka_perf.at("2 s", service.stop)\n    kafka_perf.at("6 s", service.start)'
-    metrics, times = measured(sunk, on_broker, delay_ms=10 / 3, duration_s=18, actions=actions)
+    actions = 'kafka_perf.at("1 s", service.stop)\n    kafka_perf.at("4 s", service.start)'
+    metrics, times = measured(sunk, on_broker, delay_ms=10 / 3, duration_s=12, actions=actions)
     expected_s = (times["ready"] - times["stopped"]) * 300 / (300 - RATE)
     assert metrics["app.recovery"] == near(expected_s)
     assert metrics["app.start"] == pytest.approx(times["ready"] - times["started"], abs=COMMIT_S + 2 * POLL_S)
@@ -84,12 +84,12 @@ def test_an_outage_that_is_too_long_already_fails_without_its_end(sunk: Project,
 @pytest.mark.speed
 def test_a_backlog_is_caught_up_with_by_arithmetic(sunk: Project, on_broker: str) -> None:
     """It does 400 records/s, and is started when the window opens."""
-    fields = ', backlog="1500 records"'
-    metrics, times = measured(sunk, on_broker, delay_ms=2.5, duration_s=12, fields=fields)
-    expected_s = (1500 + 400 * times["ready"]) / (400 - RATE)
+    fields = ', backlog="1000 records"'
+    metrics, times = measured(sunk, on_broker, delay_ms=2.5, duration_s=9, fields=fields)
+    expected_s = (1000 + 400 * times["ready"]) / (400 - RATE)
     assert metrics["app.recovery"] == near(expected_s)
     assert metrics["app.recovery.throughput"] == pytest.approx(400, rel=0.1)
-    assert metrics["app.lag.max"] == pytest.approx(1500 + RATE * times["ready"], rel=0.05)
+    assert metrics["app.lag.max"] == pytest.approx(1000 + RATE * times["ready"], rel=0.05)
 
 
 MOVED = """

@@ -98,34 +98,11 @@ def test_a_gain_makes_the_baseline_stale_until_it_is_accepted(
 
 FLUSHED = """
 @pytest.mark.kafka_scenario(duration="1 s", warmup="100 ms", partitions=1, acks=1)
-@pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0")
+@pytest.mark.kafka_threshold("produce.throughput >= 1 record/s", "errors == 0")
 def test_flushed(kafka_perf):
     kafka_perf()
 """
 SHORT = "--kafka-rounds=2", "--kafka-workers=1"
-
-
-@pytest.mark.speed  # how much flushes cost depends on the processor and the disk
-def test_a_slower_property_is_found_side_by_side(project: Project, on_broker: str) -> None:
-    """A broker that flushes every batch, against one that leaves it to the system: no stored baseline is needed.
-
-    As many records as it takes: at a few hundred records/s, the flushes of a fast disk are within the noise.
-    """
-    spec = ClusterSpec.of({"config": {"log.flush.interval.messages": 1}, "heap": "300m"})
-    with provision(spec, target="local") as cluster:
-        servers = cluster.bootstrap_servers
-        compare = on_broker.replace("cluster", "compare", 1)
-        run = project.test(FLUSHED).run_steadily(
-            f"--kafka-cluster={servers}", compare, "--kafka-allow-unlimited", *SHORT
-        )
-    (test,) = run.report["tests"]
-    assert (run.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "REGRESSED"), run.out
-    counting = [each for each in test["further_trials"] if not each["problems"]]  # others were measured again
-    assert len(counting) >= 3
-    assert f"{1 + len(counting)} trials side by side" in " ".join(run.out.split())
-    assert len(test["live_baseline"]["rounds"]) == len(test["rounds"]) == 2
-    assert {len(each["other_side_rounds"]) for each in counting} == {2}
-    assert run.baselines == {}
 
 
 def test_the_same_twice_is_the_same(project: Project, on_broker: str) -> None:
@@ -139,7 +116,7 @@ def test_the_same_twice_is_the_same(project: Project, on_broker: str) -> None:
 @pytest.mark.story
 def test_brokers_of_both_sides_are_started_with_their_properties(project: Project) -> None:
     """What differs between the sides is named, and both sides are paired in each trial."""
-    run = project.test(FLUSHED.replace("baseline - 30%", "1 record/s")).run(
+    run = project.test(FLUSHED).run(
         "--kafka-cluster=local",
         "--kafka-compare=local",
         "--kafka-compare-config=log.flush.interval.messages=1",
