@@ -6,6 +6,23 @@ import json
 
 from tests.support.project import Project
 
+PACED_GUARD = """
+@pytest.mark.kafka_cluster(config={{}})
+@pytest.mark.kafka_scenario(
+    rate="1k records/s", duration="500 ms", warmup="200 ms", record_size=100, partitions=1, rounds=2
+)
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 50%")
+def test_guard({arguments}):
+    kafka_perf()
+"""
+AFTER = """
+@pytest.mark.kafka_cluster(config={})
+def test_after(kafka_cluster):
+    import psutil
+
+    assert len([one for one in psutil.Process().children() if "kafka.Kafka" in one.cmdline()]) == 1
+"""
+"""The baseline's brokers have stopped: they would take memory and cores from this test."""
 FACTOR = 20
 """By which a baseline is faster: far more than this machine's speed changes while other tests run."""
 
@@ -18,3 +35,8 @@ def faster(project: Project, factor: float) -> None:
             for one in trial["rounds"]:
                 one["produce.throughput"] *= factor
         file.write_text(json.dumps(record), encoding="utf-8")
+
+
+def paced_guard(arguments: str) -> str:
+    """A test with these arguments that compares throughput with its baseline, on brokers that the plugin starts."""
+    return PACED_GUARD.format(arguments=arguments)

@@ -37,7 +37,7 @@ def test_a_cluster_of_somebody_else_is_left_alone(broker: Cluster) -> None:
 def test_brokers_are_warmed_up_once_with_each_scenario_after_each_start(broker: Cluster) -> None:
     """What runs on a cold JVM says little of what it does later; those of others are as warm as they are."""
 
-    def phases_of(cluster: Cluster, warm_up_s: float = 5.0, **changes: object) -> set[str]:
+    def phases_of(cluster: Cluster, warm_up_s: float = 60.0, **changes: object) -> set[str]:
         scenario = SHORT.model_copy(update={"rounds": 1, "rate": 10.0, **changes})
         steps: list[str] = []
         side = SideRounds(Side.of(cluster), scenario, on_progress=lambda _, __, progress: steps.append(progress.step))

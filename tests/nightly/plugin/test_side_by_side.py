@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.project import Project
-from tests.support.stored_baselines import FACTOR, faster
+from tests.support.stored_baselines import AFTER, FACTOR, faster, paced_guard
 
 GUARD = """
 @pytest.mark.kafka_cluster(config={config})
@@ -14,14 +14,6 @@ GUARD = """
 def test_guard(kafka_perf):
     kafka_perf()
 """
-AFTER = """
-@pytest.mark.kafka_cluster(config={})
-def test_after(kafka_cluster):
-    import psutil
-
-    assert len([one for one in psutil.Process().children() if "kafka.Kafka" in one.cmdline()]) == 1
-"""
-"""The baseline's brokers have stopped: they would take memory and cores from this test."""
 TRIALS_S = 3600
 """Limit of a run: the noise decides how many trials a verdict takes, up to 28 of half a minute to two."""
 FLUSHES = {"log.flush.interval.messages": "1"}
@@ -53,3 +45,15 @@ def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> 
     assert (slower.status, slower.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slower.out
     assert "confirmed side by side, " in slower.out
     assert "config.log.flush.interval.messages not set → 1" in slower.out
+
+
+def test_what_takes_the_cluster_is_not_compared_side_by_side(project: Project) -> None:
+    """Its brokers may be slower by what the test did to them, and the rebuilt ones would not be."""
+    project.test(paced_guard("kafka_perf, kafka_cluster"))
+    project.run_steadily("--kafka-update-baselines")
+    faster(project, FACTOR)
+    run = project.run_steadily()
+    assert (
+        "not side by side with the baseline's brokers: the test takes kafka_cluster, and may have changed it" in run.out
+    ), run.out
+    assert all(trial["other_side_rounds"] == [] for trial in run.report["tests"][0]["further_trials"])
