@@ -40,12 +40,13 @@ _BYTES = {
     "B": Fraction(1),
     **{f"{prefix}iB": Fraction(1024) ** power for power, prefix in enumerate("KMGT", start=1)},
     **{f"{prefix}B": Fraction(1000) ** power for power, prefix in enumerate("kMGT", start=1)},
-    "KB": Fraction(1000),
 }
+_AMBIGUOUS = {"KB": ("B", "KiB"), "KB/s": ("B/s", "KiB/s")}
+"""Units that mean 1000 bytes to some tools and 1024 to others, and the units in which an error offers both."""
 
 _RATE_ALIASES = ("/s", "record/s", "rec/s", "msg/s", "msgs/s", "messages/s")
 """Other names of `records/s`: tables print `5k/s`, and Kafka's users say messages."""
-_ALIASES = ("μs", "record", "core", "KB", "KB/s", *_RATE_ALIASES)
+_ALIASES = ("μs", "record", "core", *_RATE_ALIASES)
 """Valid names of units that errors do not list."""
 
 _SCALES: dict[str, dict[str, Fraction]] = {
@@ -88,8 +89,12 @@ _HELP: dict[str, tuple[str, str]] = {
 """The dimension of each unit, and examples, for error texts."""
 
 _PLURALS: dict[str, str] = {Unit.BYTES: "bytes"}
-_NEEDING_UNIT = (Unit.SECONDS, Unit.BYTES, Unit.RECORD_RATE, Unit.BYTE_RATE)
-"""Base units in which a text other than zero must name its unit."""
+_NEEDING_UNIT: dict[str, tuple[str, str]] = {
+    Unit.SECONDS: ("ms", "s"),
+    Unit.BYTES: ("B", "KiB"),
+    Unit.BYTE_RATE: ("B/s", "KiB/s"),
+}
+"""Base units in which text other than zero must have a unit, and the units that an error offers."""
 _WITHOUT_MULTIPLIER = _SCALES.keys() - {Unit.RECORDS, Unit.RECORD_RATE}
 """Base units that take no multiplier such as the k of `50k`."""
 _TIME_STEPS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
@@ -120,8 +125,8 @@ _MAX_FLOAT = 10**300
 def parse_exact(quantity: object, unit: str) -> Fraction:
     """Parse a quantity: a number in the base unit, or text with a unit of that dimension.
 
-    Counts and record rates accept a multiplier (`50k`). Text for seconds, bytes and rates needs a unit, except for
-    zero. A unit of a user's own may be omitted; if `unit` is empty, it is not known yet, and any is accepted.
+    Counts and record rates accept a multiplier (`50k`). Text for seconds, bytes and bytes a second needs a unit,
+    except for zero. The unit of a custom metric may be omitted; an empty `unit` is not known yet, and accepts any.
 
     Raises:
         UnitError: the quantity is not a number, not finite, negative, or has a unit of another dimension.
@@ -180,7 +185,7 @@ def parse_time(given: object) -> float:
         given = _CI_MINUTES.sub("min", given)
     seconds = parse(given, Unit.SECONDS)
     if seconds and not isinstance(given, str):
-        raise UnitError(_time_without_unit(given))
+        raise UnitError(_without_unit(given, Unit.SECONDS))
     return seconds
 
 
@@ -223,9 +228,11 @@ def unit_of(given: object) -> str:
     """
     if not isinstance(given, str) or not given.isprintable() or not _OWN.fullmatch(given):
         raise UnitError(f"invalid unit {repr_of(given)}: must be text of at most 20 characters, for example 'rows/s'")
-    for base, scales in _SCALES.items():
-        if given != base and given in scales:
-            raise UnitError(f"invalid unit {given!r}: give the values in {str(base)!r}, and unit={str(base)!r}")
+    multiples = {name: base for base, scales in _SCALES.items() for name in scales if name != base}
+    multiples |= {name: small for name, (small, _) in _AMBIGUOUS.items()}
+    if given in multiples:
+        base = multiples[given]
+        raise UnitError(f"invalid unit {given!r}: give the values in {str(base)!r}, and unit={str(base)!r}")
     return next((base for base in Unit if base == given), given)
 
 
@@ -294,10 +301,12 @@ def _parse_text(quantity: str, unit: str) -> Fraction:
         raise UnitError(f"invalid quantity {quantity!r}: must be at least 0")
     name = " ".join((match["unit"] or "").split())
     scale = _scale_of(name, unit)
+    if name in _AMBIGUOUS and unit in _NEEDING_UNIT:
+        raise UnitError(_ambiguous(quantity, number, name))
     if scale is None or (match["multiplier"] and unit in _WITHOUT_MULTIPLIER):
         raise UnitError(_unreadable(quantity, unit))
     if number and not name and unit in _NEEDING_UNIT:
-        raise UnitError(_without_unit(quantity, unit))
+        raise UnitError(_without_unit(quantity.strip(), unit))
     return number * scale
 
 
@@ -308,14 +317,17 @@ def _scale_of(name: str, unit: str) -> Fraction | None:
     return _SCALES.get(unit, {}).get(name)
 
 
-def _without_unit(quantity: str, unit: str) -> str:
-    if unit == Unit.SECONDS:
-        return _time_without_unit(quantity.strip())
-    return f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_HELP[unit][1]}"
+def _without_unit(number: object, unit: str) -> str:
+    small, large = _NEEDING_UNIT[unit]
+    return f"{_HELP[unit][0]} needs a unit: '{number} {small}' or '{number} {large}'"
 
 
-def _time_without_unit(number: object) -> str:
-    return f"a time needs a unit: '{number} ms' or '{number} s'"
+def _ambiguous(quantity: str, number: Fraction, name: str) -> str:
+    """Return the error for `1 KB`, which some tools take for 1000 bytes and others for 1024."""
+    if number > _MAX_FLOAT:
+        return f"invalid quantity {quantity!r}: too large"
+    small, large = _AMBIGUOUS[name]
+    return f"{quantity!r} is ambiguous: {float(number) * 1000:.15g} {small} or {float(number):.15g} {large}?"
 
 
 def _scaled(value: float, steps: dict[str, float], digits: int) -> str:

@@ -30,7 +30,7 @@ from pytest_kafkaperf.core.text import (
     repr_of,
     without_secrets,
 )
-from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time, parse_whole
+from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_time, parse_whole
 from pytest_kafkaperf.scenarios.payloads import (
     Keys,
     Samples,
@@ -221,6 +221,11 @@ def _number(value: Any) -> Any:
     return value
 
 
+def _ratio(value: Any) -> Any:
+    """Accept `"10 %"` and `"0.1"` as well as 0.1."""
+    return parse(value, Unit.RATIO) if isinstance(value, str) else _number(value)
+
+
 def _flag(value: Any) -> bool:
     """Accept True and False, also as text. Reject 1 and 'yes', which are more often mistakes than meant."""
     flag = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
@@ -293,7 +298,7 @@ Compression = Annotated[
     Literal["gzip", "snappy", "lz4", "zstd"] | None, BeforeValidator(lambda name: None if name == "none" else name)
 ]
 
-Ratio = Annotated[float, BeforeValidator(_number)]
+Ratio = Annotated[float, BeforeValidator(_ratio)]
 
 RecordRate = Annotated[Rate, PlainValidator(_rate), PlainSerializer(dump_rate)]
 

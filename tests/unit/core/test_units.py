@@ -45,7 +45,6 @@ from pytest_kafkaperf.core.units import (
         ("1 GiB", Unit.BYTES, 2.0**30),
         ("1 TiB", Unit.BYTES, 2.0**40),
         ("1 kB", Unit.BYTES, 1000.0),
-        ("1 KB", Unit.BYTES, 1000.0),
         ("1 MB", Unit.BYTES, 1_000_000.0),
         ("1 GB", Unit.BYTES, 1e9),
         ("1 TB", Unit.BYTES, 1e12),
@@ -54,6 +53,8 @@ from pytest_kafkaperf.core.units import (
         ("50 K records", Unit.RECORDS, 50_000.0),
         ("1 record", Unit.RECORDS, 1.0),
         ("1.5M records", Unit.RECORDS, 1_500_000.0),
+        ("50000", Unit.RECORD_RATE, 50_000.0),
+        ("50k", Unit.RECORD_RATE, 50_000.0),
         ("1 record/s", Unit.RECORD_RATE, 1.0),
         ("50k records/s", Unit.RECORD_RATE, 50_000.0),
         ("50krecords/s", Unit.RECORD_RATE, 50_000.0),
@@ -119,16 +120,16 @@ def test_a_quantity_is_read_in_its_base_unit(text: str | float, unit: Unit, expe
             "cannot read '50 MB/s' as a record rate; use one of records/s, records/sec, records/min, "
             "for example '500 records/s', '50k records/s'",
         ),
+        (" 25 ", Unit.BYTES, "a size needs a unit: '25 B' or '25 KiB'"),
+        ("25", Unit.BYTE_RATE, "a byte rate needs a unit: '25 B/s' or '25 KiB/s'"),
+        ("1 KB", Unit.BYTES, "'1 KB' is ambiguous: 1000 B or 1 KiB?"),
+        ("16384 KB", Unit.BYTES, "'16384 KB' is ambiguous: 16384000 B or 16384 KiB?"),
+        ("2.5KB/s", Unit.BYTE_RATE, "'2.5KB/s' is ambiguous: 2500 B/s or 2.5 KiB/s?"),
+        ("1e999 KB", Unit.BYTES, "invalid quantity '1e999 KB': too large"),
         (
-            "25",
-            Unit.BYTES,
-            "'25' has no unit; use one of B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, "
-            "for example '100 B', '16 KiB', '1 MiB'",
-        ),
-        (
-            "25",
+            "1 KB",
             Unit.RECORD_RATE,
-            "'25' has no unit; use one of records/s, records/sec, records/min, "
+            "cannot read '1 KB' as a record rate; use one of records/s, records/sec, records/min, "
             "for example '500 records/s', '50k records/s'",
         ),
         (
@@ -406,7 +407,9 @@ def test_a_unit_stands_after_a_number_in_a_threshold(unit: object) -> None:
     assert str(caught.value) == f"invalid unit {unit!r}: must be text of at most 20 characters, for example 'rows/s'"
 
 
-@pytest.mark.parametrize(("unit", "base"), [("ms", "s"), ("MiB", "B"), ("%", "ratio"), ("record", "records")])
+@pytest.mark.parametrize(
+    ("unit", "base"), [("ms", "s"), ("MiB", "B"), ("KB", "B"), ("%", "ratio"), ("record", "records")]
+)
 def test_multiples_of_base_units_are_no_units(unit: str, base: str) -> None:
     """Reports choose the prefix."""
     with pytest.raises(UnitError) as caught:

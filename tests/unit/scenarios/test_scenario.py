@@ -196,6 +196,12 @@ def test_transactions_are_idempotent() -> None:
     assert (scenario.transaction_size, scenario.abort_ratio, scenario.idempotence) == (1000, 0.25, True)
 
 
+@pytest.mark.parametrize("given", [0.25, "0.25", "25 %"])
+def test_a_ratio_is_a_number_or_a_percentage(given: object) -> None:
+    """As in thresholds."""
+    assert Scenario.of({"transaction_size": 100, "abort_ratio": given}).abort_ratio == 0.25
+
+
 def test_parameters_of_clients_take_aiokafkas_spelling() -> None:
     """Kafka's documentation has dots; one workload has one spelling."""
     scenario = Scenario.of(

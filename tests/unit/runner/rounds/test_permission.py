@@ -188,7 +188,7 @@ def test_a_limit_that_is_left_out_keeps_its_default(text: str, limit: MaxRate) -
     assert parse_max_rate(text) == limit
 
 
-@pytest.mark.parametrize("text", ["fast", "50", "", "1k/s, 2k/s", "-1/s"])
+@pytest.mark.parametrize("text", ["fast", "50 KB/s", "", "1k/s, 2k/s", "-1/s"])
 def test_a_limit_that_is_not_a_rate_is_refused(text: str) -> None:
     """A typo must not remove the limit."""
     with pytest.raises(UnitError):
