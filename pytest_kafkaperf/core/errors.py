@@ -29,7 +29,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 
 _MAX_ALIKE = 5
-"""Maximum number of suggested names with the same ending."""
+"""Maximum number of suggested names."""
 
 
 class KafkaPerfError(Exception):
@@ -108,32 +108,34 @@ def nearest(given: str, valid: Iterable[str]) -> str:
     choices = list(valid)
     alike = ending_alike(given, choices)
     if alike:
-        return _did_you_mean(alike[:_MAX_ALIKE])
+        return did_you_mean(alike)
     return suggestion(given, choices) or f"valid are {', '.join(map(repr, sorted(choices)))}"
 
 
 def suggestion(given: str, choices: Sequence[str], *, similarity: float = 0.6) -> str | None:
     """Name the choices whose spelling is nearest to `given`, or return None when none is that similar."""
     near = difflib.get_close_matches(given, choices, n=3, cutoff=similarity)
-    return _did_you_mean(near) if near else None
+    return did_you_mean(near) if near else None
 
 
 def ending_alike(given: str, choices: Iterable[str]) -> list[str]:
     """Return the choices with the last word of `given`, and with all other words of it or no others than those."""
-    words = _words(given)
+    words = words_of(given)
     found = []
     for choice in choices:
-        other = _words(choice)
+        other = words_of(choice)
         is_part = {*words} <= {*other} or {*other} <= {*words}
         if other[-1] == words[-1] and is_part:
             found.append(choice)
     return found
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
+    """Return the words of a name: `["lag", "max"]` for `lag.max` and `lag_max`."""
     return re.split(r"[ ._-]", name.lower())
 
 
-def _did_you_mean(names: Sequence[str]) -> str:
-    *others, last = map(repr, names)
+def did_you_mean(names: Sequence[str]) -> str:
+    """Suggest the first of these names."""
+    *others, last = map(repr, names[:_MAX_ALIKE])
     return f"did you mean {' or '.join(filter(None, (', '.join(others), last)))}?"

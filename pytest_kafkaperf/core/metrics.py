@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from pytest_kafkaperf.core.errors import ScenarioError, ending_alike, nearest, suggestion
+from pytest_kafkaperf.core.errors import ScenarioError, did_you_mean, ending_alike, nearest, suggestion, words_of
 from pytest_kafkaperf.core.units import Unit, unit_of
 
 Better = Literal["lower", "higher"]
@@ -243,12 +243,12 @@ LOAD_METRICS = tuple(
 """Metrics that the load generator measures."""
 
 
-_PLUGINS = frozenset(CATALOGUE)
+_PLUGINS = tuple(CATALOGUE)
 """The names of the plugin's own metrics."""
 _OWN_NAME = re.compile(r"app(\.\w+)+", re.ASCII)
 """The names of metrics that tests record."""
-_RESEMBLES = 0.85
-"""Similarity of two names from which on one of them is misspelt: one or two letters differ."""
+_RESEMBLES = 0.88
+"""Similarity of two names from which on one of them is misspelt: one or two letters differ, but not `gpu` and `cpu`."""
 
 
 def metric(name: str, better: Better = "lower") -> Metric:
@@ -263,9 +263,10 @@ def metric(name: str, better: Better = "lower") -> Metric:
     found = CATALOGUE.get(name)
     if found is not None:
         return found
-    if name.startswith("app.") and suggestion(name, [*_PLUGINS], similarity=_RESEMBLES) is None:
+    near = _near_miss(name)
+    if near is None and name.startswith("app."):
         return _own(name, "", better)
-    raise ScenarioError(f"unknown metric {name!r}; {nearest(name, ending_alike(name, HEADLINES) or [*CATALOGUE])}")
+    raise ScenarioError(f"unknown metric {name!r}; {near or _hint(name)}")
 
 
 def declare(name: str, *, unit: str, better: Better) -> None:
@@ -278,12 +279,41 @@ def declare(name: str, *, unit: str, better: Better) -> None:
     """
     if better not in get_args(Better):
         raise ScenarioError(f"invalid better={better!r}: must be 'lower' or 'higher'")
-    known = CATALOGUE.setdefault(name, own := _own(name, unit_of(unit), better))
+    own = _own(name, unit_of(unit), better)
+    near = _near_miss(name)
+    if near is not None:
+        raise ScenarioError(f"invalid name {name!r} of a custom metric: {near} If not, use a name that differs more")
+    known = CATALOGUE.setdefault(name, own)
     if known != own:
         raise ScenarioError(
             f"{name} has unit={str(known.unit)!r} and better={known.better!r} in another test of this run; give the "
             "same, or use another name"
         )
+
+
+def plugins_like(name: str) -> list[str]:
+    """Return the plugin's metrics that `name` may mean, the most important ones first."""
+    names = list(dict.fromkeys([*HEADLINES, *_PLUGINS]))
+    last = words_of(name)[-1]
+    return ending_alike(name, names) or [
+        known for known in names if last in words_of(known) or (name and known.startswith(name))
+    ]
+
+
+def _near_miss(name: str) -> str | None:
+    """Return a hint if `name` is a misspelt metric, its words in another order, or the first words of several."""
+    near = suggestion(name, _PLUGINS, similarity=_RESEMBLES)
+    if near is not None:
+        return near
+    words = sorted(words_of(name))
+    meant = [known for known in _PLUGINS if known.startswith(f"{name}.") or sorted(words_of(known)) == words]
+    return did_you_mean(meant) if meant else None
+
+
+def _hint(name: str) -> str:
+    alike = plugins_like(name)
+    important = [known for known in alike if known in HEADLINES]
+    return did_you_mean(important or alike) if alike else nearest(name, CATALOGUE)
 
 
 def _own(name: str, unit: str, better: Better) -> Metric:

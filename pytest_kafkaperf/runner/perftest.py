@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import External
-from pytest_kafkaperf.core.errors import ScenarioError, UnitError, suggestion
+from pytest_kafkaperf.core.errors import ScenarioError, UnitError, did_you_mean, suggestion
 from pytest_kafkaperf.core.metrics import (
     EVENT_METRICS,
     FEWEST_RECORDS,
@@ -19,6 +19,7 @@ from pytest_kafkaperf.core.metrics import (
     PROCESS_METRICS,
     QUANTILES,
     SEARCH_METRICS,
+    plugins_like,
 )
 from pytest_kafkaperf.load.engines.engine import client_problems
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
@@ -176,7 +177,7 @@ class PerfTest:
         for limit in (*self.thresholds, *(() if self.plan is None else self.plan.limits)):
             name = limit.metric.name
             if limit.metric.is_own and name not in names and not limit.from_ini:
-                remedy = suggestion(name, [*names]) or f"call kafka_perf.add_metric({name!r}, ...) before the load"
+                remedy = suggestion(name, [*names]) or _remedy(name)
                 raise ScenarioError(f"threshold {limit.expression!r}: this test does not record {name}; {remedy}")
         kept = [limit for limit in self.thresholds if limit.metric.name in names or not limit.metric.is_own]
         known = [replace(parse_declared(limit.expression), from_ini=limit.from_ini) for limit in kept]
@@ -347,6 +348,13 @@ def _live_baseline(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
     own = {name: getattr(spec, name) for name in spec.model_fields_set}
     changed = {"config": {**spec.config, **settings.compare_config}, **wanted.fields}
     return ClusterSpec.of({**own, **changed}, where="--kafka-compare-config: ")
+
+
+def _remedy(name: str) -> str:
+    """Return what to do about a threshold on a metric that neither the test nor the plugin measures."""
+    alike = [known for known in plugins_like(name) if known.startswith("app.")]
+    instead = f"; {did_you_mean(alike)}" if alike else ""
+    return f"call kafka_perf.add_metric({name!r}, ...) before the load{instead}"
 
 
 def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:

@@ -99,6 +99,9 @@ _COMPARISONS: dict[Operator, Callable[[float, float], bool]] = {
 }
 _OPERATORS = " ".join(_COMPARISONS)
 _OPERATOR = re.compile(r"[<>=!]+")
+_TURNED = str.maketrans("<>", "><")
+_BETWEEN = re.compile(r"\s+and\s+|\s*&&?\s*|\s*[,;]\s*")
+_NAME = re.compile(r"[a-z][\w.]*", re.ASCII)
 _RELATIVE = re.compile(r"baseline(?:\s*(?P<sign>[+-])\s*(?P<percent>\d+(?:\.\d+)?|\.\d+)\s*%)?", re.ASCII)
 _EXTREME = re.compile(r"(?P<kind>max|min)\s*\((?P<parts>.*)\)", re.DOTALL)
 _LEAST_TOLERANCE = 0.01 * (1 - 1e-9)
@@ -181,22 +184,38 @@ _EXTREMES = {"max": max, "min": min}
 def _parse(expression: str) -> Threshold:
     operators = list(_OPERATOR.finditer(expression))
     if len(operators) != 1:
-        raise ScenarioError(
-            f"invalid threshold {expression!r}: must be METRIC OP LIMIT with one of {_OPERATORS}, {_EXAMPLE}"
-        )
+        problem = _several(expression) or f"must be METRIC OP LIMIT with one of {_OPERATORS}, {_EXAMPLE}"
+        raise ScenarioError(f"invalid threshold {expression!r}: {problem}")
     found = operators[0]
     if found[0] not in _OPERATORS.split():
         raise ScenarioError(f"invalid threshold {expression!r}: unknown operator {found[0]!r}; use one of {_OPERATORS}")
+    left, right = expression[: found.start()].strip(), expression[found.end() :].strip()
+    if _is_name(right) and not _is_name(left):
+        turned = found[0].translate(_TURNED)
+        raise ScenarioError(f"invalid threshold {expression!r}: put the metric first: '{right} {turned} {left}'")
     try:
         better: Better = "higher" if found[0].startswith(">") else "lower"
-        subject = metric(expression[: found.start()].strip(), better)
-        limit = _parse_limit(expression[found.end() :].strip(), subject)
+        subject = metric(left, better)
+        limit = _parse_limit(right, subject)
     except (ScenarioError, UnitError) as error:
         raise ScenarioError(f"invalid threshold {expression!r}: {error}") from None
     operator = cast("Operator", found[0])
     threshold = Threshold(expression=" ".join(expression.split()), metric=subject, operator=operator, limit=limit)
     _check_relative(threshold)
     return threshold
+
+
+def _several(expression: str) -> str | None:
+    """Return the error for several thresholds in one text, such as `a == 0 and b == 0`; None for other texts."""
+    parts = _BETWEEN.split(expression)
+    if len(parts) == 1 or any(len(_OPERATOR.findall(part)) != 1 for part in parts):
+        return None
+    return f"these are {len(parts)} thresholds; declare them separately: {', '.join(map(repr, parts))}"
+
+
+def _is_name(text: str) -> bool:
+    """Return True for what may be the name of a metric."""
+    return text != "baseline" and _NAME.fullmatch(text) is not None
 
 
 @functools.lru_cache(maxsize=1000)  # many tests of a run have the same thresholds
@@ -218,14 +237,18 @@ def _parse_limit(text: str, subject: Metric) -> Limit:
 
 
 def _parse_part(text: str, subject: Metric) -> Absolute | Relative:
-    if not text.startswith("baseline"):
+    is_percentage = text.endswith("%") and subject.unit != Unit.RATIO and not subject.is_own
+    if "baseline" not in text and not is_percentage:
         value = parse(text, subject.unit)
         if subject.unit == Unit.RATIO and value >= 1 and "%" not in text and not subject.is_own:
             raise ScenarioError(f"{text!r} is {value:.0%}; write '{text} %' or '{value:.0%}'")
         return Absolute(value=value)
     relative = _RELATIVE.fullmatch(text)
     if relative is None:
-        raise ScenarioError(f"cannot read {text!r}; use 'baseline + N%' or 'baseline - N%'")
+        sign = "+" if subject.better == "lower" else "-"
+        raise ScenarioError(
+            f"cannot read {text!r}; write the allowed change as a percentage, for example 'baseline {sign} 10%'"
+        )
     change = float(relative["percent"] or 0) / 100
     factor = 1 - change if relative["sign"] == "-" else 1 + change
     if factor <= 0:

@@ -153,6 +153,12 @@ def test_an_unknown_metric_is_answered_with_the_nearest() -> None:
         ),
         ("e2e_p99", "did you mean 'e2e.latency.p99'?"),
         ("delay.p99", "did you mean 'produce.delay.p99' or 'app.delay.p99'?"),
+        ("consumer.lag", "did you mean 'lag.max', 'lag.end', 'app.lag.max', 'app.lag.end' or 'app.lag.slope'?"),
+        ("consumer.latency.p99", "did you mean 'produce.latency.p99' or 'e2e.latency.p99'?"),
+        (
+            "latency",
+            "did you mean 'produce.latency.p50', 'produce.latency.p99', 'e2e.latency.p50' or 'e2e.latency.p99'?",
+        ),
     ],
 )
 def test_a_metric_without_its_family_is_answered_with_the_most_important_ones(given: str, told: str) -> None:
@@ -160,6 +166,35 @@ def test_a_metric_without_its_family_is_answered_with_the_most_important_ones(gi
     with pytest.raises(ScenarioError) as caught:
         metric(given)
     assert str(caught.value) == f"unknown metric {given!r}; {told}"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("app.lag", "did you mean 'app.lag.max', 'app.lag.end' or 'app.lag.slope'?"),
+        ("app.lags.max", "did you mean 'app.lag.max'?"),
+        ("app.max.lag", "did you mean 'app.lag.max'?"),
+        ("app.lag_max", "did you mean 'app.lag.max'?"),
+        ("app.output.ratio", "did you mean 'app.output_ratio'?"),
+        ("app.drains", "did you mean 'app.drain'?"),
+    ],
+)
+def test_a_near_miss_of_the_plugins_app_metrics_is_not_a_custom_metric(name: str, hint: str) -> None:
+    """Otherwise the mistake would only show after the brokers have started."""
+    with pytest.raises(ScenarioError) as caught:
+        metric(name)
+    assert str(caught.value) == f"unknown metric {name!r}; {hint}"
+    with pytest.raises(ScenarioError) as caught:
+        declare(name, unit="rows", better="lower")
+    assert str(caught.value) == f"invalid name {name!r} of a custom metric: {hint} If not, use a name that differs more"
+
+
+@pytest.mark.usefixtures("catalogue")
+@pytest.mark.parametrize("name", ["app.gpu", "app.latency.p99", "app.out", "app.memory.heap"])
+def test_other_names_after_app_are_custom_metrics(name: str) -> None:
+    assert metric(name).is_own
+    declare(name, unit="rows", better="lower")
+    assert metric(name).unit == "rows"
 
 
 @pytest.mark.usefixtures("catalogue")

@@ -437,19 +437,26 @@ def test_thresholds_on_a_tests_own_metrics_get_their_units_once_these_are_record
 
 
 @pytest.mark.parametrize(
-    ("recorded", "remedy"),
+    ("name", "recorded", "remedy"),
     [
-        ([], "call kafka_perf.add_metric('app.rows', ...) before the load"),
-        (["app.row"], "did you mean 'app.row'?"),
+        ("app.rows", [], "call kafka_perf.add_metric('app.rows', ...) before the load"),
+        ("app.rows", ["app.row"], "did you mean 'app.row'?"),
+        (
+            "app.latency.max",
+            [],
+            "call kafka_perf.add_metric('app.latency.max', ...) before the load; did you mean 'app.lag.max' or "
+            "'app.delay.max'?",
+        ),
+        ("app.mem", [], "call kafka_perf.add_metric('app.mem', ...) before the load; did you mean 'app.memory'?"),
     ],
 )
 def test_a_threshold_on_a_metric_that_the_test_does_not_record_is_refused_before_the_load(
-    tmp_path: Path, recorded: list[str], remedy: str
+    tmp_path: Path, name: str, recorded: list[str], remedy: str
 ) -> None:
     """After minutes of load it could only be INCONCLUSIVE."""
     with pytest.raises(ScenarioError) as caught:
-        perftest_of(tmp_path, "app.rows >= 10").with_recorded(recorded)
-    assert str(caught.value) == f"threshold 'app.rows >= 10': this test does not record app.rows; {remedy}"
+        perftest_of(tmp_path, f"{name} >= 10").with_recorded(recorded)
+    assert str(caught.value) == f"threshold '{name} >= 10': this test does not record {name}; {remedy}"
 
 
 def test_the_rates_of_a_search_may_have_limits_on_recorded_metrics(tmp_path: Path) -> None:

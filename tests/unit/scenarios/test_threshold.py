@@ -133,6 +133,30 @@ _FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
             f"1 ms < {_P99} < 5 ms",
             f"invalid threshold '1 ms < {_P99} < 5 ms': must be METRIC OP LIMIT with one of <= < >= > ==, {_EXAMPLE}",
         ),
+        (
+            f"{_P99} <= 5 ms and lost == 0",
+            f"invalid threshold '{_P99} <= 5 ms and lost == 0': these are 2 thresholds; declare them separately: "
+            f"'{_P99} <= 5 ms', 'lost == 0'",
+        ),
+        (
+            "errors == 0, lost == 0 && unsent == 0",
+            "invalid threshold 'errors == 0, lost == 0 && unsent == 0': these are 3 thresholds; declare them "
+            "separately: 'errors == 0', 'lost == 0', 'unsent == 0'",
+        ),
+        (f"20 ms >= {_P99}", f"invalid threshold '20 ms >= {_P99}': put the metric first: '{_P99} <= 20 ms'"),
+        (
+            "baseline - 10% < produce.throughput",
+            "invalid threshold 'baseline - 10% < produce.throughput': put the metric first: 'produce.throughput > "
+            "baseline - 10%'",
+        ),
+        *(
+            (
+                f"produce.throughput >= {limit}",
+                f"invalid threshold 'produce.throughput >= {limit}': cannot read '{limit}'; write the allowed change "
+                "as a percentage, for example 'baseline - 10%'",
+            )
+            for limit in ("110% of baseline", "0.9 * baseline", "0.9x baseline", "baseline * 0.9", "90%")
+        ),
         (5, f"invalid threshold 5: must be text, {_EXAMPLE}"),
         (
             f"{_P99} <= " + "0" * 300,
@@ -158,15 +182,15 @@ _FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
         (
             f"{_P99} <= baseline + 20",
             (
-                f"invalid threshold '{_P99} <= baseline + 20': cannot read 'baseline + 20'; use "
-                "'baseline + N%' or 'baseline - N%'"
+                f"invalid threshold '{_P99} <= baseline + 20': cannot read 'baseline + 20'; write the "
+                "allowed change as a percentage, for example 'baseline + 10%'"
             ),
         ),
         (
             f"{_P99} <= baseline + \u0663%",
             (
-                f"invalid threshold '{_P99} <= baseline + ٣%': cannot read 'baseline + ٣%'; use "
-                "'baseline + N%' or 'baseline - N%'"
+                f"invalid threshold '{_P99} <= baseline + ٣%': cannot read 'baseline + ٣%'; write the "
+                "allowed change as a percentage, for example 'baseline + 10%'"
             ),
         ),
         (
