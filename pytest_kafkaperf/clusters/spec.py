@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from pytest_kafkaperf.clusters.target import IMAGE, VERSION
+from pytest_kafkaperf.clusters.target import image_problem, version_problem
 from pytest_kafkaperf.core.text import may_be_secret
 from pytest_kafkaperf.scenarios.fields import Config, MarkerFields
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 OWN_PROPERTIES = (
     "advertised.listeners",
@@ -44,26 +46,38 @@ _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 
 _PROPERTY = re.compile(r"[\w.-]+")
 
+_HINTS = {
+    "nodes": "did you mean 'brokers'?",
+    "memory": "did you mean 'heap'?",
+    "properties": "did you mean 'config'?",
+    **{name: f"declare it with the marker kafka_scenario({name}=...)" for name in Scenario.model_fields},
+}
 
-def _matching(pattern: re.Pattern[str], problem: str) -> AfterValidator:
+
+def _without(problem_of: Callable[[str], str | None]) -> AfterValidator:
     def check(value: str) -> str:
-        if not pattern.fullmatch(value):
+        problem = problem_of(value)
+        if problem is not None:
             raise ValueError(problem)
         return value
 
     return AfterValidator(check)
 
 
+def _heap_problem(heap: str) -> str | None:
+    return None if _HEAP.fullmatch(heap) else "a heap is a whole number with k, m or g, such as '512m' or '1g'"
+
+
 class ClusterSpec(MarkerFields):
     """The fields of the `kafka_cluster` marker; tests with equal specs share one cluster in a run."""
 
+    hints: ClassVar[Mapping[str, str]] = MappingProxyType(_HINTS)
+
     brokers: int = Field(default=1, ge=1, le=MAX_BROKERS)
     """Number of brokers."""
-    version: Annotated[str, _matching(VERSION, "a Kafka version has three numbers, such as '4.1.0'")] | None = None
+    version: Annotated[str, _without(version_problem)] | None = None
     """Kafka version, such as `4.1.0`; None: the plugin's default."""
-    image: Annotated[str, _matching(IMAGE, "not the name of a Docker image, such as 'apache/kafka:4.1.0'")] | None = (
-        None
-    )
+    image: Annotated[str, _without(image_problem)] | None = None
     """Docker image, such as `confluentinc/cp-kafka:8.0.0`, for `docker` only; without a tag it gets the version as its
     tag. None: `apache/kafka`."""
     config: Config = Field(default_factory=dict)
@@ -72,7 +86,7 @@ class ClusterSpec(MarkerFields):
     """Authentication and encryption for clients; None: plaintext."""
     jmx: bool = False
     """Collect JMX metrics from brokers through the JMX exporter."""
-    heap: Annotated[str, _matching(_HEAP, "a heap is a whole number with k, m or g, such as '512m' or '1g'")] = "512m"
+    heap: Annotated[str, _without(_heap_problem)] = "512m"
     """Size of each broker's Java heap, as in `-Xmx`."""
     log_dirs: str | None = None
     """Folders for the brokers' logs, separated by commas as in Kafka's `log.dirs`; `local` only.

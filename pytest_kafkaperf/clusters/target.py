@@ -15,6 +15,9 @@ CONNECT_WAIT_S = 15
 DEFAULT_VERSION = "4.3.1"
 """Default Kafka version: the newest that Maven Central resolves."""
 
+OLDEST_VERSION = (3, 9)
+"""Oldest Kafka version that the plugin starts."""
+
 WORDS = ("auto", "local", "docker")
 
 MAX_PORT = 65_535
@@ -27,6 +30,28 @@ _SERVER = re.compile(rf"{HOST}:(?P<port>[0-9]{{1,9}})")
 VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
 
 IMAGE = re.compile(r"[\w.:@/-]+")
+
+
+def version_problem(version: str) -> str | None:
+    """Return the reason why the plugin does not start brokers of this version; None if it does."""
+    if not VERSION.fullmatch(version):
+        return "a Kafka version has three numbers, such as '4.1.0'"
+    major, minor, _ = version.split(".", 2)
+    if (int(major), int(minor)) < OLDEST_VERSION:
+        return (
+            f"the plugin starts Kafka {'.'.join(map(str, OLDEST_VERSION))} or newer; to test an older version, start "
+            "the brokers yourself and use --kafka-cluster=HOST:PORT"
+        )
+    return None
+
+
+def image_problem(image: str) -> str | None:
+    """Return the reason why this cannot be the name of a Docker image; None if it can."""
+    if not IMAGE.fullmatch(image):
+        return "not the name of a Docker image, such as 'apache/kafka:4.1.0'"
+    if image == "latest":
+        return "'latest' is a tag without an image; write 'apache/kafka:latest'"
+    return None
 
 
 def decides_version(image: str) -> bool:
@@ -104,6 +129,7 @@ class External:
         return ",".join(self.servers)
 
 
+_STARTED: dict[str, type[Auto | Local | Docker]] = {"auto": Auto, "local": Local, "docker": Docker}
 Provider = Local | Docker | External
 Target = Auto | Provider
 
@@ -116,23 +142,24 @@ def parse_target(text: str, *, option: str = "--kafka-cluster") -> Target:
 
     """
     word, colon, rest = text.strip().partition(":")
-    match word:
-        case "auto" if not colon or VERSION.fullmatch(rest):
-            return Auto(rest or None)
-        case "local" if not colon or VERSION.fullmatch(rest):
-            return Local(rest or None)
-        case "docker" if not colon or VERSION.fullmatch(rest):
-            return Docker(rest or None)
-        case "docker" if IMAGE.fullmatch(rest) and not _NUMBERS.fullmatch(rest):
-            return Docker(image=rest)
-        case "auto" | "local" | "docker":
-            image = " or an image, such as apache/kafka:4.0.0" if word == "docker" else ""
-            raise UsageError(
-                f"{option}={text}: {rest!r} is not a Kafka version, such as 4.0.0{image}; for a server called {word}, "
-                "give its IP address"
-            )
-        case _:
-            return parse_servers(text, where=f"{option}={text}")
+    if word not in _STARTED:
+        return parse_servers(text, where=f"{option}={text}")
+    if not colon:
+        return _STARTED[word]()
+    is_image = word == "docker" and IMAGE.fullmatch(rest) and not _NUMBERS.fullmatch(rest)
+    if VERSION.fullmatch(rest):
+        problem, target = version_problem(rest), _STARTED[word](rest)
+    elif is_image:
+        problem, target = image_problem(rest), Docker(image=rest)
+    else:
+        image = " or an image, such as apache/kafka:4.0.0" if word == "docker" else ""
+        raise UsageError(
+            f"{option}={text}: {rest!r} is not a Kafka version, such as 4.0.0{image}; for a server called {word}, "
+            "give its IP address"
+        )
+    if problem is not None:
+        raise UsageError(f"{option}={text}: {problem}")
+    return target
 
 
 def parse_servers(text: str, *, where: str) -> External:

@@ -12,8 +12,8 @@ import pytest
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.clusters.target import Auto, Local
-from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.clusters.target import Auto, External, Local
+from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 from pytest_kafkaperf.core.metrics import SEARCH_METRICS
 from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.plugin.benchmarks import LoadClock
@@ -114,9 +114,26 @@ def read_item(item: pytest.Item, settings: Settings) -> PerfTest:
         # `auto` is never an external cluster; only a running test looks for Docker, and checks again.
         target = Local() if isinstance(settings.cluster, Auto) else settings.cluster
         provision.check(target, settings.client_config, settings.metrics_urls, settings.log_dirs)
+        if not isinstance(target, External) and not _has_own_cluster(item):
+            _refuse_missing_brokers(test)
     except UsageError as error:
         raise UsageError("\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())) from None
     return dataclasses.replace(test, taken_by=_taken_by(item))
+
+
+def _has_own_cluster(item: pytest.Item) -> bool:
+    """Return True if the test's own code provides the cluster: it overrides the fixture."""
+    found = item._fixtureinfo.name2fixturedefs.get("kafka_cluster")  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
+    return found is None or not found[-1].func.__module__.startswith("pytest_kafkaperf.")
+
+
+def _refuse_missing_brokers(test: PerfTest) -> None:
+    replicas, brokers = test.scenario.replication_factor, test.spec.brokers
+    if replicas is not None and replicas > brokers:
+        raise ScenarioError(
+            f"kafka_scenario: replication_factor={replicas} needs {replicas} brokers, but the cluster has {brokers}; "
+            f"use kafka_cluster(brokers={replicas}), or remove replication_factor"
+        )
 
 
 def _is_direct(item: pytest.Item, parameter: str) -> bool:

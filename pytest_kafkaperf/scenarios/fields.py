@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -59,6 +59,8 @@ _WORDS = {
     "messages": "records",
     "msg": "record",
     "msgs": "records",
+    "iterations": "rounds",
+    "repetitions": "rounds",
 }
 """Words of other tools, which an error about an unknown field translates."""
 
@@ -78,6 +80,28 @@ class MarkerFields(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Advice for names that users try and that do not resemble the right field, by name."""
+
+    @classmethod
+    def refuse_unknown(cls, names: Iterable[str], *, where: str = "") -> None:
+        """Check the names of fields; `where` starts an error.
+
+        Raises:
+            ScenarioError: a field is unknown; the message suggests what to write instead.
+
+        """
+        unknown: dict[str, list[str]] = {}
+        for name in names:
+            if name not in cls.model_fields:
+                hint = cls.hints.get(name) or nearest(_in_our_words(name), cls.model_fields)
+                unknown.setdefault(hint, []).append(repr(name))
+        if unknown:
+            problems = (
+                f"unknown field{'s' * (len(given) > 1)} {', '.join(given)}: {hint}" for hint, given in unknown.items()
+            )
+            raise ScenarioError(f"{where}{'; '.join(problems)}")
+
     @classmethod
     def of(
         cls,
@@ -95,15 +119,7 @@ class MarkerFields(BaseModel):
             ScenarioError: a field is unknown or a value is invalid; the message lists all problems.
 
         """
-        unknown: dict[str, list[str]] = {}
-        for name in fields:
-            if name not in cls.model_fields:
-                unknown.setdefault(nearest(_in_our_words(name), cls.model_fields), []).append(repr(name))
-        if unknown:
-            told = (
-                f"unknown field{'s' * (len(given) > 1)} {', '.join(given)}: {hint}" for hint, given in unknown.items()
-            )
-            raise ScenarioError(f"{where}{'; '.join(told)}")
+        cls.refuse_unknown(fields, where=where)
         try:
             return cls.model_validate(dict(fields), context=further)
         except ValidationError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
@@ -28,10 +29,34 @@ _OF_READING = ("topic", "producers", "consum", "isolation_level", "warmup", "rou
 _DEFAULT_DURATION_S = 5.0
 """Longest default; a test with rounds at one rate shortens it (see `runner.perftest`)."""
 _MAX_CLIENTS = 1000
+_GROUP = (
+    "set watch_group to measure the consumer group of an application; the plugin names the groups of its own consumers"
+)
+_TRANSACTIONS = (
+    "set transaction_size to use transactions, for example transaction_size=100, and "
+    "isolation_level='read_committed' for consumers"
+)
+_THRESHOLDS = "declare thresholds with the marker kafka_threshold('produce.latency.p99 <= 25 ms')"
+_OF_CLUSTER = ("brokers", "version", "image", "config", "security", "jmx", "heap", "log_dirs", "low_noise")
+_HINTS = {
+    "group": _GROUP,
+    "group_id": _GROUP,
+    "consumer_group": _GROUP,
+    "replicas": "did you mean 'replication_factor'?",
+    "min_insync_replicas": "set the topic's property: topic_config={'min.insync.replicas': 2}",
+    "exactly_once": _TRANSACTIONS,
+    "transactional": _TRANSACTIONS,
+    "transactional_id": _TRANSACTIONS,
+    "threshold": _THRESHOLDS,
+    "thresholds": _THRESHOLDS,
+    **{name: f"declare it with the marker kafka_cluster({name}=...)" for name in _OF_CLUSTER},
+}
 
 
 class Scenario(MarkerFields):
     """A workload, with quantities in base units: seconds, bytes, records."""
+
+    hints: ClassVar[Mapping[str, str]] = MappingProxyType(_HINTS)
 
     records: Annotated[fields.Records, Field(ge=1, le=10**12)] | None = None
     """Number of records in each round; excludes `duration`."""
@@ -270,12 +295,20 @@ class Scenario(MarkerFields):
             yield f"headers: the name {HEADER!r} is reserved for the tag; use another name"
 
     def _problems_of_backlog(self) -> Iterator[str]:
-        if self.backlog and self.consume != "live":
-            yield f"backlog needs consume='live', not consume={self.consume!r}; remove one of them"
-        if self.backlog and not (self.catches_up or self.watch_group or self.output_topic):
+        if not self.backlog or not self.producers:  # without producers, that is the problem
+            return
+        if self.consume != "live":
             yield (
-                "backlog needs somebody who reads it; set consumers=1 or more on a new topic, or watch_group or "
-                "output_topic for an application"
+                f"backlog cannot be combined with consume={self.consume!r}, because consumers catch up while producers "
+                "write; remove one of them"
+            )
+        elif not (self.catches_up or self.watch_group or self.output_topic):
+            consumers = "set consumers=1 or more"
+            if self.consumers:
+                consumers = "consumers of an existing topic start at its end, so remove topic"
+            yield (
+                f"nothing reads the backlog; {consumers}, or set topic and watch_group (or output_topic) to measure an "
+                "application"
             )
 
     def _problems_of_output(self) -> Iterator[str]:

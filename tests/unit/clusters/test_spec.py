@@ -32,6 +32,20 @@ def test_another_config_is_another_key() -> None:
     [
         ({"versoin": "4.1.0"}, "unknown field 'versoin': did you mean 'version'?"),
         ({"version": "4.1"}, "version='4.1': a Kafka version has three numbers, such as '4.1.0'"),
+        *(
+            (
+                {"version": old},
+                f"version='{old}': the plugin starts Kafka 3.9 or newer; to test an older version, start the brokers "
+                "yourself and use --kafka-cluster=HOST:PORT",
+            )
+            for old in ("2.8.0", "3.8.1", "0.11.0")
+        ),
+        ({"image": "latest"}, "image: 'latest' is a tag without an image; write 'apache/kafka:latest'"),
+        ({"nodes": 3}, "unknown field 'nodes': did you mean 'brokers'?"),
+        (
+            {"replication_factor": 3},
+            "unknown field 'replication_factor': declare it with the marker kafka_scenario(replication_factor=...)",
+        ),
         ({"heap": "1 GiB"}, "heap='1 GiB': a heap is a whole number with k, m or g, such as '512m' or '1g'"),
         ({"brokers": 0}, "brokers=0: must be greater than or equal to 1"),
         (

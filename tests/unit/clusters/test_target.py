@@ -16,6 +16,10 @@ VALID = (
 
 NO_SERVER = "is not HOST:PORT with a port from 1 to 65535;"
 NO_VERSION, OR_IMAGE = "is not a Kafka version, such as 4.0.0", "or an image, such as apache/kafka:4.0.0"
+TOO_OLD = (
+    "the plugin starts Kafka 3.9 or newer; to test an older version, start the brokers yourself and use "
+    "--kafka-cluster=HOST:PORT"
+)
 BY_ADDRESS = "give its IP address"
 
 
@@ -58,6 +62,8 @@ def test_a_target_is_a_word_or_servers(text: str, target: Target) -> None:
         ("docker:9092", f"'9092' {NO_VERSION} {OR_IMAGE}; for a server called docker, {BY_ADDRESS}"),
         ("docker:4.0", f"'4.0' {NO_VERSION} {OR_IMAGE}; for a server called docker, {BY_ADDRESS}"),
         ("docker:", f"'' {NO_VERSION} {OR_IMAGE}; for a server called docker, {BY_ADDRESS}"),
+        ("docker:latest", "'latest' is a tag without an image; write 'apache/kafka:latest'"),
+        *((f"{word}:2.8.0", TOO_OLD) for word in ("auto", "local", "docker")),
         ("docker:a b", f"'a b' {NO_VERSION} {OR_IMAGE}; for a server called docker, {BY_ADDRESS}"),
         ("broker1:0", f"'broker1:0' {NO_SERVER} {VALID}"),
         ("a:9092,b:70000", f"'b:70000' {NO_SERVER} {VALID}"),

@@ -39,6 +39,16 @@ REFUSED = [
     ("kafka_cluster(brokers=0)", "brokers=0: must be greater than or equal to 1"),
     ("kafka_cluster(security='ssl')", "security='ssl': must be 'sasl_scram'"),
     ("kafka_cluster(image='two words')", "not the name of a Docker image"),
+    (
+        "kafka_scenario(replication_factor=3)",
+        "kafka_scenario: replication_factor=3 needs 3 brokers, but the cluster has 1; use kafka_cluster(brokers=3), or "
+        "remove replication_factor",
+    ),
+    ("kafka_scenario(group_id='billing')", "kafka_scenario: unknown field 'group_id': set watch_group to measure"),
+    ("kafka_scenario(record_size='1 KB')", "kafka_scenario: record_size: '1 KB' is ambiguous: 1000 B or 1 KiB?"),
+    ("kafka_threshold('20 ms >= produce.latency.p99')", "put the metric first: 'produce.latency.p99 <= 20 ms'"),
+    ("kafka_cluster(nodes=3)", "kafka_cluster: unknown field 'nodes': did you mean 'brokers'?"),
+    ("kafka_cluster(version='2.8.0')", "kafka_cluster: version='2.8.0': the plugin starts Kafka 3.9 or newer"),
     ("kafka_cluster(version='newest')", "version='newest': a Kafka version has three numbers"),
 ]
 """Invalid markers, and a part of the error of each."""
@@ -102,6 +112,23 @@ def test_a_marker_that_cannot_be_is_refused(run_pytest: RunPytest) -> None:
     assert [
         (marker, text) for number, (marker, text) in enumerate(REFUSED) if text not in said.get(f"test_{number}", "")
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "options"),
+    [
+        ("", ("--kafka-cluster=a:9092",)),
+        ("", ("--kafka-brokers=3",)),
+        ("@pytest.fixture\ndef kafka_cluster(): ...\n", ()),
+    ],
+)
+def test_replicas_need_brokers_only_where_their_number_is_known(
+    run_pytest: RunPytest, code: str, options: tuple[str, ...]
+) -> None:
+    """A running cluster may have any number, and so may that of a user's fixture."""
+    test = "@pytest.mark.kafka_scenario(replication_factor=3)\ndef test_one(kafka_perf):\n    kafka_perf()\n"
+    status, out = run_pytest(code + test, "--collect-only", *options)
+    assert status == pytest.ExitCode.OK, out
 
 
 def test_a_misspelt_marker_is_refused(run_pytest: RunPytest) -> None:

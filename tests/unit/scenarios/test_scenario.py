@@ -658,19 +658,51 @@ def test_a_group_that_cannot_be_watched_is_refused(fields: dict[str, Any], told:
 
 
 @pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        (
+            "group_id",
+            "set watch_group to measure the consumer group of an application; the plugin names the groups of its own "
+            "consumers",
+        ),
+        ("iterations", "did you mean 'rounds'?"),
+        ("replicas", "did you mean 'replication_factor'?"),
+        ("min_insync_replicas", "set the topic's property: topic_config={'min.insync.replicas': 2}"),
+        (
+            "exactly_once",
+            "set transaction_size to use transactions, for example transaction_size=100, and "
+            "isolation_level='read_committed' for consumers",
+        ),
+        ("thresholds", "declare thresholds with the marker kafka_threshold('produce.latency.p99 <= 25 ms')"),
+        ("brokers", "declare it with the marker kafka_cluster(brokers=...)"),
+    ],
+)
+def test_a_field_of_another_name_is_answered_with_ours(name: str, hint: str) -> None:
+    """No spelling resembles it, and a list of 30 fields does not help."""
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.of({name: 3}, where="kafka_scenario: ")
+    assert str(caught.value) == f"kafka_scenario: unknown field {name!r}: {hint}"
+
+
+@pytest.mark.parametrize(
     ("fields", "told"),
     [
         ({"backlog": -1}, "backlog: invalid quantity -1: must be a finite number of at least 0"),
         (
             {"consumers": 1, "consume": "after"},
-            "backlog needs consume='live', not consume='after'; remove one of them",
+            "backlog cannot be combined with consume='after', because consumers catch up while "
+            "producers write; remove one of them",
         ),
         (
             {},
-            "backlog needs somebody who reads it; set consumers=1 or more on a new topic, or watch_group or "
-            "output_topic for",
+            "nothing reads the backlog; set consumers=1 or more, or set topic and watch_group (or output_topic) to "
+            "measure an application",
         ),
-        ({"consumers": 1, "topic": "orders"}, "backlog needs somebody who reads it"),
+        (
+            {"consumers": 1, "topic": "orders"},
+            "nothing reads the backlog; consumers of an existing topic start at its end, so remove topic, or set topic "
+            "and watch_group",
+        ),
         ({"producers": 0, "topic": "orders", "consumers": 1}, "producers=0 writes nothing; remove backlog"),
     ],
 )
