@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pytest_kafkaperf.core.errors import UsageError, suggestion
+from pytest_kafkaperf.core.errors import UsageError, did_you_mean
 
 CONNECT_WAIT_S = 15
 """Default of the maximum wait until an external cluster is ready."""
@@ -24,6 +25,8 @@ MAX_PORT = 65_535
 
 HOST = r"(?P<host>\[[0-9A-Fa-f:.]+(%\w+)?\]|[\w.-]+)"
 """A host name, an IPv4 address, or an IPv6 address in brackets."""
+
+_HOST = re.compile(HOST)
 
 _SERVER = re.compile(rf"{HOST}:(?P<port>[0-9]{{1,9}})")
 
@@ -62,10 +65,11 @@ def decides_version(image: str) -> bool:
 _NUMBERS = re.compile(r"[\d.]*")
 """A version or a port, and not an image."""
 
-_VALID = (
+VALID = (
     "valid are auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] and HOST:PORT[,HOST:PORT...], such as "
     "local:4.0.0, docker:apache/kafka:4.0.0, broker1:9092,broker2:9092 or [::1]:9092"
 )
+"""Valid values, at the end of errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +138,10 @@ Provider = Local | Docker | External
 Target = Auto | Provider
 
 
-def parse_target(text: str, *, option: str = "--kafka-cluster") -> Target:
+def parse_target(text: str, *, option: str = "--kafka-cluster", more: str = "") -> Target:
     """Parse the value of `--kafka-cluster`, or of another option with the same values.
+
+    An error also lists `more`, the other values of that option.
 
     Raises:
         UsageError: the value is invalid; names valid values and an example.
@@ -143,7 +149,7 @@ def parse_target(text: str, *, option: str = "--kafka-cluster") -> Target:
     """
     word, colon, rest = text.strip().partition(":")
     if word not in _STARTED:
-        return parse_servers(text, where=f"{option}={text}")
+        return parse_servers(text, where=f"{option}={text}", more=more)
     if not colon:
         return _STARTED[word]()
     is_image = word == "docker" and IMAGE.fullmatch(rest) and not _NUMBERS.fullmatch(rest)
@@ -162,14 +168,14 @@ def parse_target(text: str, *, option: str = "--kafka-cluster") -> Target:
     return target
 
 
-def parse_servers(text: str, *, where: str) -> External:
-    """Parse `HOST:PORT[,HOST:PORT...]`; `where` starts the text of an error.
+def parse_servers(text: str, *, where: str, more: str = "") -> External:
+    """Parse `HOST:PORT[,HOST:PORT...]`; `where` starts the text of an error, which also lists `more`.
 
     Raises:
         UsageError: a server is invalid; names valid values and an example.
 
     """
-    return External(tuple(_server(part.strip(), where) for part in text.split(",")))
+    return External(tuple(_server(part.strip(), where, more) for part in text.split(",")))
 
 
 def is_loopback(server: str) -> bool:
@@ -181,11 +187,18 @@ def is_loopback(server: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _server(server: str, given: str) -> str:
+def _server(server: str, given: str, more: str) -> str:
     found = _SERVER.fullmatch(server)
     if found is None or not 1 <= int(found["port"]) <= MAX_PORT:
-        # There is no hint for host names such as `broker1`, which is similar to `docker`.
-        hint = suggestion(server, [word for word in WORDS if word[0] == server[:1]])
-        problem = hint or f"{server!r} is not HOST:PORT with a port from 1 to {MAX_PORT};"
-        raise UsageError(f"{given}: {problem} {_VALID}")
+        raise UsageError(f"{given}: {_server_problem(server)} {VALID}{more}")
     return server
+
+
+def _server_problem(server: str) -> str:
+    if server.startswith(("git:", "path:")):
+        return f"{server.partition(':')[0]} is only for --kafka-compare;"
+    if not _HOST.fullmatch(server):
+        return f"{server!r} is not HOST:PORT with a port from 1 to {MAX_PORT};"
+    # `broker1` is similar to `docker`, so the first letter must be the same.
+    near = difflib.get_close_matches(server, [word for word in WORDS if word[0] == server[0]], n=1)
+    return f"{server!r} has no port; {did_you_mean([*near, f'{server}:9092'])}"

@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pytest_kafkaperf.clusters.admin.run_names import LEGAL_PREFIX
-from pytest_kafkaperf.clusters.target import Docker, External, Target, parse_target
+from pytest_kafkaperf.clusters.target import VALID, WORDS, Docker, External, Target, parse_target
 from pytest_kafkaperf.core.environment import environment_key
-from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
+from pytest_kafkaperf.core.errors import UnitError, UsageError, did_you_mean, nearest
 from pytest_kafkaperf.core.units import parse_time
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.plugin.options import OPTIONS, REPORTS, shown
@@ -29,6 +29,11 @@ UPDATE_MODES = {
     "add": "it adds its trials to the baselines",
 }
 """Valid values of `--kafka-update-baselines`, and what each does."""
+
+_BARE = re.compile(r"[\w.][\w./~^@-]*")
+"""Names without a kind, such as `main` and `../old`, which may be a revision, a folder or a server."""
+_REVISIONS = "; or a revision: git:REF[,tests=ref|head] or path:DIR[,python=PATH], such as git:origin/main"
+"""Further values of `--kafka-compare`, at the end of errors."""
 
 _MOST_GAP_S = 3600
 """Longest pause before a fresh trial."""
@@ -210,7 +215,16 @@ def _thresholds(text: str | None) -> tuple[Threshold, ...]:
 def _parse_compare(text: str | None, start: Path) -> Target | Revision | None:
     if text is None:
         return None
-    return parse_revision(text, start=start) or parse_target(text, option="--kafka-compare")
+    revision = parse_revision(text, start=start)
+    if revision is not None:
+        return revision
+    bare = text.strip()
+    if _BARE.fullmatch(bare) and bare not in WORDS:
+        kind = "path" if (start / bare).is_dir() else "git"
+        server = [] if "/" in bare or "~" in bare else [f"{bare}:9092"]
+        hint = did_you_mean([f"{kind}:{bare}", *server])
+        raise UsageError(f"--kafka-compare={text}: {hint} {VALID}{_REVISIONS}")
+    return parse_target(text, option="--kafka-compare", more=_REVISIONS)
 
 
 def _check_combinations(values: _Values, compare: Target | Revision | None, cluster: Target) -> None:

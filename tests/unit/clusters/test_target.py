@@ -51,8 +51,10 @@ def test_a_target_is_a_word_or_servers(text: str, target: Target) -> None:
     [
         ("", f"'' {NO_SERVER} {VALID}"),
         ("a:9092,", f"'' {NO_SERVER} {VALID}"),
-        ("loclhost", f"did you mean 'local'? {VALID}"),
-        ("broker1", f"'broker1' {NO_SERVER} {VALID}"),
+        ("localhost", f"'localhost' has no port; did you mean 'local' or 'localhost:9092'? {VALID}"),
+        ("broker1", f"'broker1' has no port; did you mean 'broker1:9092'? {VALID}"),
+        ("git:main", f"git is only for --kafka-compare; {VALID}"),
+        ("path:../old", f"path is only for --kafka-compare; {VALID}"),
         ("broker1:kafka", f"'broker1:kafka' {NO_SERVER} {VALID}"),
         ("kafka://a:9092", f"'kafka://a:9092' {NO_SERVER} {VALID}"),
         ("::1:9092", f"'::1:9092' {NO_SERVER} {VALID}"),

@@ -57,6 +57,29 @@ def test_an_empty_value_of_the_command_line_is_an_error() -> None:
     assert refused(report=[""]).startswith("--kafka-report=: valid are 'gitlab', 'history', 'html', ")
 
 
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("main", "did you mean 'git:main' or 'main:9092'?"),
+        ("origin/main", "did you mean 'git:origin/main'?"),
+        ("HEAD~1", "did you mean 'git:HEAD~1'?"),
+        ("merge-base", "did you mean 'git:merge-base' or 'merge-base:9092'?"),
+        ("old", "did you mean 'path:old' or 'old:9092'?"),
+        ("broker1:0", "'broker1:0' is not HOST:PORT with a port from 1 to 65535;"),
+    ],
+)
+def test_a_revision_without_its_kind_gets_it_and_all_that_is_valid(tmp_path: Path, given: str, hint: str) -> None:
+    """A branch is the first thing that people compare with."""
+    (tmp_path / "old").mkdir()
+    with pytest.raises(UsageError) as raised:
+        read_settings({"compare": given}, {}, invocation_folder=tmp_path, root=tmp_path)
+    assert str(raised.value) == (
+        f"--kafka-compare={given}: {hint} valid are auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] and "
+        "HOST:PORT[,HOST:PORT...], such as local:4.0.0, docker:apache/kafka:4.0.0, broker1:9092,broker2:9092 or "
+        "[::1]:9092; or a revision: git:REF[,tests=ref|head] or path:DIR[,python=PATH], such as git:origin/main"
+    )
+
+
 def test_each_property_of_the_live_baseline_has_its_own_option() -> None:
     """Values may contain commas and equals signs."""
     given = settings(compare="local", compare_config=["num.io.threads=1", "sasl.x = a=b,c"])
