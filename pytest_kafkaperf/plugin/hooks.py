@@ -5,6 +5,7 @@ Before a perf test is collected, it imports only `items`, `options` and pytest.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from pytest_kafkaperf.plugin.options import (
     ACCEPT_OPTION,
     MARKERS,
     OPTIONS,
+    UPDATE_MODES,
     UPDATE_OPTION,
     declare,
     from_command_line,
@@ -24,6 +26,7 @@ from pytest_kafkaperf.plugin.options import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
+    from pathlib import Path
 
     from pytest_kafkaperf.clusters.application import Application
     from pytest_kafkaperf.clusters.cluster import Cluster
@@ -44,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
     """Allow a path after the update option, which argparse would otherwise read as the option's value."""
     early_config.stash[ARGUMENTS] = args
+    _refuse_misplaced(args, early_config.invocation_params.dir)
     for position, argument in enumerate(args):
         if argument == UPDATE_OPTION:
             args[position] = f"{UPDATE_OPTION}=replace"
@@ -183,6 +187,26 @@ def _settings(config: pytest.Config) -> Settings:
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
     return collection.settings
+
+
+def _refuse_misplaced(args: list[str], folder: Path) -> None:
+    """Refuse ini keys given as options, and a mode without `=`: pytest would take it for a path.
+
+    Raises:
+        pytest.UsageError: there is one; suggests what to write.
+
+    """
+    for argument, following in itertools.pairwise([*args, ""]):
+        option, _, value = str(argument).partition("=")
+        name = option.removeprefix("--kafka-")
+        if name != option and name in OPTIONS and OPTIONS[name].place == "ini":
+            example = value or ("true" if OPTIONS[name].kind == "bool" else "...")
+            raise pytest.UsageError(
+                f"{option} is not an option: set {key_of(name)} in the ini file, or pass "
+                f"-o '{key_of(name)}={example}' for a single run"
+            )
+        if argument == UPDATE_OPTION and following in UPDATE_MODES and not (folder / following).exists():
+            raise pytest.UsageError(f"{option} {following}: write it with an equals sign: {option}={following}")
 
 
 def _refuse_misspelt_keys(config: pytest.Config) -> None:

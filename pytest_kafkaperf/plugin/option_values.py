@@ -17,18 +17,11 @@ from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, did_you_mean, nearest
 from pytest_kafkaperf.core.units import parse_time
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
-from pytest_kafkaperf.plugin.options import OPTIONS, REPORTS, shown
+from pytest_kafkaperf.plugin.options import OPTIONS, REPORTS, UPDATE_MODES, shown
 from pytest_kafkaperf.reports.html.html_report import check_installed
 from pytest_kafkaperf.runner.rounds.permission import MaxRate, parse_max_rate
 from pytest_kafkaperf.runner.settings import Revision, Settings, parse_revision
 from pytest_kafkaperf.scenarios.threshold import Threshold, parse_declared
-
-UPDATE_MODES = {
-    "replace": "without judging thresholds on the baseline, it replaces the baselines of all tests",
-    "new": "it makes baselines of tests that have none",
-    "add": "it adds its trials to the baselines",
-}
-"""Valid values of `--kafka-update-baselines`, and what each does."""
 
 _BARE = re.compile(r"[\w.][\w./~^@-]*")
 """Names without a kind, such as `main` and `../old`, which may be a revision, a folder or a server."""

@@ -175,6 +175,12 @@ MARKERS = (
     "kafka_perf: set by the plugin on every test that uses the fixture kafka_perf; -m 'not kafka_perf' leaves them out",
 )
 UPDATE_OPTION = "--kafka-update-baselines"
+UPDATE_MODES = {
+    "replace": "without judging thresholds on the baseline, it replaces the baselines of all tests",
+    "new": "it makes baselines of tests that have none",
+    "add": "it adds its trials to the baselines",
+}
+"""Valid values of `--kafka-update-baselines`, and what each does."""
 ACCEPT_OPTION = "--kafka-accept"
 
 

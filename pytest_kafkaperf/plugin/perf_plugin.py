@@ -35,7 +35,7 @@ from pytest_kafkaperf.plugin.conclusion import (
 from pytest_kafkaperf.plugin.console import print_table
 from pytest_kafkaperf.plugin.items import ARGUMENTS, PEER, Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.kafka_perf import FailedByVerdict, KafkaPerf, conclude, failing
-from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
+from pytest_kafkaperf.plugin.options import UPDATE_MODES
 from pytest_kafkaperf.plugin.peer_side import peer_options
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
