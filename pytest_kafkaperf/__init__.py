@@ -57,7 +57,24 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
+_MARKERS = ("kafka_cluster", "kafka_scenario", "kafka_threshold")
+_FIXTURES = ("kafka_app", "kafka_app_factory", "kafka_cluster_factory", "kafka_perf")
+
+if not TYPE_CHECKING:  # otherwise type checkers would accept any name
+
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+        # An import statement hides the text of an AttributeError.
+        if name.lower().startswith("kafka"):
+            raise ImportError(f"cannot import name {name!r} from {__name__!r}: {_hint(name)}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def _hint(name: str) -> str:
+    """Return what to write instead of a name that does not exist."""
+    from pytest_kafkaperf.core.errors import suggestion  # noqa: PLC0415 - only for errors
+
+    if name in _FIXTURES:
+        return "it is a fixture; add it to the arguments of the test function, without an import"
+    return suggestion(name.lower(), _MARKERS, similarity=0.8) or f"the decorators are {', '.join(_MARKERS)}"

@@ -5,6 +5,7 @@
 - options: options, ini keys and markers
 - option_values: their values, parsed to settings
 - collection: markers of collected tests
+- calls: calls of `kafka_perf` in their source
 - perf_plugin: hooks of a run with perf tests
 - kafka_perf: the fixture
 - conclusion: how a run ends, and what it left out

@@ -17,6 +17,7 @@ from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 from pytest_kafkaperf.core.metrics import SEARCH_METRICS
 from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.plugin.benchmarks import LoadClock
+from pytest_kafkaperf.plugin.calls import wrong_calls
 from pytest_kafkaperf.plugin.items import takes_perf
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.settings import Settings
@@ -177,6 +178,8 @@ def _misused(item: pytest.Item) -> Iterator[str]:
             "kafka_perf takes no arguments: the plugin sets this marker on every perf test; to declare the load, use "
             "kafka_scenario(rate='5k records/s')"
         )
+    if takes_perf(item):
+        yield from wrong_calls(getattr(item, "function", None))
     # The marker of a module or a class may stand next to tests that measure nothing.
     if not takes_perf(item) and any(mark.name == "kafka_scenario" for mark in item.own_markers):
         yield (

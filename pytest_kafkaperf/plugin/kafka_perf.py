@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import pytest
 
@@ -23,6 +23,7 @@ from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.plugin.benchmarks import LoadClock, is_disabled, record_rounds
 from pytest_kafkaperf.plugin.console import progress
 from pytest_kafkaperf.plugin.items import PEER
+from pytest_kafkaperf.plugin.options import ScenarioFields
 from pytest_kafkaperf.reports.calibration import describe_trial, remaining_s
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.remedy import remedy_of, undecided
@@ -163,12 +164,12 @@ class KafkaPerf:
         function = functools.partial(value, *arguments) if callable(value) else lambda: value
         self._recorded[name] = Action(math.inf, function, metric=name)
 
-    def __call__(self, **overrides: object) -> Result:
+    def __call__(self, **overrides: Unpack[ScenarioFields]) -> Result:
         """Run the scenario, with these fields instead of the markers', and fail the test if a threshold is violated."""
         _refuse_running_loop("kafka_perf()", "kafka_perf.run()")
         return self._run(_overriding(overrides))
 
-    async def run(self, **overrides: object) -> Result:
+    async def run(self, **overrides: Unpack[ScenarioFields]) -> Result:
         """Do the same in an `async def` test: the event loop, and services in it, run on meanwhile."""
         return await self._run_in_thread(_overriding(overrides))
 
@@ -320,8 +321,10 @@ def failing() -> Iterator[None]:
         raise pytest.fail.Exception(printable(str(error), keep="\t\n"), pytrace=False) from None
 
 
-def _overriding(overrides: dict[str, object]) -> Callable[[PerfTest], PerfTest]:
-    return lambda test: (test.with_overrides(overrides) if overrides else test).without_search()
+def _overriding(overrides: ScenarioFields) -> Callable[[PerfTest], PerfTest]:
+    if not overrides:
+        return PerfTest.without_search
+    return lambda test: test.with_overrides(overrides, where="kafka_perf(): ").without_search()
 
 
 def _refuse_running_loop(called: str, instead: str) -> None:

@@ -258,8 +258,8 @@ def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> Non
     ("option", "text"),
     [
         ("--kafka-update-baselines=some", "--kafka-update-baselines=some: valid are 'add'"),
-        ("--kafka-cluster=broker1", "'broker1' is not HOST:PORT"),
-        ("--kafka-cluster=dcker", "did you mean 'docker'?"),
+        ("--kafka-cluster=broker1", "'broker1' has no port; did you mean 'broker1:9092'?"),
+        ("--kafka-cluster=dcker", "did you mean 'docker' or 'dcker:9092'?"),
         ("--kafka-rounds=many", "rounds='many'"),
         ("--kafka-duration=10", "duration='10': a time needs a unit: '10 ms' or '10 s'"),
         ("--kafka-cluster=local:4", "'4' is not a Kafka version, such as 4.0.0"),
