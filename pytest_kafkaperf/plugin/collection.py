@@ -18,7 +18,7 @@ from pytest_kafkaperf.core.metrics import SEARCH_METRICS
 from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.plugin.benchmarks import LoadClock
 from pytest_kafkaperf.plugin.calls import wrong_calls
-from pytest_kafkaperf.plugin.items import takes_perf
+from pytest_kafkaperf.plugin.items import asks_for_benchmark, takes_perf
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -204,10 +204,11 @@ def _taken_by(item: pytest.Item) -> str | None:
 
 
 def _join_benchmarks(item: pytest.Item) -> None:
-    """Let pytest-benchmark record a perf test, unless that plugin is disabled or the test uses it itself."""
+    """Let pytest-benchmark record a perf test if an option asks for it, unless the test uses that plugin itself."""
     # Tests of the same function share the list, so it is replaced instead of changed.
     names: list[str] = item.fixturenames  # type: ignore[attr-defined]
-    if not item.config.pluginmanager.has_plugin("benchmark") or "benchmark" in names:
+    is_loaded = item.config.pluginmanager.has_plugin("benchmark")
+    if not is_loaded or not asks_for_benchmark(item.config) or "benchmark" in names:
         return
     marker = item.get_closest_marker("benchmark")
     arguments = {**(marker.kwargs if marker else {}), "timer": LoadClock()}

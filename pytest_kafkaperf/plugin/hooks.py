@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.plugin.items import ARGUMENTS, PEER, Collection, has_thresholds, is_declared, takes_perf
+from pytest_kafkaperf.plugin.items import (
+    ARGUMENTS,
+    PEER,
+    Collection,
+    asks_for_benchmark,
+    has_thresholds,
+    is_declared,
+    takes_perf,
+)
 from pytest_kafkaperf.plugin.options import (
     ACCEPT_OPTION,
     MARKERS,
@@ -62,8 +70,19 @@ def pytest_configure(config: pytest.Config) -> None:
     _refuse_misspelt_keys(config)
     _refuse_lasting_acceptance(config)
     config.pluginmanager.register(Collection(), _COLLECTION)
+    if hasattr(config.option, "benchmark_storage") and not asks_for_benchmark(config):
+        config.option.benchmark_storage = "."  # pytest-benchmark creates its folder in every run; this one exists
     if from_command_line(config):
         _settings(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_header(config: pytest.Config) -> Generator[None, list[str | list[str]], list[str | list[str]]]:
+    """Leave out pytest-benchmark's line unless one of its options was given."""
+    lines = yield
+    if asks_for_benchmark(config):
+        return lines
+    return [line for line in lines if not str(line).startswith("benchmark: ")]
 
 
 @pytest.hookimpl(tryfirst=True)

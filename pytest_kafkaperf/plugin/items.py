@@ -19,6 +19,17 @@ PEER = "kafkaperf-peer"
 """Name of the plugin that serves another pytest; only there, the module `plugin.peer_side` registers it."""
 
 
+def arguments_of(config: pytest.Config) -> list[str]:
+    """Return the command line, with `addopts` and `PYTEST_ADDOPTS`."""
+    # pytest does not pass `ARGUMENTS` to a plugin that a conftest.py loads.
+    return [str(argument) for argument in config.stash.get(ARGUMENTS, config.invocation_params.args)]
+
+
+def asks_for_benchmark(config: pytest.Config) -> bool:
+    """Return True if any option of pytest-benchmark was given; otherwise users should not notice that plugin."""
+    return any(argument.startswith("--benchmark-") for argument in arguments_of(config))
+
+
 def takes_perf(item: pytest.Item) -> bool:
     """Return True for a perf test: one that uses the fixture `kafka_perf`."""
     return "kafka_perf" in getattr(item, "fixturenames", ())

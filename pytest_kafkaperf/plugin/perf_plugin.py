@@ -33,7 +33,7 @@ from pytest_kafkaperf.plugin.conclusion import (
     ran_everything,
 )
 from pytest_kafkaperf.plugin.console import print_table
-from pytest_kafkaperf.plugin.items import ARGUMENTS, PEER, Collection, has_thresholds, takes_perf
+from pytest_kafkaperf.plugin.items import PEER, Collection, arguments_of, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.kafka_perf import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.options import UPDATE_MODES
 from pytest_kafkaperf.plugin.peer_side import peer_options
@@ -239,7 +239,8 @@ class PerfPlugin:
             perf = self.perf_run_or_fail()
             later = self.later(item)
             perf.stopwatch.restart()
-            result = refused_for_time(test, perf, later)
+            with failing():
+                result = refused_for_time(test, perf, later)
             if result is not None:
                 conclude(result, perf, item)
             with failing():
@@ -306,8 +307,7 @@ class PerfPlugin:
     def pytest_benchmark_group_stats(self) -> Generator[None, Groups, Groups]:
         """Leave perf tests out of pytest-benchmark's table, unless an option asks for it."""
         groups = yield
-        # pytest does not pass `ARGUMENTS` to a plugin that a conftest.py loads.
-        if asks_for_table(self._config.stash.get(ARGUMENTS, self._config.invocation_params.args)):
+        if asks_for_table(arguments_of(self._config)):
             return groups
         perf_tests = {nodeid for nodeid, perf in self._measuring.items() if perf.is_benchmark}
         self._hidden_benchmarks = len(perf_tests & {row["fullname"] for _, rows in groups for row in rows})
