@@ -1,7 +1,8 @@
-"""The provider that `auto` stands for: Docker if a daemon answers, otherwise local brokers."""
+"""The provider that `auto` stands for: local brokers if jgo is installed, otherwise Docker if a daemon answers."""
 
 from __future__ import annotations
 
+import importlib.util
 from functools import cache
 
 from pytest_kafkaperf.clusters.target import (
@@ -12,13 +13,14 @@ from pytest_kafkaperf.clusters.target import (
     Target,
     parse_target,
 )
+from pytest_kafkaperf.core.errors import UsageError
 
 
 def resolve(target: Target | str) -> Provider:
-    """Return the provider of a target or of its text; `auto` looks for a Docker daemon, once per process.
+    """Return the provider of a target or of its text; `auto` may look for a Docker daemon, once per process.
 
     Raises:
-        UsageError: the text is not a target.
+        UsageError: the text is not a target, or `auto` finds no provider.
 
     """
     target = parse_target(target) if isinstance(target, str) else target
@@ -27,10 +29,21 @@ def resolve(target: Target | str) -> Provider:
 
 @cache
 def choose() -> tuple[Local | Docker, str]:
-    """Resolve `auto` and return the target and the reason for the choice, as text for the user."""
+    """Resolve `auto` and return the target and the reason for the choice, as text for the user.
+
+    Raises:
+        UsageError: neither jgo nor a Docker daemon was found; the text explains how to install each.
+
+    """
+    if importlib.util.find_spec("jgo") is not None:
+        return Local(), "the extra 'local' is installed"
     from pytest_kafkaperf.clusters.docker.daemon import look  # noqa: PLC0415 - only where nothing is named
 
     address, reason = look()
     if reason is None:
-        return Docker(), f"a Docker daemon answers at {address}"
-    return Local(), f"no Docker daemon at {address}: {reason}"
+        return Docker(), f"the extra 'local' is not installed, and a Docker daemon answers at {address}"
+    raise UsageError(
+        f"--kafka-cluster=auto: the extra 'local' is not installed, and no Docker daemon answers at {address} "
+        f"({reason}). Install one of them: pip install 'pytest-kafkaperf[local]' needs no Docker; for Docker, follow "
+        "https://docs.docker.com/get-docker until `docker info` succeeds"
+    )

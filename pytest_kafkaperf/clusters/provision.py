@@ -168,7 +168,11 @@ def check(
 
 def first_fetch(spec: ClusterSpec, *, target: Target | str = "auto") -> str | None:
     """Describe, for the user, what must be downloaded before this cluster can start; None if nothing."""
-    match _chosen(spec, target):
+    try:
+        provider = _chosen(spec, target)
+    except UsageError:  # there is nothing to start, which the test reports
+        return None
+    match provider:
         case Local():
             from pytest_kafkaperf.clusters.brokers.distribution import is_installed  # noqa: PLC0415 - the same
 

@@ -98,7 +98,7 @@ class _Started:
 
 
 class Auto(_Started):
-    """Docker if a daemon answers, otherwise local brokers. `resolve` decides when a test needs a cluster."""
+    """Local brokers if jgo is installed, otherwise Docker. `resolve` decides when a test needs a cluster."""
 
     name = "auto"
 

@@ -48,7 +48,7 @@ TARGET = "auto[:VERSION]|local[:VERSION]|docker[:VERSION or IMAGE]|HOST:PORT[,..
 OPTIONS = {
     "cluster": Option(
         TARGET,
-        "brokers that the plugin starts (auto: docker if a daemon answers, otherwise local) or an external cluster",
+        "brokers that the plugin starts (auto: local if jgo is installed, otherwise docker) or an external cluster",
         "auto",
     ),
     "brokers": Option(

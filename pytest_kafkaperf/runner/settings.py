@@ -112,7 +112,10 @@ class Settings:
         return [*lines, sources] if sources else lines
 
     def _describe_cluster(self) -> str:
-        provider = resolve(self.cluster)
+        try:
+            provider = resolve(self.cluster)
+        except UsageError as error:  # tests with their own fixture `kafka_cluster` run anyway
+            return f"none: {error}"
         environment = self.environment or default_environment_key(provider.name)
         if isinstance(self.cluster, External):
             cluster = f"{self.cluster} (external)"

@@ -144,14 +144,15 @@ SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
 
 
 @pytest.mark.docker
-def test_a_line_after_the_collection_says_that_a_docker_daemon_was_found(project: Project) -> None:
+def test_a_line_after_the_collection_shows_that_a_docker_daemon_was_found(project: Project) -> None:
     """Nothing was named, so people want to know what was chosen, and why."""
+    project.write("conftest.py", "import sys\nsys.modules['jgo'] = None  # as if it were not installed\n")
     run = project.test(SKIPPED).run("--kafka-cluster=auto", reports=False)
     assert run.status == pytest.ExitCode.OK, run.out
     key = default_environment_key("docker")
+    reason = f"auto: the extra 'local' is not installed, and a Docker daemon answers at {look()[0]}"
     assert (
-        f"kafkaperf: cluster docker (auto: a Docker daemon answers at {look()[0]}), Kafka {DEFAULT_VERSION}, "
-        f"baselines kafka-baselines, environment {key}\n"
+        f"kafkaperf: cluster docker ({reason}), Kafka {DEFAULT_VERSION}, baselines kafka-baselines, environment {key}\n"
     ) in run.out
 
 

