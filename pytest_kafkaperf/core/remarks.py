@@ -71,7 +71,7 @@ _DRIFT = (
 _RUN_AGAIN = "run the test again before you rely on its values"
 _RETEST = (
     "re-tested side by side with freshly started baseline brokers (Kafka {version}); the column `baseline` shows what "
-    "they reached in this re-test, on shared cores"
+    "they reached in this re-test, on shared cores{shortened}"
 )
 _MORE_TIME = "raise --kafka-time-budget"
 _SHIFT = "{metric} is {change} against the stored baseline on both sides today"
@@ -228,6 +228,7 @@ class Remark(Enum):
         NoticeKind.REPEATED,
         "this test was repeated, but its last run is INCONCLUSIVE, so that the run before it counts",
     )
+    SHORTENED = NoticeKind.ROUNDS, "side by side: {lengths}"
     ROUNDS_CUT = NoticeKind.ROUNDS, "the time budget allowed {ran} of {rounds}"
     ROUNDS_ENOUGH = (
         NoticeKind.ROUNDS,

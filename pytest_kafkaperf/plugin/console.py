@@ -15,11 +15,15 @@ import pytest
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.reports.calibration import describe_trial, remaining_s
 from pytest_kafkaperf.reports.columns import Paper
+from pytest_kafkaperf.reports.standing import describe_standing
 from pytest_kafkaperf.reports.terminal import summary_lines
 from pytest_kafkaperf.reports.wording import short, shown_metrics
 from pytest_kafkaperf.runner.perftest import PerfTest
-from pytest_kafkaperf.runner.result import RunResult
+from pytest_kafkaperf.runner.result import RunResult, Trial
+from pytest_kafkaperf.runner.time_budget import left_s
+from pytest_kafkaperf.verdict.outcome import Judgement
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.controller import Progress
@@ -62,6 +66,32 @@ def progress(
         # With -v, pytest itself writes the name of the test again.
         if config.get_verbosity() == 0 and (is_live or terminal.has_lines):
             terminal.write_name(item.nodeid)
+
+
+class TrialLines:
+    """Prints a line after each trial that does not decide the test yet, or that belongs to a calibration."""
+
+    def __init__(
+        self, test: PerfTest, later: Sequence[PerfTest], say: Callable[[str], None], *, calibrate: int | None
+    ) -> None:
+        """`later` are the tests after this one, and `calibrate` is the number of trials of a calibration."""
+        self._test = test
+        self._later = later
+        self._say = say
+        self._calibrate = calibrate
+        self._began_s = time.monotonic()
+        self._ends_s: list[float] = []
+        """Ends of the trials, in seconds since the start of the first one."""
+
+    def __call__(self, trials: Sequence[Trial], judgement: Judgement) -> None:
+        """Print the line of the last trial."""
+        took_s = time.monotonic() - self._began_s
+        self._ends_s.append(took_s)
+        if self._calibrate is not None:
+            rest_s = remaining_s(self._test, self._later, len(trials), self._calibrate, took_s=took_s)
+            self._say(describe_trial(self._test, trials, self._calibrate, left_s=rest_s))
+        elif judgement.unsettled or len(trials) > 1:
+            self._say(describe_standing(self._test, trials, judgement, left_s=left_s(self._test, self._ends_s)))
 
 
 class _Terminal:

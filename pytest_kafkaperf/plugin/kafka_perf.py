@@ -9,7 +9,6 @@ import functools
 import inspect
 import math
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, Unpack
@@ -21,17 +20,16 @@ from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.metrics import Better, declare
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.plugin.benchmarks import LoadClock, is_disabled, record_rounds
-from pytest_kafkaperf.plugin.console import progress
+from pytest_kafkaperf.plugin.console import TrialLines, progress
 from pytest_kafkaperf.plugin.items import PEER
 from pytest_kafkaperf.plugin.options import ScenarioFields
-from pytest_kafkaperf.reports.calibration import describe_trial, remaining_s
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.remedy import remedy_of, undecided
 from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.flow import Watch, run_test
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
-from pytest_kafkaperf.runner.result import Ending, Result, Trial
+from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.rounds.actions import Action, planned
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.time_budget import as_run
@@ -273,7 +271,8 @@ class KafkaPerf:
                 if line:
                     line.update(label, number, progress)
 
-            yield Watch(progress=on_progress, trials=functools.partial(self._say_trial, test, say, time.monotonic()))
+            calibrate = None if test.is_smoke_test else self._perf.settings.calibrate
+            yield Watch(progress=on_progress, trials=TrialLines(test, self._later, say, calibrate=calibrate))
 
     def _add_to_history(self, result: Result) -> None:
         """Append the lines of the result to the history, if the user asked for one.
@@ -288,15 +287,6 @@ class KafkaPerf:
             return
         environment = perf.environment_key(result.cluster.provider)
         append_history(path, history_lines(result, plugin=perf.plugin, commit=perf.commit, environment=environment))
-
-    def _say_trial(self, test: PerfTest, say: Callable[[str], None], began_s: float, trials: Sequence[Trial]) -> None:
-        """Print a line about the last trial of a calibration."""
-        settings = self._perf.settings
-        if settings.calibrate is None or test.is_smoke_test:
-            return
-        took_s = time.monotonic() - began_s
-        left_s = remaining_s(test, self._later, len(trials), settings.calibrate, took_s=took_s)
-        say(describe_trial(test, trials, settings.calibrate, left_s=left_s))
 
 
 def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:

@@ -4,6 +4,7 @@
 - wording: what reports say of a test
 - failure: the message of a failed test
 - remedy: the command that runs a test again
+- standing: lines about the trials so far
 - calibration: texts of `--kafka-calibrate`
 - span_table: where the time of tests went
 - terminal: tables in the terminal

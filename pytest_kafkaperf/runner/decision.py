@@ -23,8 +23,8 @@ from pytest_kafkaperf.verdict.outcome import Judgement, Verdict, worst
 from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
-OnTrial = Callable[[Sequence[Trial]], None]
-"""Takes all trials of a test so far, after each of them."""
+OnTrial = Callable[[Sequence[Trial], Judgement], None]
+"""Takes all trials of a test so far, and the judgement on them, after each trial."""
 _MOST_COLD = 2
 """Further attempts at a first trial that cold brokers may have made fail."""
 
@@ -49,7 +49,7 @@ class Bench:
     runner: TrialRunner
     judging: Judging
     budget: PerfTestBudget
-    on_trial: OnTrial = lambda _: None
+    on_trial: OnTrial = lambda *_: None
     """Called after each trial."""
     began_s: float = field(default_factory=time.monotonic)
     """Start of the first trial, on the monotonic clock."""
@@ -145,20 +145,22 @@ def decide(bench: Bench, first: FirstTrial, way: FurtherTrials) -> Decision:
 
     """
     trials = [first.trial]
+    judgement = bench.judging.judge(trials, rebuilt=way.rebuilt)
     try:
-        while _is_open(bench, trials, way):
+        while _is_open(bench, trials, judgement):
             trials.append(_fresh_trial(bench, trials, way))
-            bench.on_trial(trials)
+            judgement = bench.judging.judge(trials, rebuilt=way.rebuilt)
+            bench.on_trial(trials, judgement)
     except OutOfTimeError as out_of_time:
         return end(bench, first, trials, way, out_of_time=out_of_time.notice)
     return end(bench, first, trials, way)
 
 
-def _is_open(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> bool:
+def _is_open(bench: Bench, trials: Sequence[Trial], judgement: Judgement) -> bool:
     """Return True if these trials do not decide yet, or do not suffice to calibrate."""
     if bench.calibrate is not None:
         return len(judged(trials)) < bench.calibrate and not problems_of(trials)
-    return bench.judging.judge(trials, rebuilt=way.rebuilt).unsettled
+    return judgement.unsettled
 
 
 def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> Trial:

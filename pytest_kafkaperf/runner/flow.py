@@ -10,13 +10,13 @@ from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import Change, commit_change, differences
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.remarks import Notice
+from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBaseline
 from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.cold_brokers import cold_warnings, warm_up_notes
-from pytest_kafkaperf.runner.decision import Bench, Decision, FirstTrial, FurtherTrials, OnTrial, decide, first_trial
+from pytest_kafkaperf.runner.decision import Bench, Decision, FurtherTrials, OnTrial, decide, first_trial
 from pytest_kafkaperf.runner.drift import drift_warnings
 from pytest_kafkaperf.runner.evidence import Judging, is_acceptable, quieter_notes
 from pytest_kafkaperf.runner.perf_run import PerfRun
@@ -33,10 +33,10 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 
 
 class Watch(NamedTuple):
-    """Observers of a test: take the progress of each load, and all trials after each of them."""
+    """Observers of a test: take the progress of each load, and all trials with their judgement after each trial."""
 
     progress: OnProgress = lambda *_: None
-    trials: OnTrial = lambda _: None
+    trials: OnTrial = lambda *_: None
 
 
 SILENT = Watch()
@@ -57,6 +57,7 @@ def run_test(
 
     """
     own.permission.check(test.scenario, test.plan)
+    declared = test
     test, absent = _resolved(test if own.actions else as_run(test), own.cluster)
     baseline = run.baseline_of(test, own)
     if isinstance(baseline, StoredBaseline):
@@ -74,6 +75,9 @@ def run_test(
         decision = _not_run(judging, absent, no_time)
     result = _result(judging, at_start, baseline, decision, run, allocation=runner.allocation)
     result = _remarked(result, baseline, own)
+    if test.sources != declared.sources:
+        shortened = Notice(Remark.SHORTENED, {"lengths": declared.shortened})
+        result = dataclasses.replace(result, notes=(shortened, *result.notes))
     return run.add(test, result, both_slower=decision.judgement.both_slower)
 
 
@@ -84,16 +88,12 @@ def measured(bench: Bench, suspected: Suspected) -> Decision:
     stored baseline is only suspected, so that it is tested again.
     """
     first = first_trial(bench)
-    bench.on_trial([first.trial])
-    if _is_suspected(bench, first):
+    judgement = bench.judging.judge([first.trial])
+    bench.on_trial([first.trial], judgement)
+    is_compared_live = first.trial.other_side is not None
+    if judgement.unsettled and bench.calibrate is None and not is_compared_live:
         return retest(first, suspected)
     return decide(bench, first, FurtherTrials(runner=bench.runner))
-
-
-def _is_suspected(bench: Bench, first: FirstTrial) -> bool:
-    if bench.calibrate is not None or first.trial.other_side is not None:
-        return False
-    return bench.judging.judge([first.trial]).unsettled
 
 
 def _not_run(judging: Judging, absent: ClusterError | None, no_time: Notice | None) -> Decision:

@@ -25,7 +25,7 @@ from pytest_kafkaperf.load.engines.engine import client_problems
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.samples import with_path
 from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Revision, Settings
-from pytest_kafkaperf.scenarios.fields import OWN_NAMES, refuse_arguments
+from pytest_kafkaperf.scenarios.fields import OWN_NAMES, format_field, refuse_arguments
 from pytest_kafkaperf.scenarios.rate import format_rate, parse_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario, merge
 from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated, parse_declared, parse_threshold
@@ -197,6 +197,18 @@ class PerfTest:
         given = {name: getattr(scenario, name) for name in kept if name in self.sources}
         changed = {name: "side by side" for name, value in given.items() if value != kept[name]}
         return replace(self, scenario=scenario.model_copy(update=kept), sources={**self.sources, **changed})
+
+    @property
+    def shortened(self) -> str | None:
+        """Lengths that short rounds replace: `duration=1 s instead of 10 s`; None if the test declares none of them."""
+        before, short = self.scenario, self.in_short_rounds()
+        changed = [name for name, source in short.sources.items() if source != self.sources[name]]
+        parts = [
+            f"{name}={format_field(name, getattr(short.scenario, name))} instead of "
+            f"{format_field(name, getattr(before, name))}"
+            for name in changed
+        ]
+        return ", ".join(parts) or None
 
     def as_smoke_test(self) -> PerfTest:
         """Return the same scenario for one round, without a live baseline; a search runs its lowest rate.

@@ -72,8 +72,9 @@ def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> 
         brokers = run.clusters.rebuilt(rebuilt_spec(test.spec, baseline.fingerprint))
     except (ClusterError, UsageError) as error:
         raise RetestFailedError(str(error)) from None
+    shortened = "" if test.shortened is None else f"; in the re-test, {test.shortened}"
     remark = Remark.RETESTED_AFTER_SHIFT if run.shift.is_common else Remark.RETESTED_SIDE_BY_SIDE
-    note = Notice(remark, {"version": brokers.version, "shift": str(run.shift)})
+    note = Notice(remark, {"version": brokers.version, "shortened": shortened, "shift": str(run.shift)})
     suspected.bench.budget.confirm(side_by_side=True)
     try:
         yield FurtherTrials(

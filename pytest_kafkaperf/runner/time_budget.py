@@ -25,8 +25,11 @@ _FEWEST_ROUNDS = 3
 """Rounds below which one outlier would decide a median."""
 _SETUP_S = 1.0
 """Time that a trial needs to start its workers and to check the cluster."""
-_WARM_UP_S, _SHORT_WARM_UP_S = 20.0, 5.0
-"""Usual times of a complete and of a short warm-up on two cores."""
+_FULL_WARM_UP_S, _FURTHER_WARM_UP_S, _SHORT_WARM_UP_S = 10.0, 8.0, 3.0
+"""Usual times, on two idle cores, of a warm-up at full speed, of its second phase (at the scenario's rate, or with
+applications), and of a short warm-up. Other programs that use half of the machine double them."""
+_LOW_NOISE_RATIO = 0.3
+"""Share of a warm-up that remains with the JVM's quick compiler alone."""
 _ROUND_SETUP_S = 0.3
 """Time that a load needs besides its warm-up and its window: to make topics, to connect clients, to check the log."""
 _COMMIT_S = 2.5
@@ -35,8 +38,8 @@ _START_S, _RESTART_S = 5.0, 3.0
 """Times in which the brokers of a cluster start, and in which they restart for a further trial."""
 _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round that is declared by its number of records."""
-_LIKELY_TRIALS = 6
-"""Usual number of trials side by side with a live baseline."""
+_LIKELY_TRIALS = 5
+"""Usual number of trials side by side until they decide: 4 or 5 in most runs, at most 10 in runs without a change."""
 
 
 class RunBudget:
@@ -69,8 +72,7 @@ class PerfTestBudget:
         self._asked_s = math.inf
         """When the last fresh trial was allowed."""
         self._alone = self._pace = _Pace(_setup_s(test), _declared_round_s(test))
-        # Side by side: short rounds and a warm-up, on both sides.
-        self._side_by_side = _Pace(2 * _setup_s(test), 2 * _declared_round_s(test.in_short_rounds()))
+        self._side_by_side = _retest_pace(test)
         self.fewest_rounds = min(_FEWEST_ROUNDS, test.scenario.rounds)
         """The number of rounds without which nothing can be decided."""
         # Fewer rounds side by side with a live baseline would take more trials, and more time.
@@ -163,11 +165,39 @@ def _is_compared(test: PerfTest) -> bool:
     return test.live_baseline is not None and test.plan is None
 
 
+def left_s(test: PerfTest, ends_s: Sequence[float]) -> float:
+    """Return the usual time until the trials of a test decide.
+
+    `ends_s` are the ends of its trials so far, in seconds since the start of the first one: they show how much slower
+    than usual this machine is.
+    """
+    done = len(ends_s)
+    if _is_compared(test):
+        return max(1, _LIKELY_TRIALS - done) * ends_s[-1] / done
+    if done == 1:
+        slowness = ends_s[0] / _trial_s(test, test.scenario.rounds)
+        return slowness * _retest_s(test)
+    retested = done - 1
+    return max(1, _LIKELY_TRIALS - retested) * (ends_s[-1] - ends_s[0]) / retested
+
+
+def _retest_s(test: PerfTest) -> float:
+    """Return the usual time in which a suspected regression is re-tested side by side."""
+    pace = _retest_pace(test)
+    return _LIKELY_TRIALS * (_restart_s(test) + pace.setup_s + test.in_short_rounds().scenario.rounds * pace.round_s)
+
+
+def _retest_pace(test: PerfTest) -> _Pace:
+    """Return the times of a re-test side by side: short rounds and a warm-up, on both sides."""
+    return _Pace(2 * _setup_s(test), 2 * _declared_round_s(test.in_short_rounds()))
+
+
 def estimate(tests: Sequence[PerfTest]) -> str:
     """Describe the number of tests and their usual total time: `12 perf tests, about 4 min`."""
     started = {test.spec for test in tests if not _is_external(test)}
     total_s = math.fsum(map(estimated_s, tests)) + _START_S * len(started)
-    more = ", and minutes more for a suspected regression" if any(map(_can_be_suspected, tests)) else ""
+    retests_s = [_retest_s(test) for test in tests if _can_be_suspected(test)]
+    more = f", and {about(max(retests_s))} more for each suspected regression" if retests_s else ""
     return f"{counted(len(tests), 'perf test')}, {about(total_s)}{more}"
 
 
@@ -196,9 +226,19 @@ def _setup_s(test: PerfTest) -> float:
     """Return the time before the first round of a trial, with the warm-up of brokers that are cold."""
     if _is_external(test):
         return _SETUP_S
-    warm_up_s = _WARM_UP_S if test.needs_warm_brokers else _SHORT_WARM_UP_S
     sides = 1 if test.live_baseline is None else 2
-    return _SETUP_S + sides * min(warm_up_s, test.settings.broker_warmup_s)
+    return _SETUP_S + sides * min(_warm_up_s(test), test.settings.broker_warmup_s)
+
+
+def _warm_up_s(test: PerfTest) -> float:
+    """Return the usual time of the warm-up of one side."""
+    if not test.needs_warm_brokers:
+        return _SHORT_WARM_UP_S
+    scenario = test.scenario
+    is_paced = scenario.rate is not None and test.plan is None
+    has_application = scenario.output_topic is not None or bool(scenario.watch_group)
+    complete_s = _FULL_WARM_UP_S + _FURTHER_WARM_UP_S * (is_paced or has_application)
+    return complete_s * (_LOW_NOISE_RATIO if test.spec.low_noise else 1.0)
 
 
 def _restart_s(test: PerfTest) -> float:

@@ -138,6 +138,7 @@ def _concluded(
         checks=tuple(_with_fact(one.check, facts.get(one.check.metric)) for one in shown),
         problems=tuple(remaining),
         unsettled=not remaining and _goes_on(results, paired=paired),
+        undecided=tuple(one.threshold.expression for one in results if one.unsettled),
         warnings=each_once(one.warning for one in results if one.warning is not None),
     )
 

@@ -138,6 +138,8 @@ class Judgement:
     """Reasons for the verdict INVALID; empty otherwise."""
     unsettled: bool = False
     """True if another fresh trial must run, because it can change the verdict."""
+    undecided: tuple[str, ...] = ()
+    """The thresholds that such a trial must decide, by their expressions."""
     warnings: tuple[Notice, ...] = ()
     """Warnings for the user that are no reason to fail."""
     doubts: tuple[Problem, ...] = ()

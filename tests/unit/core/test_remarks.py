@@ -157,11 +157,16 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     Remark.MACHINE_CHANGED: (SHIFT, f"the machine differs (kernel: 6.1 -> 6.8): {SHIFTED}; Kafka is unchanged"),
     Remark.RISE: (DRIFT, f"produce.throughput rose by 92 % {UNEXPLAINED}"),
     Remark.FALL: (DRIFT, f"produce.throughput fell by 92 % {UNEXPLAINED}"),
-    Remark.RETESTED_SIDE_BY_SIDE: ({"version": "4.1.1"}, RETESTED),
+    Remark.RETESTED_SIDE_BY_SIDE: ({"version": "4.1.1", "shortened": ""}, RETESTED),
     Remark.RETESTED_AFTER_SHIFT: (
-        {"version": "4.1.1", "shift": "7 of 9 tests have suspected regressions"},
-        f"{RETESTED} (7 of 9 tests have suspected regressions)",
+        {
+            "version": "4.1.1",
+            "shortened": "; in the re-test, rounds=6 instead of 5",
+            "shift": "7 of 9 tests have suspected regressions",
+        },
+        f"{RETESTED}; in the re-test, rounds=6 instead of 5 (7 of 9 tests have suspected regressions)",
     ),
+    Remark.SHORTENED: ({"lengths": "rounds=6 instead of 5"}, "side by side: rounds=6 instead of 5"),
     Remark.RETESTED_IN_FRESH_TRIALS: (
         {"reasons": "each round is a search for the capacity"},
         "re-tested in fresh trials, not side by side with the baseline's brokers: each round is a search for the "

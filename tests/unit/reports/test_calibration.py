@@ -58,7 +58,7 @@ def remarks(found: Calibrated, metric: str = RATE, **scenario: Any) -> list[str]
 def test_the_plan_says_how_much_will_run_and_what_will_not() -> None:
     """Seven minutes without a word look like a hang."""
     assert describe_plan([GATED, BOUND, GATED], 3) == [
-        "calibration: 2 tests, 3 trials each, about 4 min in total",
+        "calibration: 2 tests, 3 trials each, about 3 min in total",
         "calibration: tests without a threshold on the baseline are skipped: test_orders.py::test_sla",
     ]
 

@@ -349,6 +349,19 @@ def test_a_shortened_length_names_its_reason(tmp_path: Path) -> None:
     assert perftest.sources == {"duration": "side by side", "warmup": "marker", "partitions": "marker"}
 
 
+def test_the_terminal_shows_which_declared_lengths_side_by_side_replaces(tmp_path: Path) -> None:
+    """Otherwise people take the values for those of their 20 s; defaults surprise nobody."""
+    settings = read_settings({}, {}, invocation_folder=tmp_path, root=tmp_path)
+    found = [
+        read_perftest("a.py::test", [pytest.mark.kafka_scenario(**fields).mark], {}, settings, folder=tmp_path)
+        for fields in ({"duration": "20 s", "rounds": 9, "warmup": "2 s", "partitions": 2}, {"partitions": 2})
+    ]
+    assert [each.shortened for each in found] == [
+        "duration=1 s instead of 20 s, rounds=4 instead of 9, warmup=300 ms instead of 2 s",
+        None,
+    ]
+
+
 @pytest.mark.parametrize(
     ("quantile", "duration_s"), [("mean", 1.0), ("p50", 1.0), ("p90", 1.0), ("p95", 1.0), ("p99", 5.0), ("p99.9", 20.0)]
 )

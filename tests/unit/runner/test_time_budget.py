@@ -22,15 +22,17 @@ from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget, as_run, estimate, estimated_s
+from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget, as_run, estimate, estimated_s, left_s
 from tests.support.problems import problem_told
 
 BROKER_WARMUP_S = 7.0
 SETUP_S = 1.0 + BROKER_WARMUP_S
 """With a warm-up that takes as long as it may."""
 ROUND_SETUP_S = 0.3
-SIDE_BY_SIDE_S = 6 * (SETUP_S + BROKER_WARMUP_S + 4 * 2 * (ROUND_SETUP_S + 1.3)) + 5 * 3
-"""Six trials of four short rounds on each side, and five restarts."""
+TRIAL_SIDE_BY_SIDE_S = SETUP_S + BROKER_WARMUP_S + 4 * 2 * (ROUND_SETUP_S + 1.3)
+"""A warm-up and four short rounds on each side."""
+SIDE_BY_SIDE_S = 5 * TRIAL_SIDE_BY_SIDE_S + 4 * 3
+"""Five trials and four restarts."""
 
 
 class Clock:
@@ -206,7 +208,7 @@ def test_with_a_live_baseline_every_round_and_the_warm_up_count_twice() -> None:
 def test_a_test_with_limits_alone_has_a_short_warm_up() -> None:
     """Cold brokers are only slower: a limit that they meet is met."""
     gated, limited = perftest_of(LIMIT), perftest_of("produce.throughput >= 10 records/s")
-    assert estimated_s(gated) - estimated_s(limited) == pytest.approx(BROKER_WARMUP_S - 5)
+    assert estimated_s(gated) - estimated_s(limited) == pytest.approx(BROKER_WARMUP_S - 3)
 
 
 def test_a_search_takes_its_steps() -> None:
@@ -291,12 +293,16 @@ def test_rounds_with_a_live_baseline_are_those_that_run() -> None:
     assert as_run(perftest_of(duration="60 s")).scenario.duration == 60
 
 
+RETEST_S = 5 * (2 * SETUP_S + 4 * 2 * (ROUND_SETUP_S + 1.3) + 3)
+RETEST = f"about {math.ceil(RETEST_S / 60)} min"
+
+
 @pytest.mark.parametrize(
     ("perftests", "text"),
     [
         ([perftest_of(records=1000, duration=None, rounds=1)], "1 perf test, about 30 s"),
         ([perftest_of()], "1 perf test, about 50 s"),  # 5 s to start, 8 s of setup and five rounds of 7.3 s
-        ([perftest_of(LIMIT)], "1 perf test, about 50 s, and minutes more for a suspected regression"),
+        ([perftest_of(LIMIT)], f"1 perf test, about 50 s, and {RETEST} more for each suspected regression"),
         ([perftest_of(LIMIT, options={"no-confirm": "true"})], "1 perf test, about 50 s"),
         ([perftest_of()] * 5, "5 perf tests, about 4 min"),
         ([perftest_of(options={"cluster": "10.0.0.1:9092"})], "1 perf test, about 40 s"),
@@ -311,6 +317,40 @@ def test_rounds_with_a_live_baseline_are_those_that_run() -> None:
 def test_the_estimate_of_a_run_says_how_many_tests_take_how_long(perftests: list[PerfTest], text: str) -> None:
     """Who starts a run knows whether to wait for it."""
     assert estimate(perftests) == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "warm_up_s"),
+    [
+        ({}, {}, 10),
+        ({"rate": "1k records/s"}, {}, 18),
+        ({"topic": "orders", "watch_group": "billing"}, {}, 18),
+        ({"rate": "1k records/s"}, {"low-noise": "true"}, 5.4),
+        ({"rate": "1k records/s"}, {"cluster": "10.0.0.1:9092"}, 0),
+    ],
+)
+def test_the_estimate_knows_what_has_to_warm_up(
+    fields: dict[str, Any], options: dict[str, str], warm_up_s: float
+) -> None:
+    """A paced test warms up twice: at full speed, and at its rate. The JVM's quick compiler alone is done sooner."""
+    off, on = (perftest_of(LIMIT, options={**options, "broker-warmup": most}, **fields) for most in ("0 s", "60 s"))
+    assert estimated_s(on) - estimated_s(off) == pytest.approx(warm_up_s)
+
+
+def test_the_time_left_follows_the_trials_so_far() -> None:
+    """Five trials are usual; a machine on which one takes twice as long takes as long for the others."""
+    live = as_run(perftest_of(compare="local:4.0.0"))
+    assert left_s(live, [40.0]) == pytest.approx(4 * 40)
+    assert left_s(live, [40.0, 80.0, 120.0]) == pytest.approx(2 * 40)
+    assert left_s(live, [40.0 * trials for trials in range(1, 8)]) == pytest.approx(40)
+
+
+def test_the_time_left_of_a_retest_follows_its_own_trials() -> None:
+    """Only the first line has to guess their length: two sides, in short rounds."""
+    stored, usual_s = perftest_of(LIMIT, rounds=5), SETUP_S + 5 * 7.3
+    assert left_s(stored, [usual_s]) == pytest.approx(RETEST_S)
+    assert left_s(stored, [2 * usual_s]) == pytest.approx(2 * RETEST_S)
+    assert left_s(stored, [50.0, 100.0, 150.0]) == pytest.approx(3 * 50)
 
 
 def test_a_watched_group_needs_time_for_its_last_commit() -> None:

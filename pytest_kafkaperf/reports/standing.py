@@ -1,0 +1,30 @@
+"""Lines about the trials of a test so far, for those who wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.core.units import short_change
+from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.result import Trial
+from pytest_kafkaperf.runner.time_budget import about
+from pytest_kafkaperf.verdict.outcome import Check, Judgement
+
+
+def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgement, *, left_s: float) -> str:
+    """Return the metrics that are still open after these trials, and the usual time until they are decided.
+
+    `left_s` is that time in seconds. If nothing is open, the line has the verdict instead.
+    """
+    number = f"{printable(test.nodeid.partition('::')[2])}: trial {len(trials)}"
+    if not judgement.unsettled:
+        return f"{number} decides: {judgement.verdict}"
+    undecided = [check for check in judgement.checks if check.expression in judgement.undecided]
+    what = ", ".join(map(_open, undecided)) or "the verdict"
+    return f"{number}, {about(left_s)} left; open: {what}"
+
+
+def _open(check: Check) -> str:
+    """Return the metric of a threshold with its change so far, so that a line fits into 80 columns."""
+    return check.metric if check.change is None else f"{check.metric} {short_change(check.change)}"

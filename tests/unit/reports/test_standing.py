@@ -1,0 +1,80 @@
+"""Lines about the trials so far: what is still open, and for how long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.plugin.console import TrialLines
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.reports.standing import describe_standing
+from pytest_kafkaperf.runner.evidence import Judging
+from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
+from pytest_kafkaperf.runner.result import Trial
+from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.outcome import Judgement
+
+P50, P99 = "produce.latency.p50", "produce.latency.p99"
+OPEN, ABSOLUTE = f"{P50} <= baseline + 30%", f"{P99} <= 10 s"
+
+
+def perftest() -> PerfTest:
+    settings = read_settings({"cluster": "local", "compare": "local:4.1.0"}, {}, invocation_folder=Path(), root=Path())
+    marks = [pytest.mark.kafka_scenario(rate="1k records/s").mark, pytest.mark.kafka_threshold(OPEN, ABSOLUTE).mark]
+    return read_perftest("perf/test_orders.py::test_orders", marks, {}, settings, folder=Path())
+
+
+def round_of(p50_s: float) -> Round:
+    return Round(metrics={P50: p50_s, P99: 2.0, "lost": 0.0, "errors": 0.0, "unsent": 0.0})
+
+
+def trials_of(*ratios: float) -> list[Trial]:
+    """Trials side by side whose own latency is so many times that of the live baseline."""
+    level = [round_of(1.0 + step / 1000) for step in range(4)]
+    return [
+        Trial(
+            created="2026-01-01T00:00:00+00:00",
+            rounds=tuple(round_of(ratio * one.metrics[P50]) for one in level),
+            other_side=tuple(level),
+        )
+        for ratio in ratios
+    ]
+
+
+def judged(*ratios: float) -> Judgement:
+    test = perftest()
+    return Judging(test, BaselineRounds(), test.settings).judge(trials_of(*ratios))
+
+
+def test_a_line_shows_the_open_thresholds_and_the_usual_time_that_is_left() -> None:
+    """Minutes without a word look like a hang; what is decided or absolute is left out."""
+    assert describe_standing(perftest(), trials_of(1.2, 1.3), judged(1.2, 1.3), left_s=170) == (
+        f"test_orders: trial 2, about 3 min left; open: {P50} +25 %"
+    )
+
+
+def test_the_line_of_the_last_trial_has_the_verdict() -> None:
+    """The table comes after the last test, which may be an hour later."""
+    ratios = [2.0, 2.01, 2.02, 2.03]
+    line = describe_standing(perftest(), trials_of(*ratios), judged(*ratios), left_s=60)
+    assert line == "test_orders: trial 4 decides: REGRESSED"
+
+
+def test_each_trial_has_a_line_unless_the_first_one_decides() -> None:
+    """For a single trial, pytest's own line is enough."""
+    lines: list[str] = []
+    ratios = [2.0, 2.01, 2.02, 2.03]
+    show = TrialLines(perftest(), [], lines.append, calibrate=None)
+    for count in range(1, len(ratios) + 1):
+        show(trials_of(*ratios[:count]), judged(*ratios[:count]))
+    assert [line.partition(",")[0] for line in lines] == [
+        "test_orders: trial 1",
+        "test_orders: trial 2",
+        "test_orders: trial 3",
+        "test_orders: trial 4 decides: REGRESSED",
+    ]
+    decided: list[str] = []
+    TrialLines(perftest(), [], decided.append, calibrate=None)(trials_of(1.0), judged(*ratios))
+    assert decided == []
