@@ -106,10 +106,13 @@ def nearest(given: str, valid: Iterable[str]) -> str:
     "valid are 'acks', 'rate'"
     """
     choices = list(valid)
-    alike = ending_alike(given, choices)
-    if alike:
-        return did_you_mean(alike)
-    return suggestion(given, choices) or f"valid are {', '.join(map(repr, sorted(choices)))}"
+    return nearest_if_alike(given, choices) or f"valid are {', '.join(map(repr, sorted(choices)))}"
+
+
+def nearest_if_alike(given: str, valid: Sequence[str]) -> str | None:
+    """Suggest the valid choices that resemble `given`, as `nearest` does; return None if none does."""
+    alike = ending_alike(given, valid)
+    return did_you_mean(alike) if alike else suggestion(given, valid)
 
 
 def suggestion(given: str, choices: Sequence[str], *, similarity: float = 0.6) -> str | None:

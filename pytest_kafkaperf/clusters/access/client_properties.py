@@ -19,7 +19,7 @@ from pytest_kafkaperf.clusters.access.logins import (
     read_login,
     read_mechanism,
 )
-from pytest_kafkaperf.core.errors import UsageError, nearest, shortened
+from pytest_kafkaperf.core.errors import UsageError, nearest, nearest_if_alike, shortened
 from pytest_kafkaperf.core.text import printable
 
 if TYPE_CHECKING:
@@ -336,8 +336,8 @@ def _unsupported(places: Mapping[str, str]) -> Iterator[str]:
     if not unknown:
         return
     for name in unknown[:_MAX_NAMED]:
-        hint = nearest(name, _NAMES) if _is_name(name) else ""
-        near = f": {hint}" if hint.startswith("did you mean") else ""
+        hint = nearest_if_alike(name, _NAMES) if _is_name(name) else None
+        near = f": {hint}" if hint else ""
         yield f"{shown(name, places[name])} is not supported{near}"
     if len(unknown) > _MAX_NAMED:
         yield f"{len(unknown) - _MAX_NAMED} more are not supported"

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from pytest_kafkaperf.core.environment import Change, Part, commit_change, commits
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
 from pytest_kafkaperf.runner.result import Ending
+from pytest_kafkaperf.runner.settings import Revision
 from tests.support.problems import notice_told
 from tests.support.results import ending, endings, one_of_each, result, rounds, run_of, side_by_side
 
@@ -167,7 +168,9 @@ def test_a_failure_that_is_expected_is_no_failure() -> None:
 def test_a_comparison_with_a_revision_names_it() -> None:
     """The column has the live baseline's values, not those of a stored one."""
     changed = (*commit_change("e46af78", "cf541ca"), *commits(["commit cf541ca Prices: round a -> b"]))
-    one = dataclasses.replace(side_by_side(), revision="git:main (cf541ca)", changed=changed)
+    one = dataclasses.replace(
+        side_by_side(), revision=Revision("git:main", ref="main", commit="cf541ca0"), changed=changed
+    )
     text = markdown(run_of([one, dataclasses.replace(one, nodeid="test_other.py::test_other")]))
     assert text.startswith("### ✅ Kafka performance compared with git:main (cf541ca): ")
     assert "| threshold | measured | rounds | baseline |" in text
