@@ -58,7 +58,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "rounds": [_round(one) for one in result.rounds],
         "further_trials": [_trial(trial) for trial in result.trials[1:]],
         "live_baseline": _live_baseline(result.live_baseline, result.trials[0]),
-        "revision": result.revision,
+        "revision": None if result.revision is None else str(result.revision),
         "baseline_trials": result.baseline_trials,
         "baseline_doubts": baseline_doubts(result),
         "changed": list(map(str, result.changed)),

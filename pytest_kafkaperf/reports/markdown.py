@@ -99,7 +99,7 @@ def _headline(
     signs += [_sign(endings.get(result.nodeid), result.verdict) for result in results]
     signs += ["❌"] * len(errors)
     sign = next((each for each in ("❌", "⚠️") if each in signs), "✅")
-    revisions = ", ".join(dict.fromkeys(text(result.revision) for result in results if result.revision))
+    revisions = ", ".join(dict.fromkeys(text(str(result.revision)) for result in results if result.revision))
     compared = f" compared with {revisions}" if revisions else ""
     lines = [f"### {sign} Kafka performance{compared}: {_counts(results, endings, unmeasured)}\n"]
     if errors:

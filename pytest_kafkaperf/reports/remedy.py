@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_kafkaperf.core.text import shown_value
 from pytest_kafkaperf.runner.result import Result
+from pytest_kafkaperf.runner.settings import Revision
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.reasons import Obstacle
 
@@ -15,7 +16,7 @@ def undecided(result: Result) -> str:
     """Return why a test is INCONCLUSIVE, and at the end the command that resolves it."""
     checks = result.checks if result.rounds else ()
     reasons = [reason_before_command(check) for check in checks if check.outcome is Verdict.INCONCLUSIVE]
-    reasons = reasons if reasons and not _is_new(result) else [*map(str, result.notes)]
+    reasons = reasons if reasons and _lacking(result) is None else [*map(str, result.notes)]
     reason = next(iter(reasons), "nothing was measured")
     return f"INCONCLUSIVE: {reason}; {remedy_of(result)}"
 
@@ -36,9 +37,9 @@ def obstacle_of(result: Result) -> Obstacle | None:
     return result.baseline.obstacle if result.live_baseline is None and undecided_change else None
 
 
-def _is_new(result: Result) -> bool:
-    """Return True if the other revision lacks the test."""
-    return result.revision is not None and result.live_baseline is None
+def _lacking(result: Result) -> Revision | None:
+    """Return the other revision if it lacks the test."""
+    return result.revision if result.live_baseline is None else None
 
 
 def remedy_of(result: Result) -> str:
@@ -49,8 +50,9 @@ def remedy_of(result: Result) -> str:
 
 def _remedy(result: Result) -> tuple[str, ...]:
     """Return what to do, and the options of the command that does it."""
-    if _is_new(result):
-        return _remedy_of_new(str(result.revision))
+    lacking = _lacking(result)
+    if lacking is not None:
+        return _remedy_of_new(lacking)
     if obstacle_of(result) is not None and result.rounds:
         return "make one", "--kafka-update-baselines"
     if result.partial or not result.rounds:
@@ -58,12 +60,11 @@ def _remedy(result: Result) -> tuple[str, ...]:
     return _remedy_of_noise(result)
 
 
-def _remedy_of_new(revision: str) -> tuple[str, ...]:
-    ref, _, tests = revision.partition(",")
-    if ref.startswith("path:"):
+def _remedy_of_new(revision: Revision) -> tuple[str, ...]:
+    if revision.folder is not None:
         return ("add it there, then",)
-    label = "repair that, then" if tests == "tests=head" else "run it there, too"
-    return label, f"--kafka-compare={ref},tests=head"
+    label = "repair that, then" if revision.tests == "head" else "run it there, too"
+    return label, f"--kafka-compare=git:{revision.ref},tests=head"
 
 
 def _remedy_of_noise(result: Result) -> tuple[str, ...]:

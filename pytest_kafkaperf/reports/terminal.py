@@ -12,6 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import DIRTY, differences
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import printable
@@ -34,6 +35,7 @@ from pytest_kafkaperf.reports.wording import (
 )
 from pytest_kafkaperf.runner.result import Result, RunResult
 from pytest_kafkaperf.runner.rounds.round import StepOutcome
+from pytest_kafkaperf.runner.settings import Revision
 from pytest_kafkaperf.verdict.baseline_file import BaselineRecord
 from pytest_kafkaperf.verdict.outcome import Verdict
 
@@ -180,15 +182,12 @@ def summary_lines(run: RunResult, paper: Paper, *, verbose: bool) -> list[str]:
     return [*lines, count_verdicts([result.verdict for result in results])] if results else lines
 
 
-def overview(run: RunResult) -> str:
-    """Return the line above the table: what the tests ran on and were compared with, their number and the duration."""
+def overview(run: RunResult) -> list[str]:
+    """Return the parts of the line above the table: what the tests ran on and were compared with, number, duration."""
     results = run.results
-    kafka = dict.fromkeys(f"Kafka {each.cluster.version} {each.cluster.provider}" for each in results)
-    live_baselines = dict.fromkeys(
-        each.revision or f"Kafka {each.live_baseline.version} {each.live_baseline.provider}"  # type: ignore[union-attr]
-        for each in results
-        if each.live_baseline or each.revision
-    )
+    kafka = dict.fromkeys(_described(each.cluster) for each in results)
+    others = [each.revision or each.live_baseline for each in results]
+    live_baselines = dict.fromkeys(_described(each) for each in others if each is not None)
     counts = sorted({each.baseline_trials for each in results if each.baseline_trials is not None})
     trials = counted(counts[-1], "trial") if counts else ""
     trials = f"{counts[0]} to {trials}" if len(counts) > 1 else trials
@@ -199,13 +198,21 @@ def overview(run: RunResult) -> str:
         f"baseline: {trials}" if trials else "",
         f"{counted(len(results), 'test')}, {took(run.took_s)}",
     ]
-    return printable(" | ".join(filter(None, parts))).replace("Kafka unknown", "Kafka")
+    return [printable(part) for part in parts if part]
 
 
-def wrapped_overview(text: str, paper: Paper) -> list[str]:
+def _described(side: Cluster | Revision) -> str:
+    """Return a text such as `Kafka 4.1.0 local`, or `git:main (cf541ca)`."""
+    if isinstance(side, Revision):
+        return str(side)
+    version = "" if side.version == "unknown" else f" {side.version}"
+    return f"Kafka{version} {side.provider}"
+
+
+def wrapped_overview(parts: Sequence[str], paper: Paper) -> list[str]:
     """Wrap the line above the table between its parts, such as `baseline: 5 trials`, not within them."""
     lines: list[str] = []
-    for part in text.split(" | "):
+    for part in parts:
         if lines and len(f"{lines[-1]} | {part}") <= paper.width:
             lines[-1] += f" | {part}"
         else:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pytest_kafkaperf.core.environment import Change
 from pytest_kafkaperf.core.remarks import Notice
 from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.settings import Revision
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 
 
@@ -15,7 +16,7 @@ class StoredBaseline:
     """The rounds of earlier trials; there are none if the test has no baseline or is new."""
 
     rounds: BaselineRounds = field(default_factory=BaselineRounds)
-    lacking: str | None = None
+    lacking: Revision | None = None
     """The revision of the code that lacks this test; None if it was not compared with one."""
     note: Notice | None = None
     """The reason why the test was not compared with that revision."""
@@ -26,10 +27,8 @@ class LiveBaseline:
     """Another side, on which the test runs in turns with its own."""
 
     side: Side
-    revision: str | None = None
-    """The code of the other side, `git:main (cf541ca)`; None if it is this side's."""
-    commit: str | None = None
-    """The commit of that code, if it is known."""
+    revision: Revision | None = None
+    """The code of the other side, with its commit; None if it is this side's."""
     changes: tuple[Change, ...] = ()
     """Differences between the code and the packages of the two sides."""
     note: Notice | None = None

@@ -194,7 +194,7 @@ def _result(
 def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun) -> tuple[Change, ...]:
     """Return what differs from the baseline: the code of both sides, and the facts of the brokers and the machine."""
     if isinstance(baseline, LiveBaseline):
-        code = () if baseline.revision is None else commit_change(baseline.commit, run.commit)
+        code = () if baseline.revision is None else commit_change(baseline.revision.commit, run.commit)
         facts = differences(baseline.side.cluster.fingerprint, cluster.fingerprint)
         return (*code, *baseline.changes, *facts)
     stored = baseline.rounds

@@ -34,7 +34,7 @@ from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.monitoring import probes
 from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.core import errors, supervisor
-from pytest_kafkaperf.core.environment import SHORT_HASH, Change, commits, current_commit, package_changes
+from pytest_kafkaperf.core.environment import Change, commits, current_commit, package_changes
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.core.notices import Event
 from pytest_kafkaperf.core.remarks import Notice, Remark
@@ -121,7 +121,7 @@ class Peer:
     ) -> None:
         """Start it, with these options and files of tests; `root` is pytest's root folder on this side."""
         self.checkout = checkout
-        self._revision = revision
+        self.revision = revision
         self._name = f"the baseline, --kafka-compare={revision}"
         self._folder = Path(tempfile.mkdtemp(prefix="kafkaperf-peer-"))
         supervisor.remove_later(self._folder)
@@ -272,7 +272,6 @@ class Peer:
             dataclasses.replace(action, do=functools.partial(self.call, "act", number))
             for number, action in enumerate(actions)
         ]
-        commit = self.checkout.commit
         return LiveBaseline(
             side=Side(
                 cluster=cluster,
@@ -281,8 +280,7 @@ class Peer:
                 actions=tuple(moved),
                 permission=own.permission,
             ),
-            revision=f"{self._revision} ({commit[:SHORT_HASH]})" if commit else str(self._revision),
-            commit=commit,
+            revision=dataclasses.replace(self.revision, commit=self.checkout.commit),
             changes=self._changes(),
             note=self._note(),
         )

@@ -159,9 +159,7 @@ class PerfRun:
                 with self.stopwatch.measure(Span.SETUP):
                     live = self.peer.test(test.nodeid, own)
             except NewTestError as error:
-                return StoredBaseline(
-                    lacking=str(self.settings.compare), note=Notice(Remark.NEW_TEST, {"reason": str(error)})
-                )
+                return StoredBaseline(lacking=self.peer.revision, note=Notice(Remark.NEW_TEST, {"reason": str(error)}))
         self.clusters.sweep(live.side)
         return live
 

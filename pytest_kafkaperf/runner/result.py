@@ -20,7 +20,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.round import COLD_SHARE, Round
 from pytest_kafkaperf.runner.rounds.validity import resolution_warnings
-from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.settings import Revision, Settings
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
@@ -239,8 +239,8 @@ class Result:
     """The first trial, and further ones that confirm a suspected regression or calibrate."""
     live_baseline: Cluster | None
     """The cluster that the test was compared with instead of a stored baseline."""
-    revision: str | None = None
-    """The code that it was compared with, `git:main (cf541ca)`; None if it is this side's."""
+    revision: Revision | None = None
+    """The code that it was compared with; None if it is this side's."""
     baseline_trials: int | None
     """Number of baseline trials that the thresholds are judged by; None with a live baseline, or without any."""
     baseline: BaselineRounds = field(default_factory=BaselineRounds)

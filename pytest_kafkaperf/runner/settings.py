@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_kafkaperf.clusters.auto import choose, resolve
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Target
-from pytest_kafkaperf.core.environment import default_environment_key
+from pytest_kafkaperf.core.environment import SHORT_HASH, default_environment_key
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import discreet, shown_value
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -150,10 +150,12 @@ class Revision:
     files."""
     python: str | None = None
     """Python interpreter of the other checkout; None: this one."""
+    commit: str | None = None
+    """Commit of the checked-out code; None if it is not checked out yet, or unknown."""
 
     def __str__(self) -> str:
-        """Return the value of the option."""
-        return self.text
+        """Return the value of the option, and the commit if it is known: `git:main (cf541ca)`."""
+        return f"{self.text} ({self.commit[:SHORT_HASH]})" if self.commit else self.text
 
 
 def parse_revision(text: str, *, start: Path) -> Revision | None:

@@ -111,7 +111,7 @@ def _head(run: RunResult) -> list[tuple[str, str]]:
     results = run.results
     versions = dict.fromkeys(f"{each.cluster.version} ({each.cluster.provider})" for each in results)
     live_baselines = dict.fromkeys(
-        each.revision or f"{each.live_baseline.version} ({each.live_baseline.provider})"
+        str(each.revision or f"{each.live_baseline.version} ({each.live_baseline.provider})")
         for each in results
         if each.live_baseline is not None
     )

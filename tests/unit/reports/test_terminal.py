@@ -270,12 +270,17 @@ def test_a_failure_names_what_disturbed_it_once() -> None:
 
 def test_the_line_above_the_table_breaks_between_its_parts() -> None:
     """`baseline: 3` at the end of a line, and `trials` below it, are read twice."""
-    text = "Kafka 4.3.1 local | env linux-x86_64-intel-xeon-6-167-1-2c-local | baseline: 3 trials | 2 tests, 6m35s"
-    assert wrapped_overview(text, Paper(width=80)) == [
+    parts = [
+        "Kafka 4.3.1 local",
+        "env linux-x86_64-intel-xeon-6-167-1-2c-local",
+        "baseline: 3 trials",
+        "2 tests, 6m35s",
+    ]
+    assert wrapped_overview(parts, Paper(width=80)) == [
         "Kafka 4.3.1 local | env linux-x86_64-intel-xeon-6-167-1-2c-local",
         "    baseline: 3 trials | 2 tests, 6m35s",
     ]
-    assert wrapped_overview(text, Paper(width=140)) == [text]
+    assert wrapped_overview(parts, Paper(width=140)) == [" | ".join(parts)]
 
 
 def test_tests_are_counted_by_verdict_below_the_table() -> None:
