@@ -88,7 +88,7 @@ def _differences(metric: str, trials: Sequence[dict[str, Any]]) -> list[float]:
     found = [
         difference(CATALOGUE[metric], Measured(rounds=one["rounds"], other_side=one["other_side"])) for one in trials
     ]
-    return [each for each in found if not isinstance(each, str)]
+    return [each for each in found if isinstance(each, float)]
 
 
 def _noise(metric: str, trials: Sequence[dict[str, Any]]) -> list[str]:

@@ -139,7 +139,7 @@ def _keep(arm: str, number: int, runner: TrialRunner) -> None:
         file.write(f"{json.dumps(line)}\n")
     measured = Measured(rounds=line["rounds"], other_side=line["other_side"])
     shown = {name: difference(CATALOGUE[name], measured) for name in METRICS}
-    changes = [f"{name} {format_ratio(value)}" for name, value in shown.items() if not isinstance(value, str)]
+    changes = [f"{name} {format_ratio(value)}" for name, value in shown.items() if isinstance(value, float)]
     print(f"{arm} {number}: {took_s:.1f} s, worse by:", ", ".join(changes), *line["problems"], flush=True)
 
 
