@@ -209,6 +209,15 @@ def test_a_baseline_of_another_environment_is_not_printed() -> None:
     )
 
 
+def test_all_changes_of_the_scenario_are_printed() -> None:
+    """They were cut off after the first one, as if they were advice."""
+    one = result("test_x", "produce.throughput >= baseline - 10%")
+    obstacle = Obstacle(ObstacleKind.OTHER_SCENARIO, {"changes": "acks: all -> 1; rounds: 5 -> 3"})
+    checks = tuple(dataclasses.replace(check, reasons=(Reason.of(obstacle),)) for check in one.checks)
+    one = dataclasses.replace(one, baseline=dataclasses.replace(one.baseline, obstacle=obstacle), checks=checks)
+    assert "  the scenario differs from the baseline's (acks: all -> 1; rounds: 5 -> 3)\n" in table([one], {})
+
+
 def test_a_change_by_a_factor_is_a_factor() -> None:
     """`+100341.8 %` is a number that nobody reads."""
     one = result(
