@@ -73,6 +73,7 @@ _RETEST = (
     "re-tested side by side with freshly started baseline brokers (Kafka {version}); the column `baseline` shows what "
     "they reached in this re-test, on shared cores{shortened}"
 )
+_MAKE_NEW = "make new ones with --kafka-update-baselines"
 _MORE_TIME = "raise --kafka-time-budget"
 _SHIFT = "{metric} is {change} against the stored baseline on both sides today"
 
@@ -290,6 +291,22 @@ class Remark(Enum):
     )
     NOT_WRITTEN = NoticeKind.BASELINE, "not written into the baseline: {reason}"
     STARTS_AGAIN = NoticeKind.BASELINE, "the baseline starts again: the scenario changed ({changes})"
+    WEAK = (
+        NoticeKind.BASELINE,
+        "weak baselines (fewer than {fewest} days; measure on another day with --kafka-update-baselines=add)",
+    )
+    ONE_ROUND = (
+        NoticeKind.BASELINE,
+        "baselines with one round per trial, whose noise is assumed, not measured",
+        "use at least three rounds",
+    )
+    OLD = (
+        NoticeKind.BASELINE,
+        "baselines older than {most} days, of {day}",
+        "machines drift, so measure again with --kafka-update-baselines=add",
+    )
+    LATER = NoticeKind.BASELINE, "baselines of a later day than today, {day}: a clock was wrong", _MAKE_NEW
+    OTHER_MACHINE = NoticeKind.BASELINE, "baselines of another machine or JDK ({changes})", _MAKE_NEW
     SMOKE_TEST = (
         NoticeKind.SMOKE_TEST,
         "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged",

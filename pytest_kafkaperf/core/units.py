@@ -271,6 +271,16 @@ class Quantity(NamedTuple):
         return format_quantity(self.value, self.unit, digits=self.digits)
 
 
+class RelativeChange(NamedTuple):
+    """A relative change, which shows itself as `format_ratio` does."""
+
+    ratio: float
+
+    def __str__(self) -> str:
+        """Format the change: `+12.3 %`."""
+        return format_ratio(self.ratio)
+
+
 class Count(NamedTuple):
     """A number of things, which shows itself as `counted` does."""
 

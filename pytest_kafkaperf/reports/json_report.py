@@ -60,7 +60,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "live_baseline": _live_baseline(result.live_baseline, result.trials[0]),
         "revision": None if result.revision is None else str(result.revision),
         "baseline_trials": result.baseline_trials,
-        "baseline_doubts": baseline_doubts(result),
+        "baseline_doubts": list(map(str, baseline_doubts(result))),
         "changed": list(map(str, result.changed)),
         "metrics": {name: _metric(CATALOGUE[name], values) for name, values in result.values().items()},
         "lower_bounds": list(result.lower_bounds),

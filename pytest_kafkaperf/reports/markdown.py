@@ -209,7 +209,7 @@ def _values(result: Result) -> str:
         f"scenario: {scenario or 'defaults'}",
         *(_noise(name, found, result) for name, found in result.calibration.items()),
         *wording.warning_lines(result),
-        *baseline_doubts(result),
+        *map(str, baseline_doubts(result)),
     ]
     rows = "".join(
         _values_line(name, values, result) for name, values in result.values().items() if not name.startswith("broker.")

@@ -321,8 +321,8 @@ def render_notes(run: RunResult) -> list[str]:
     names = names_of(run.results)
     doubts: dict[str, list[str]] = {}
     for result in run.results:
-        for text in baseline_doubts(result):
-            doubts.setdefault(text, []).append(names[result.nodeid])
+        for notice in baseline_doubts(result):
+            doubts.setdefault(notice.text, []).append(names[result.nodeid])
     notes = [f"{text}: {', '.join(tests)}" for text, tests in doubts.items()]
     if run.orphans:
         notes.append(_orphan_note(run))

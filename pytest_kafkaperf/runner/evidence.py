@@ -316,38 +316,30 @@ def stale_notes(result: Result) -> list[Notice]:
     return [Notice(Remark.STALE)] if is_stale else []
 
 
-def baseline_doubts(result: Result) -> list[str]:
+def baseline_doubts(result: Result) -> list[Notice]:
     """Return the reasons to trust a test's baseline less, be it the one that judged or the one that this run wrote."""
     days = result.baseline.days if result.baseline_trials is not None else ()
     doubts, written = [], result.days_written
     known = result.baseline.trials if written is None else [one.rounds for one in result.trials]
     if (days or written) and min(map(len, known)) == 1:
-        doubts.append(_ONE_ROUND)
+        doubts.append(Notice(Remark.ONE_ROUND))
     if 0 < (written or len({*days})) < FEWEST_DAYS:
-        doubts.append(_FEW_DAYS)
+        doubts.append(Notice(Remark.WEAK, {"fewest": FEWEST_DAYS}))
     if days and written is None:
         today = datetime.date.fromisoformat(result.trials[0].created[:10])
         age = (today - datetime.date.fromisoformat(max(days))).days
         if age > _MOST_DAYS:
-            doubts.append(_OLD.format(day=max(days)))
+            doubts.append(Notice(Remark.OLD, {"most": _MOST_DAYS, "day": max(days)}))
         if age < 0:
-            doubts.append(_LATER.format(day=max(days)))
+            doubts.append(Notice(Remark.LATER, {"day": max(days)}))
         moved = [each for each in result.changed if each.fact in _MACHINE]
         if moved:
-            doubts.append(_MOVED.format(changes="; ".join(map(str, moved))))
+            doubts.append(Notice(Remark.OTHER_MACHINE, {"changes": "; ".join(map(str, moved))}))
     return doubts
 
 
-_FEW_DAYS = f"weak baselines (fewer than {FEWEST_DAYS} days; measure on another day with --kafka-update-baselines=add)"
 _MOST_DAYS = 14
-_OLD = (
-    f"baselines older than {_MOST_DAYS} days, of {{day}}; machines drift, so measure again with "
-    "--kafka-update-baselines=add"
-)
-_LATER = "baselines of a later day than today, {day}: a clock was wrong; make new ones with --kafka-update-baselines"
-_ONE_ROUND = "baselines with one round per trial, whose noise is assumed, not measured; use at least three rounds"
 _MACHINE = ("java", "kernel", "cpu", "cpu family")
-_MOVED = "baselines of another machine or JDK ({changes}); make new ones with --kafka-update-baselines"
 
 
 def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[Notice]:

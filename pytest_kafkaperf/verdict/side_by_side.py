@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.environment import Change, Part
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.remarks import Notice, Remark
-from pytest_kafkaperf.core.units import counted, format_percent, format_ratio
+from pytest_kafkaperf.core.units import RelativeChange, counted, format_percent, format_ratio
 from pytest_kafkaperf.scenarios.threshold import Extreme, Relative, Threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import compare, level_of_other_side
@@ -216,7 +216,7 @@ def judge_suspected(
     if machine is None:
         return Finding.of(Verdict.PASSED, reason), None
     changes = "; ".join(map(str, rebuilt.common_changes))
-    values = {"metric": result.check.metric, "change": format_ratio(machine), "changes": changes}
+    values = {"metric": result.check.metric, "change": RelativeChange(machine), "changes": changes}
     if all(each.of is Part.MACHINE for each in rebuilt.common_changes):
         remark = Remark.MACHINE_CHANGED if changes else Remark.MACHINE_SLOWER
         return Finding.of(Verdict.PASSED, reason), Notice(remark, values)

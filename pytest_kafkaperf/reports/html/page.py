@@ -235,7 +235,8 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
     yield from (("problem", problem.text) for problem in result.problems)
     if result.changed:
         yield "changed", f"against the baseline: {', '.join(wording.changes_of(result))}"
-    yield from (("warning", text) for text in (*wording.without_repeats(result.warnings), *baseline_doubts(result)))
+    yield from (("warning", text) for text in wording.without_repeats(result.warnings))
+    yield from (("warning", notice.text) for notice in baseline_doubts(result))
     yield from (("note", str(note)) for note in result.notes)
     for one in result.other_changes:
         yield (

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Place, Problem
 from pytest_kafkaperf.core.remarks import Instant, Notice, NoticeKind, Remark, each_once
-from pytest_kafkaperf.core.units import Count, Quantity, Unit
+from pytest_kafkaperf.core.units import Count, Quantity, RelativeChange, Unit
 
 PROBLEM = Problem(Cause.CLUSTER_ERROR, {"reason": "broker 1 has ended"})
 MISSING: dict[str, object] = {"records": Count(5, "record"), "output_topic": "bills"}
@@ -16,7 +16,11 @@ NOT_OUT = "5 records did not come out of 'bills' in time (counted as lost); end-
 THIN: dict[str, object] = {"affected": 2, "known": 3, "at": Instant(-0.5), "until": Instant(3.0)}
 UNREAD: dict[str, object] = {"program": "broker 1", "probe": "Process", "reason": "no answer"}
 CAPACITY: dict[str, object] = {"capacity": Quantity(2000, Unit.RECORD_RATE)}
-SHIFT: dict[str, object] = {"metric": "produce.throughput", "change": "-30.0 %", "changes": "kernel: 6.1 -> 6.8"}
+SHIFT: dict[str, object] = {
+    "metric": "produce.throughput",
+    "change": RelativeChange(-0.3),
+    "changes": "kernel: 6.1 -> 6.8",
+}
 SHIFTED = "produce.throughput is -30.0 % against the stored baseline on both sides today"
 DRIFT: dict[str, object] = {"metric": "produce.throughput", "change": Quantity(0.92, Unit.RATIO, 2)}
 RETESTED = (
@@ -246,6 +250,28 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     Remark.STARTS_AGAIN: (
         {"changes": "rounds: 3 -> 5"},
         "the baseline starts again: the scenario changed (rounds: 3 -> 5)",
+    ),
+    Remark.WEAK: (
+        {"fewest": 3},
+        "weak baselines (fewer than 3 days; measure on another day with --kafka-update-baselines=add)",
+    ),
+    Remark.ONE_ROUND: (
+        {},
+        "baselines with one round per trial, whose noise is assumed, not measured; use at least three rounds",
+    ),
+    Remark.OLD: (
+        {"most": 14, "day": "2026-01-16"},
+        "baselines older than 14 days, of 2026-01-16; machines drift, so measure again with "
+        "--kafka-update-baselines=add",
+    ),
+    Remark.LATER: (
+        {"day": "2026-02-01"},
+        "baselines of a later day than today, 2026-02-01: a clock was wrong; make new ones with "
+        "--kafka-update-baselines",
+    ),
+    Remark.OTHER_MACHINE: (
+        {"changes": "kernel: 6.1 -> 6.8"},
+        "baselines of another machine or JDK (kernel: 6.1 -> 6.8); make new ones with --kafka-update-baselines",
     ),
     Remark.SMOKE_TEST: (
         {},

@@ -109,30 +109,30 @@ def test_trials_next_to_other_brokers_are_no_baseline() -> None:
 _KERNEL = differences({"kernel": "6.1"}, {"kernel": "6.8"})
 
 
-def doubts(*days: str, changed: tuple[Change, ...] = (), written: int | None = None) -> list[str]:
+def doubts(*days: str, changed: tuple[Change, ...] = (), written: int | None = None) -> list[Remark]:
     known = BaselineRounds(trials=(tuple(rounds()),) * len(days), days=days)
     today = replace(trial(), created="2026-01-31T12:00:00+00:00")
     result = bare_result(today, baseline=known, baseline_trials=len(days) or None, changed=changed)
     judged = replace(result, days_written=written)
-    return [text.partition(",")[0].partition(" (")[0] for text in baseline_doubts(judged)]
+    return [notice.remark for notice in baseline_doubts(judged)]
 
 
 def test_a_baseline_that_is_weak_old_or_of_another_machine_says_so() -> None:
     """A verdict is worth what its baseline is."""
     good = ("2026-01-17", "2026-01-18", "2026-01-19")
     assert doubts() == doubts(*good) == []
-    assert doubts(*good[:2], good[1]) == ["weak baselines"]
-    assert doubts("2026-01-14", "2026-01-15", "2026-01-16") == ["baselines older than 14 days"]
+    assert doubts(*good[:2], good[1]) == [Remark.WEAK]
+    assert doubts("2026-01-14", "2026-01-15", "2026-01-16") == [Remark.OLD]
     kafka = differences({"kafka": "4.0.0"}, {"kafka": "4.1.1"})
-    assert doubts(*good, changed=(*kafka, *_KERNEL)) == ["baselines of another machine or JDK"]
+    assert doubts(*good, changed=(*kafka, *_KERNEL)) == [Remark.OTHER_MACHINE]
     assert doubts(*good, changed=kafka) == []
-    assert doubts(*good[:2], "2026-02-01") == ["baselines of a later day than today"]
+    assert doubts(*good[:2], "2026-02-01") == [Remark.LATER]
 
 
 def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_days() -> None:
     """What it was before does not matter any more."""
     assert doubts("2025-01-01", changed=_KERNEL, written=3) == []
-    assert doubts(written=1) == ["weak baselines"]
+    assert doubts(written=1) == [Remark.WEAK]
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,7 @@ def test_a_baseline_with_one_round_in_a_trial_says_so(written: int | None) -> No
     one = replace(trial(), rounds=trial().rounds[:1])
     known = BaselineRounds(trials=(tuple(one.measured.rounds),) * 3, days=("2025-12-30", "2025-12-31", "2026-01-01"))
     result = bare_result(one, baseline=known, baseline_trials=3, days_written=written)
-    assert baseline_doubts(result) == [
-        "baselines with one round per trial, whose noise is assumed, not measured; use at least three rounds"
-    ]
+    assert baseline_doubts(result) == [Notice(Remark.ONE_ROUND)]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.environment import Change, differences
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.remarks import Remark
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge
@@ -67,10 +67,17 @@ def test_worse_than_the_rebuilt_brokers_is_a_regression() -> None:
     assert (check.rerun, len(check.trials)) == (True, 4)
 
 
+def told(judgement: Judgement) -> tuple[Remark, object, str, object]:
+    """Return the row of the only warning, and its values."""
+    (warning,) = judgement.warnings
+    values = warning.values
+    return warning.remark, values["metric"], str(values["change"]), values["changes"]
+
+
 def test_a_machine_that_is_slower_for_both_passes_with_a_warning() -> None:
     judgement = judged(0.7, *equal(0.7))
     assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
-    assert judgement.warnings == (Notice(Remark.MACHINE_SLOWER, {"metric": RATE, "change": "-30.0 %", "changes": ""}),)
+    assert told(judgement) == (Remark.MACHINE_SLOWER, RATE, "-30.0 %", "")
     assert judgement.both_slower
     assert judgement.checks[0].reason == (
         "first trial: -30.0 % against the stored baseline; not confirmed: 4 trials side by side exclude a change "
@@ -101,9 +108,8 @@ def test_a_machine_that_was_changed_passes_with_a_warning_that_says_so() -> None
     judgement = judged(0.7, *equal(0.7), changes=changes)
     assert judgement.verdict is Verdict.PASSED
     assert judgement.both_slower
-    (warning,) = judgement.warnings
-    told = "kernel: 6.1.0 -> 6.8.0; cpu: Xeon -> EPYC (between trials of the baseline)"
-    assert warning == Notice(Remark.MACHINE_CHANGED, {"metric": RATE, "change": "-30.0 %", "changes": told})
+    changed = "kernel: 6.1.0 -> 6.8.0; cpu: Xeon -> EPYC (between trials of the baseline)"
+    assert told(judgement) == (Remark.MACHINE_CHANGED, RATE, "-30.0 %", changed)
 
 
 @pytest.mark.parametrize("machine", [(), _KERNEL])
@@ -124,7 +130,7 @@ def test_a_disturbance_that_is_over_leaves_no_warning() -> None:
 def test_short_rounds_on_shared_cores_do_not_show_how_slow_the_machine_is() -> None:
     """Both sides are slower there than alone, so the value is that of the first trial."""
     judgement = judged(0.7, *equal(0.4))
-    assert judgement.warnings == (Notice(Remark.MACHINE_SLOWER, {"metric": RATE, "change": "-30.0 %", "changes": ""}),)
+    assert told(judgement) == (Remark.MACHINE_SLOWER, RATE, "-30.0 %", "")
     assert judgement.both_slower
 
 
