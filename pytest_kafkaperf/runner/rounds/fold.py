@@ -101,8 +101,6 @@ class _Window:
     """0 if it never opened."""
     end_ns: int
     """Instant of the last acknowledgement or reception."""
-    states: Sequence[tuple[int, PartitionState]]
-    """State of all partitions at the start, and the changes since."""
     changed_ns: Sequence[int] = ()
     """Instants at which brokers and partitions changed, in order."""
     events: Sequence[RoundEvent] = ()
@@ -113,9 +111,9 @@ class _Window:
 
 def _window(seen: Observations) -> _Window:
     start_ns = seen.load.start_ns or 0
-    states = _states_since(seen.states, start_ns)
     if seen.load.start_ns is None:
-        return _Window(start_ns=start_ns, end_ns=_end_ns(seen.load), states=states)
+        return _Window(start_ns=start_ns, end_ns=_end_ns(seen.load))
+    states = _states_since(seen.states, start_ns)
     changed_ns = sorted([*instants(states), *(event.at_ns for event in _since(seen.actions, start_ns))])
     moved = [RoundEvent((at_ns - start_ns) / NS_PER_S, notice) for at_ns, notice in events(states, start_ns)]
     of_brokers = [_action(event, start_ns) for event in _since(seen.actions, start_ns)]
@@ -125,7 +123,6 @@ def _window(seen: Observations) -> _Window:
     return _Window(
         start_ns=start_ns,
         end_ns=_end_ns(seen.load),
-        states=states,
         changed_ns=changed_ns,
         events=sorted([*moved, *of_brokers, *of_applications], key=lambda event: (event.at_s, event.notice.text)),
         excused=bool(of_brokers) or _moved_by_test(seen, changed_ns),
