@@ -24,7 +24,7 @@ def trials_of(project: Project) -> list[int]:
 
 def test_trials_are_collected_added_and_left_alone(project: Project, on_broker: str) -> None:
     """`--kafka-calibrate` makes a baseline of several trials at once, and tells what it is worth."""
-    project.test(guard(rounds=3))
+    project.test(guard())
     first = project.run_steadily(on_broker, "--kafka-calibrate=3", "--kafka-update-baselines")
     assert (first.status, trials_of(project)) == (pytest.ExitCode.OK, [3]), first.out
     (test,) = first.report["tests"]
@@ -85,14 +85,14 @@ def test_a_gain_makes_the_baseline_stale_until_it_is_accepted(
     project: Project, broker: Cluster, on_broker: str, quota: Callable[..., AbstractContextManager[None]]
 ) -> None:
     """A fall back to the old level would pass; nothing but the user's command replaces what was measured."""
-    project.test(guard(rounds=3))
+    project.test(guard())
     with quota(broker, producer_byte_rate=1_500_000):
         project.run_steadily(on_broker, "--kafka-update-baselines")
-    fast = project.run_steadily(on_broker)
+    fast = project.run_steadily(on_broker, "--kafka-rounds=4")
     assert (fast.verdicts, trials_of(project)) == ({"test_guard": "IMPROVED"}, [1]), fast.out
     assert "the baseline is stale" in " ".join(fast.out.split())
-    project.run_steadily(on_broker, "--kafka-update-baselines")
-    same = project.run_steadily(on_broker)
+    project.run_steadily(on_broker, "--kafka-update-baselines", "--kafka-rounds=4")
+    same = project.run_steadily(on_broker, "--kafka-rounds=3")
     assert same.verdicts == {"test_guard": "PASSED"}, same.out
 
 
