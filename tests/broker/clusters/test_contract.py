@@ -1,15 +1,10 @@
-"""What every provider gives: the same life for local brokers and for containers."""
+"""What every provider gives: the life of a local cluster; `tests/nightly` has containers, more brokers and logins."""
 
 from __future__ import annotations
 
-import pytest
-
-from tests.support.cluster_life import SECURED, live_through
+from tests.support.cluster_life import live_through
 
 
-@pytest.mark.parametrize(
-    ("provider", "security"), [("local", None), pytest.param("docker", SECURED, marks=pytest.mark.docker)]
-)
-def test_a_cluster_lives_its_life(provider: str, security: str | None) -> None:
+def test_a_cluster_lives_its_life() -> None:
     """It starts, takes load, loses a broker and gets it back, and leaves nothing behind."""
-    live_through(provider, 1, security)
+    live_through("local", 1, None)

@@ -14,6 +14,7 @@ from tests.support.cluster_life import SECURED, live_through
         ("local", 3, None),
         ("local", 3, SECURED),
         pytest.param("docker", 1, None, marks=pytest.mark.docker),
+        pytest.param("docker", 1, SECURED, marks=pytest.mark.docker),
         pytest.param("docker", 3, None, marks=pytest.mark.docker),
         pytest.param("docker", 3, SECURED, marks=pytest.mark.docker),
     ],
