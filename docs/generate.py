@@ -51,7 +51,9 @@ OUTSIDE = (
     "CONTRIBUTING.md",
     "SECURITY.md",
     "benchmarks/README.md",
+    "benchmarks/simulations.md",
     "tests/README.md",
+    "tests/faults.md",
     "examples/ci/*",
 )
 """Files outside of the guide's folder that the site contains, too, under the same path."""
@@ -61,6 +63,7 @@ _BLOCK = re.compile(
 )
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _LINK = re.compile(r"(?P<before>\]\()(?P<up>(?:\.\./)+)(?P<path>[^)#\s]+)")
+_INTO_DOCS = re.compile(r"\]\((?P<up>(?:\.\./)*)docs/")
 
 TEXTS = {
     "record_size": "size, or a mapping of sizes to shares",
@@ -147,7 +150,7 @@ def inside(markdown: str, uri: str) -> str:
         up = found["up"] if found["up"].count("/") <= depth else found["up"][3:]
         return f"{found['before']}{up}{found['path']}"
 
-    return _LINK.sub(shorter, markdown).replace("](docs/", "](")
+    return _INTO_DOCS.sub(r"](\g<up>", _LINK.sub(shorter, markdown))
 
 
 def schemas() -> dict[Path, str]:

@@ -1,6 +1,6 @@
 """Errors of the rules on simulated noise, and what they find: `python benchmarks/verdict/simulate.py`.
 
-It writes the tables of `docs/explanation/simulations.md` and their plot again, in less than 3 minutes. The random draws
+It writes the tables of `benchmarks/simulations.md` and their plot again, in less than 3 minutes. The random draws
 are the same in every run.
 
 - Against a stored baseline: log-normal noise of days, trials and rounds, of which the trials of a day share the
@@ -32,8 +32,8 @@ from tests.support.simulated_trials import Noise, cleared_after, differences, ju
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE, PLOT = DOCS / "explanation" / "simulations.md", DOCS / "pictures" / "power.svg"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE, PLOT = ROOT / "benchmarks" / "simulations.md", ROOT / "docs" / "pictures" / "power.svg"
 RUNS = 20_000
 BASELINES, FUTURES = 300, 60
 """Simulated baselines for the power at the change that each says to detect, and tests against each of them."""

@@ -20,6 +20,8 @@ PAGES = (
     ROOT / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
+    ROOT / "benchmarks" / "simulations.md",
+    ROOT / "tests" / "faults.md",
 )
 _PROMPT = "$ "
 

@@ -106,6 +106,7 @@ def test_links_out_of_the_guide_lead_to_its_copies() -> None:
     assert generate.inside(text, "how-to/ci.md") == "[a](../benchmarks/README.md#x) [b](../tutorial.md) [c](limits.md)"
     assert generate.inside("[d](../CHANGELOG.md)", "index.md") == "[d](CHANGELOG.md)"
     assert generate.inside("[e](docs/tutorial.md)", "CHANGELOG.md") == "[e](tutorial.md)"
+    assert generate.inside("[f](../docs/tutorial.md)", "benchmarks/README.md") == "[f](../tutorial.md)"
 
 
 @pytest.fixture(scope="module")
