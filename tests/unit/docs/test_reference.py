@@ -202,11 +202,11 @@ def _paths(value: Any, path: str = "") -> set[str]:
 
 def _told() -> list[str]:
     """Return the texts of the plugin that headings and tables of the guide quote."""
-    invalid = (ROOT / "docs" / "explanation" / "invalid.md").read_text(encoding="utf-8")
+    index = (ROOT / "docs" / "reference" / "error-index.md").read_text(encoding="utf-8")
     symptoms = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text(encoding="utf-8")
     lines = [line for line in symptoms.splitlines() if line.startswith(("### ", "| `"))]
     quoted = [text for line in lines for text in re.findall(r"`([^`]+)`", line.partition("` |")[0] + "`")]
-    return [*re.findall(r"^### `(.+)`$", invalid, re.MULTILINE), *quoted]
+    return [*re.findall(r"^### `(.+)`$", index, re.MULTILINE), *quoted]
 
 
 @pytest.mark.parametrize("text", _told())
