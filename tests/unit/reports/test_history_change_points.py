@@ -235,6 +235,6 @@ def test_without_the_extra_the_error_names_it(trend: Trend, monkeypatch: pytest.
 
 def test_a_generated_line_is_as_one_that_is_written() -> None:
     """Or these tests would read what no run writes."""
-    document = Path(__file__).parents[3] / "docs" / "how-to" / "history.md"
+    document = Path(__file__).parents[3] / "docs" / "how-to" / "find-what-made-it-slower.md"
     example = document.read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0]
     assert set(night(0)) == set(json.loads(example))

@@ -22,7 +22,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.results import bare_result, trial_at
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
-DOCUMENT = Path(pytest_kafkaperf.__file__).parent.parent / "docs" / "how-to" / "history.md"
+DOCUMENT = Path(pytest_kafkaperf.__file__).parent.parent / "docs" / "how-to" / "find-what-made-it-slower.md"
 
 
 def _lines(*results: Result) -> list[dict[str, Any]]:
