@@ -10,7 +10,7 @@ import pytest
 from tests.support.project import Project
 from tests.unit.docs.pages import ROOT
 
-PAGE = (ROOT / "docs" / "how-to" / "next-to-unit-tests.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "add-to-a-service.md").read_text(encoding="utf-8")
 FOLDERS = "[pytest]\ntestpaths = tests/unit\n"
 MARKER = '[pytest]\naddopts = -m "not kafka_perf"\n'
 PERF = "tests/perf/test_topic.py::test_perf"
