@@ -32,8 +32,8 @@ def test_orders_are_out_within_half_a_second(service, kafka_perf):
     kafka_perf()
 
 
-@pytest.mark.kafka_scenario(duration="5 s", rounds=1)
-@pytest.mark.kafka_threshold("e2e.latency.max <= 10 s", "lost == 0", "duplicated == 0")
+@pytest.mark.kafka_scenario(watch_group="orders-service", duration="10 s", rounds=1)
+@pytest.mark.kafka_threshold("app.recovery <= 5 s", "lost == 0", "duplicated == 0")
 def test_a_restart_loses_no_order(service, kafka_perf):
     kafka_perf.at("2 s", service.restart)
     kafka_perf()
