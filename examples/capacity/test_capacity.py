@@ -4,11 +4,11 @@ A search has at least 17 steps, each with a warm-up and `hold`, and takes some m
 there are five searches, each of which begins at the result of the last.
 """
 
-import pytest
+from pytest_kafkaperf import kafka_scenario, kafka_threshold
 
 
-@pytest.mark.kafka_scenario(record_size="1 KiB", acks="all", warmup="2 s")
-@pytest.mark.kafka_threshold("capacity >= 5k records/s")
+@kafka_scenario(record_size="1 KiB", acks="all", warmup="2 s")
+@kafka_threshold("capacity >= 5k records/s")
 def test_how_much_keeps_the_promise(kafka_perf):
     """The promise of the topic: 99 of 100 records within 20 ms, and no errors."""
     kafka_perf.capacity(
@@ -16,8 +16,8 @@ def test_how_much_keeps_the_promise(kafka_perf):
     )
 
 
-@pytest.mark.kafka_scenario(record_size="1 KiB", acks="all", consumers=1, warmup="2 s")
-@pytest.mark.kafka_threshold("capacity >= baseline - 10%")
+@kafka_scenario(record_size="1 KiB", acks="all", consumers=1, warmup="2 s")
+@kafka_threshold("capacity >= baseline - 10%")
 def test_how_much_consumers_keep_up_with(kafka_perf):
     """One consumer, at most 1,000 records behind when the last record is due."""
     kafka_perf.capacity(

@@ -10,7 +10,9 @@ So the first test is a closed loop, and the second has a rate that even such bat
 
 import pytest
 
-pytestmark = pytest.mark.kafka_scenario(record_size="1 KiB", partitions=3, acks=1, warmup="3 s")
+from pytest_kafkaperf import kafka_scenario
+
+pytestmark = kafka_scenario(record_size="1 KiB", partitions=3, acks=1, warmup="3 s")
 BATCHES = pytest.mark.parametrize("batch_size", ["1 KiB", "16 KiB"])
 LINGER = pytest.mark.parametrize("linger", ["0 ms", "10 ms"])
 
@@ -24,7 +26,7 @@ def test_batching(kafka_perf, batch_size, linger):
 
 @LINGER
 @BATCHES
-@pytest.mark.kafka_scenario(rate="5k records/s")
+@kafka_scenario(rate="5k records/s")
 def test_batching_at_a_rate(kafka_perf, batch_size, linger):
     """The same records in different numbers of requests: compare the brokers' CPU."""
     kafka_perf()

@@ -7,9 +7,11 @@ they depend mostly on the data. Use your own samples: `payload="file:orders.json
 
 import pytest
 
+from pytest_kafkaperf import kafka_scenario
+
 
 @pytest.mark.parametrize("payload", ["random", "zeros"])
 @pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
-@pytest.mark.kafka_scenario(record_size="1 KiB", partitions=6, acks=1)
+@kafka_scenario(record_size="1 KiB", partitions=6, acks=1)
 def test_compression(kafka_perf, compression, payload):
     kafka_perf()

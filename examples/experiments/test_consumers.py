@@ -7,7 +7,9 @@ to 5 million records/s of 32 B with every size). For buffers see `test_socket_bu
 
 import pytest
 
-pytestmark = pytest.mark.kafka_scenario(record_size="100 B", partitions=6, acks=1, consumers=1, consume="after")
+from pytest_kafkaperf import kafka_scenario
+
+pytestmark = kafka_scenario(record_size="100 B", partitions=6, acks=1, consumers=1, consume="after")
 
 
 @pytest.mark.parametrize("consumers", [1, 2, 3])

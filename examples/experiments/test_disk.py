@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kafkaperf import kafka_scenario
+
 MEMORY = Path("/dev/shm")  # noqa: S108 - the file system in memory of Linux
 
 
@@ -20,7 +22,7 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("log_dirs", folders)
 
 
-@pytest.mark.kafka_scenario(record_size="1 KiB", partitions=6, acks=1, warmup="5 s")
+@kafka_scenario(record_size="1 KiB", partitions=6, acks=1, warmup="5 s")
 def test_disk(kafka_perf, kafka_cluster, log_dirs):
     if kafka_cluster.provider != "local":
         pytest.skip("log_dirs needs brokers of --kafka-cluster=local")

@@ -6,8 +6,10 @@ for each message, 280,000 to 1,000,000 without. Kafka's own way to durability is
 
 import pytest
 
+from pytest_kafkaperf import kafka_scenario
+
 
 @pytest.mark.parametrize("topic_config", [{}, {"flush.messages": 1}], ids=["default", "flush-per-message"])
-@pytest.mark.kafka_scenario(record_size="1 KiB", partitions=6, acks=1, warmup="3 s")
+@kafka_scenario(record_size="1 KiB", partitions=6, acks=1, warmup="3 s")
 def test_durability(kafka_perf, topic_config):
     kafka_perf()

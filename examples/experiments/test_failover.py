@@ -6,9 +6,11 @@ because each has another copy before it is acknowledged. `recovery` is the time 
 
 import pytest
 
+from pytest_kafkaperf import kafka_cluster, kafka_scenario, kafka_threshold
 
-@pytest.mark.kafka_cluster(brokers=3)
-@pytest.mark.kafka_scenario(
+
+@kafka_cluster(brokers=3)
+@kafka_scenario(
     record_size="1 KiB",
     partitions=6,
     replication_factor=3,
@@ -19,7 +21,7 @@ import pytest
     warmup="2 s",
     rounds=1,
 )
-@pytest.mark.kafka_threshold("lost == 0")
+@kafka_threshold("lost == 0")
 def test_failover(kafka_perf, kafka_cluster):
     if kafka_cluster.provider == "external":
         pytest.skip("only brokers that this run has started can be stopped")

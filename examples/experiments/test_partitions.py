@@ -7,9 +7,11 @@ number (A and B of the README: 100 B, 3 producers, 3 brokers). With very many pa
 
 import pytest
 
+from pytest_kafkaperf import kafka_cluster, kafka_scenario
+
 pytestmark = [
-    pytest.mark.kafka_cluster(brokers=3),
-    pytest.mark.kafka_scenario(record_size="100 B", producers=3, acks=1, warmup="3 s"),
+    kafka_cluster(brokers=3),
+    kafka_scenario(record_size="100 B", producers=3, acks=1, warmup="3 s"),
 ]
 
 

@@ -13,6 +13,8 @@ import dataclasses
 import proxy
 import pytest
 
+from pytest_kafkaperf import kafka_scenario
+
 
 @pytest.fixture
 def kafka_cluster(kafka_cluster, way_ms):
@@ -25,6 +27,6 @@ def kafka_cluster(kafka_cluster, way_ms):
 
 @pytest.mark.parametrize("batch_size", ["1 KiB", "16 KiB"])
 @pytest.mark.parametrize("way_ms", [0, 2])
-@pytest.mark.kafka_scenario(record_size="1 KiB", partitions=3, acks=1, warmup="3 s")
+@kafka_scenario(record_size="1 KiB", partitions=3, acks=1, warmup="3 s")
 def test_placement(kafka_perf, way_ms, batch_size):
     kafka_perf()

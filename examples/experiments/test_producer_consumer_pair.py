@@ -5,9 +5,9 @@ alone; B: 1,215,613 and 1,280,000 of the producer alone). End-to-end latency and
 milliseconds, at a rate below that.
 """
 
-import pytest
+from pytest_kafkaperf import kafka_scenario
 
-pytestmark = pytest.mark.kafka_scenario(record_size="100 B", partitions=6, acks=1, consumers=1)
+pytestmark = kafka_scenario(record_size="100 B", partitions=6, acks=1, consumers=1)
 
 
 def test_pair(kafka_perf):
@@ -15,7 +15,7 @@ def test_pair(kafka_perf):
     kafka_perf()
 
 
-@pytest.mark.kafka_scenario(rate="20k records/s")
+@kafka_scenario(rate="20k records/s")
 def test_paced_pair(kafka_perf):
     """A rate that both can take, to measure end-to-end latency."""
     kafka_perf()

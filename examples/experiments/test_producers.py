@@ -7,8 +7,10 @@ replication; B has 1.28 million records/s with one producer and 3.5 million with
 
 import pytest
 
+from pytest_kafkaperf import kafka_scenario
+
 
 @pytest.mark.parametrize("producers", [1, 2, 3])
-@pytest.mark.kafka_scenario(record_size="100 B", partitions=6, acks=1)
+@kafka_scenario(record_size="100 B", partitions=6, acks=1)
 def test_producers(kafka_perf, producers):
     kafka_perf()

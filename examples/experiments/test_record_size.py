@@ -6,12 +6,14 @@ the README for 10 B to 10 kB with 3 producers; E for short records, on 1 and 10 
 
 import pytest
 
+from pytest_kafkaperf import kafka_scenario
+
 SIZES = [10, 20, 40, 60, 80, 100, 150, 200, 400, 800, 1000, 2000, 5000, 10_000]
 BANDWIDTHS = {}
 
 
 @pytest.mark.parametrize("record_size", SIZES)
-@pytest.mark.kafka_scenario(producers=3, partitions=6, acks=1)
+@kafka_scenario(producers=3, partitions=6, acks=1)
 def test_record_size(kafka_perf, record_size):
     BANDWIDTHS[record_size] = kafka_perf()["produce.bandwidth"].median
 
@@ -25,6 +27,6 @@ def test_longer_records_carry_more_bytes():
 
 @pytest.mark.parametrize("partitions", [1, 10])
 @pytest.mark.parametrize("record_size", [16, 32, 64])
-@pytest.mark.kafka_scenario(acks=1)
+@kafka_scenario(acks=1)
 def test_short_records(kafka_perf, record_size, partitions):
     kafka_perf()

