@@ -15,7 +15,8 @@
     │   └── ClusterLostError            cluster that became unavailable during the run
     │       └── ApplicationError        application under test that did not start, or ended
     ├── LoadError                       round that failed before its end
-    ├── NewTestError                    test that the other revision lacks
+    ├── NewTestError                    test that the other revision does not have
+    ├── IncomparableTestError           test that the other revision cannot run
     └── NotMeasuredError                metric without a value in a result
 
 Every message says what was given, what is valid and what to do.

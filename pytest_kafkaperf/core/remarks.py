@@ -269,7 +269,13 @@ class Remark(Enum):
     )
     NOT_CALIBRATED = NoticeKind.CALIBRATION, "not calibrated: {reason}"
     BOTTLENECK = NoticeKind.BOTTLENECK, "{deduced}"
-    NEW_TEST = NoticeKind.OTHER_SIDE, "{reason}"
+    NEW_TEST = (
+        NoticeKind.OTHER_SIDE,
+        "the test is new: the baseline, --kafka-compare={revision}, does not have it",
+    )
+    NOT_COMPARED = NoticeKind.OTHER_SIDE, "{reason}"
+    NOT_STARTED = NoticeKind.OTHER_SIDE, "--kafka-compare={revision} was not started"
+    IS_BASE = NoticeKind.OTHER_SIDE, "this is the base: {revision} is the commit that is checked out"
     NOTHING_DIFFERS = (
         NoticeKind.OTHER_SIDE,
         "nothing differs: this side has the live baseline's commit and packages",

@@ -124,7 +124,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     prunes = config.getoption("kafka_prune_baselines")
     runs = any(takes_perf(item) or has_thresholds(item) for item in session.items)
     if runs or prunes:
-        _perf_plugin(config)
+        plugin = _perf_plugin(config)
+        if runs:
+            plugin.check_revision()
     if runs and config.getoption("benchmark_skip", default=False) and _settings(config).strict:
         raise pytest.UsageError(
             "--kafka-strict with --benchmark-skip: no perf test would run, and no threshold would be judged; leave one "

@@ -18,13 +18,21 @@ import pytest
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.application import Application
+from pytest_kafkaperf.core.environment import current_commit
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.plugin.items import PEER
 from pytest_kafkaperf.runner import peer_messages
-from pytest_kafkaperf.runner.checkout import installed_from, top_folder
+from pytest_kafkaperf.runner.checkout import (
+    check_revision,
+    installed_from_others,
+    is_base,
+    is_of_others,
+    refusal_of_shared,
+    top_folder,
+)
 from pytest_kafkaperf.runner.peer_messages import Channel, packages, probes_to_json
 from pytest_kafkaperf.runner.rounds.side import Side
-from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.settings import Revision, Settings
 
 _OPTIONS = ("cluster", "brokers", "low-noise", "jmx", "topic-prefix", "log-dirs")
 _MAX_TEXT = 3000
@@ -46,6 +54,25 @@ def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
         options.append(f"--basetemp={config.option.basetemp}-baseline")
     # The user's `addopts` may select other tests.
     return ["-p", __name__, "-m", "", "-k", "", *options]
+
+
+def compares_with_itself(settings: Settings) -> bool:
+    """Return True if `--kafka-compare` leads to this code itself; refuse a revision that cannot be compared.
+
+    Raises:
+        pytest.UsageError: it is not there, or would use this side's code: one error for all tests, before any starts.
+
+    """
+    revision, root = settings.compare, settings.root
+    if not isinstance(revision, Revision):
+        return False
+    try:
+        found = is_base(revision, root, current_commit(root, besides=settings.baselines))
+        if not found:
+            check_revision(revision, root, setup=settings.compare_setup)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+    return found
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,7 +98,7 @@ class PeerSide:
         self._own = top_folder(Path.cwd())
         """Folder of this revision."""
         self._problems: dict[str, str] = {}
-        """Errors of the collection, by nodeid of a folder, file or class."""
+        """Reasons why tests were not collected, by nodeid of a folder, file, class or test."""
         self._texts: list[str] = []
         """Reasons of the running test's failures."""
         self._absent: str | None = None
@@ -90,6 +117,10 @@ class PeerSide:
         if report.failed:
             self._problems[report.nodeid] = report.longreprtext[-_MAX_TEXT:]
 
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Keep the tests that a plugin or `conftest.py` leaves out: this revision has them."""
+        self._problems |= {item.nodeid: "a plugin or conftest.py deselects it there" for item in items}
+
     def pytest_runtest_makereport(self, call: pytest.CallInfo[object]) -> None:
         """Keep the name of a fixture that does not exist."""
         error = None if call.excinfo is None else call.excinfo.value
@@ -105,7 +136,7 @@ class PeerSide:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the tests that the other side asks for, until it ends the connection."""
         items = {item.nodeid: item for item in session.items}
-        own = {"protocol": peer_messages.PROTOCOL, "packages": packages()}
+        own = {"protocol": peer_messages.PROTOCOL, "packages": packages(), "refused": self._overlap()}
         self._channel.send(**own, collected=[*items], problems=self._problems)
         following = None
         while (message := self._channel.receive()) is not None:
@@ -139,7 +170,9 @@ class PeerSide:
         """
         if not self._running:  # another plugin repeats the test
             pytest.skip("the other side has measured it before")
-        self._refuse_overlap([app for app in side.apps if isinstance(app, Application)])
+        overlap = self._overlap([app for app in side.apps if isinstance(app, Application)])
+        if overlap is not None:
+            raise UsageError(overlap)
         number, self._running = self._running, 0
         self._channel.send(
             id=number,
@@ -165,47 +198,34 @@ class PeerSide:
             reply |= {"error": text, "kind": kind}
         self._channel.send(id=message["id"], **reply)
 
-    def _refuse_overlap(self, applications: Sequence[Application]) -> None:
-        """Refuse code of the other side's folder: it would be compared with itself."""
-        theirs = self._modules() | self._packages()
+    def _overlap(self, applications: Sequence[Application] = ()) -> str | None:
+        """Return why this side must not run, if it uses code of the other side's folder; None if it uses none."""
+        theirs = self._modules() | installed_from_others(self._origins, self._own)
         for each in applications:
             theirs |= self._programs(each)
         others = {name: path for name, path in theirs.items() if name.partition(".")[0] != "pytest_kafkaperf"}
-        if others:
-            name = min(others)
-            raise UsageError(
-                f"it uses {name} from {others[name]}, so the code would be compared with itself; give the live "
-                "baseline a separate environment: --kafka-compare-setup='pip install -e .', or path:DIR,python=PATH "
-                "(a package that this environment also has needs pip's --ignore-installed there)"
-            )
+        return refusal_of_shared(others)
 
-    def _modules(self) -> dict[str, str]:
+    def _modules(self) -> dict[str, Path]:
         """Return the other side's files of imported modules, by name."""
         files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
-        return {name: file for name, file in files.items() if file and self._is_theirs(Path(file).resolve())}
+        paths = {name: Path(file).resolve() for name, file in files.items() if file}
+        return {name: path for name, path in paths.items() if self._is_theirs(path)}
 
-    def _packages(self) -> dict[str, str]:
-        """Return the other side's folders of installed packages, by name."""
-        installed: dict[str, Path] = {}
-        for origin in self._origins:
-            installed |= installed_from(origin)
-        return {name: str(path) for name, path in installed.items() if self._is_theirs(path)}
-
-    def _programs(self, application: Application) -> dict[str, str]:
+    def _programs(self, application: Application) -> dict[str, Path]:
         """Return the other side's files in the command line of an application, by a description."""
         words: list[str] = []
         with contextlib.suppress(psutil.Error):  # it has ended, or is in a container
             words = psutil.Process(application.pid).cmdline() if application.pid else []
         paths = [Path(word) for word in words if Path(word).is_absolute() and not word.startswith(sys.prefix)]
         theirs = [path for path in paths if self._is_theirs(path) or self._is_their_interpreter(path)]
-        return {f"the program of {application}": str(path) for path in theirs}
+        return {f"the program of {application}": path for path in theirs}
 
     def _is_theirs(self, path: Path) -> bool:
         """Return True for a file of the other side's folder; that of installed packages is not looked at."""
         if "site-packages" in path.parts or path.is_relative_to(sysconfig.get_path("stdlib")):
             return False
-        holders = [folder for folder in (self._own, *self._origins) if path.is_relative_to(folder)]
-        return bool(holders) and max(holders, key=lambda folder: len(folder.parts)) != self._own
+        return is_of_others(path, self._origins, self._own)
 
     def _is_their_interpreter(self, path: Path) -> bool:
         """Return True for an interpreter of the other side's environment, of which the PATH has all programs."""

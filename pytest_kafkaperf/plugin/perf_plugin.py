@@ -36,7 +36,7 @@ from pytest_kafkaperf.plugin.console import print_table
 from pytest_kafkaperf.plugin.items import PEER, Collection, arguments_of, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.kafka_perf import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.options import UPDATE_MODES
-from pytest_kafkaperf.plugin.peer_side import peer_options
+from pytest_kafkaperf.plugin.peer_side import compares_with_itself, peer_options
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
@@ -87,6 +87,8 @@ class PerfPlugin:
         """Server of the other pytest, which measures; None in every pytest that a user starts."""
         self._unstopped: str | None = None
         """The test whose load could not be stopped, and may still be running."""
+        self._is_base = False
+        """True if `--kafka-compare` leads to this code itself."""
         self._terminable = ExitStack()
         """Open while SIGTERM interrupts the run as Ctrl-C does."""
         self._interrupted = ExitStack()
@@ -108,8 +110,17 @@ class PerfPlugin:
                 began_s=self._collection.began_s,
                 files=[*dict.fromkeys(map(file_of, self._collection.tests))],
                 peer_options=peer_options(self._config, self._settings),
+                is_base=self._is_base,
             )
         return self._perf
+
+    def check_revision(self) -> None:
+        """Refuse a revision of the code that cannot be compared, before any test starts; raises pytest.UsageError."""
+        if not is_disabled(self._config) and not hasattr(self._config, "workerinput"):
+            self._is_base = compares_with_itself(self._settings)
+        if self._is_base:
+            tests = self._collection.tests
+            self._collection.tests = {name: dataclasses.replace(one, live_baseline=None) for name, one in tests.items()}
 
     def perf_run_or_fail(self) -> PerfRun:
         """Return what the tests of this run share; fail the test if it cannot be opened."""
@@ -202,6 +213,8 @@ class PerfPlugin:
         verbosity = self._config.get_verbosity()
         if verbosity >= 0:
             yield from settings.describe(verbose=verbosity > 0)
+            if self._is_base:
+                yield f"{settings.compare} is this commit, so thresholds relative to it are not judged"
         if settings.calibrate is not None and not is_disabled(self._config):
             yield from describe_plan(tests, settings.calibrate)
         elif verbosity >= 0:

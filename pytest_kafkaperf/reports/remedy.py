@@ -16,7 +16,7 @@ def undecided(result: Result) -> str:
     """Return why a test is INCONCLUSIVE, and at the end the command that resolves it."""
     checks = result.checks if result.rounds else ()
     reasons = [reason_before_command(check) for check in checks if check.outcome is Verdict.INCONCLUSIVE]
-    reasons = reasons if reasons and _lacking(result) is None else [*map(str, result.notes)]
+    reasons = reasons if reasons and not _is_incomparable(result) else [*map(str, result.notes)]
     reason = next(iter(reasons), "nothing was measured")
     return f"INCONCLUSIVE: {reason}; {remedy_of(result)}"
 
@@ -37,9 +37,9 @@ def obstacle_of(result: Result) -> Obstacle | None:
     return result.baseline.obstacle if result.live_baseline is None and undecided_change else None
 
 
-def _lacking(result: Result) -> Revision | None:
-    """Return the other revision if it lacks the test."""
-    return result.revision if result.live_baseline is None else None
+def _is_incomparable(result: Result) -> bool:
+    """Return True if the other revision cannot run the test."""
+    return result.revision is not None and result.live_baseline is None
 
 
 def remedy_of(result: Result) -> str:
@@ -50,9 +50,8 @@ def remedy_of(result: Result) -> str:
 
 def _remedy(result: Result) -> tuple[str, ...]:
     """Return what to do, and the options of the command that does it."""
-    lacking = _lacking(result)
-    if lacking is not None:
-        return _remedy_of_new(lacking)
+    if result.revision is not None and _is_incomparable(result):
+        return _remedy_of_incomparable(result.revision)
     if obstacle_of(result) is not None and result.rounds:
         return "make one", "--kafka-update-baselines"
     if result.partial or not result.rounds:
@@ -60,11 +59,12 @@ def _remedy(result: Result) -> tuple[str, ...]:
     return _remedy_of_noise(result)
 
 
-def _remedy_of_new(revision: Revision) -> tuple[str, ...]:
+def _remedy_of_incomparable(revision: Revision) -> tuple[str, ...]:
     if revision.folder is not None:
-        return ("add it there, then",)
-    label = "repair that, then" if revision.tests == "head" else "run it there, too"
-    return label, f"--kafka-compare=git:{revision.ref},tests=head"
+        return ("repair it there, then",)
+    if revision.tests == "ref":
+        return "run this side's test there, with", f"--kafka-compare=git:{revision.ref},tests=head"
+    return "make the test file work at both revisions, then", f"--kafka-compare={revision.text}"
 
 
 def _remedy_of_noise(result: Result) -> tuple[str, ...]:

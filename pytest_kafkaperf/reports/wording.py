@@ -132,11 +132,18 @@ def how_of(result: Result) -> str:
     further = len(judged(result.trials)) - 1
     if not result.checks and result.rounds and not result.problems:
         return "no threshold"
+    if result.baseline.ungated is not None:
+        return str(result.baseline.ungated)
     obstacle = obstacle_of(result)
     if result.verdict is Verdict.INCONCLUSIVE and obstacle is not None:
         return obstacle.fact
     if result.live_baseline is not None and result.rounds:
         return f"side by side, {counted(further + 1, 'trial')}"
+    return _how_re_tested(result, further)
+
+
+def _how_re_tested(result: Result, further: int) -> str:
+    """Return what that number of further trials showed of a suspected regression; empty if there was none."""
     suspected = [check for check in result.checks if check.rerun]
     if not suspected or not further or result.verdict is Verdict.INVALID:
         return ""

@@ -13,11 +13,11 @@ from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBaseline:
-    """The rounds of earlier trials; there are none if the test has no baseline or is new."""
+    """The rounds of earlier trials; there are none without a baseline, or if a revision replaces it."""
 
     rounds: BaselineRounds = field(default_factory=BaselineRounds)
-    lacking: Revision | None = None
-    """The revision of the code that lacks this test; None if it was not compared with one."""
+    revision: Revision | None = None
+    """The revision of the code that the test could not be compared with; None if there is no such revision."""
     note: Notice | None = None
     """The reason why the test was not compared with that revision."""
 

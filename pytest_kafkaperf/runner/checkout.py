@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import tempfile
 import venv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -75,15 +75,9 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
 
     """
     if revision.folder is not None:
-        yield _existing(revision, revision.folder)
+        yield _existing(revision, revision.folder, root)
         return
-    top = Path(git(root, "rev-parse", "--show-toplevel", problem=f"{_OPTION}={revision}: {root} is in no git checkout"))
-    commit = _commit(revision, root)
-    if git(top, "ls-tree", "-r", "--name-only", commit, "--", ".gitmodules"):
-        raise UsageError(
-            f"{_OPTION}={revision}: this commit has submodules, which its checkout would lack; check it out yourself, "
-            f"with its submodules, and use {_OPTION}=path:DIR"
-        )
+    top, commit = _found(revision, root)
     with _folder(commit, top, setup) as folder:
         tree = folder / "tree"
         problem = f"{_OPTION}={revision}: commit {commit} cannot be checked out; {_hint(root)}"
@@ -95,10 +89,66 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
         yield Checkout(root=inside, python=python, commit=commit, subjects=_subjects(top, commit))
 
 
-def _existing(revision: Revision, folder: Path) -> Checkout:
+def is_base(revision: Revision, root: Path, own_commit: str | None) -> bool:
+    """Return True if this branch begins at the commit that is checked out here, `own_commit`, without local changes.
+
+    Raises:
+        UsageError: there is no repository, or nothing that the branch could have begun at.
+
+    """
+    return revision.ref == "merge-base" and _commit(revision, root) == own_commit
+
+
+def check_revision(revision: Revision, root: Path, *, setup: str | None) -> None:
+    """Refuse a revision that cannot be compared, as far as that is known before anything is started.
+
+    The arguments are those of `checked_out`.
+
+    Raises:
+        UsageError: the commit or folder is not there, or its tests would import this side's code.
+
+    """
+    own = None
+    if revision.folder is None:
+        _found(revision, root)
+    else:
+        own = top_folder(_existing(revision, revision.folder, root).root)
+    if setup is None and revision.python is None:  # the other side has the packages of this environment
+        refusal = refusal_of_shared(installed_from_others(worktrees(root), own))
+        if refusal is not None:
+            raise UsageError(f"the baseline, {_OPTION}={revision}: {refusal}")
+
+
+def refusal_of_shared(found: Mapping[str, Path]) -> str | None:
+    """Return why the other side must not use these files or folders of this side, by name; None if there are none."""
+    if not found:
+        return None
+    name = min(found)
+    return (
+        f"it uses {name} from {found[name]}, so the code would be compared with itself; give the live baseline a "
+        f"separate environment: {_SETUP}='pip install -e .', or path:DIR,python=PATH (a package that this "
+        "environment also has needs pip's --ignore-installed there)"
+    )
+
+
+def _found(revision: Revision, root: Path) -> tuple[Path, str]:
+    """Return the top folder of the repository, and the hash of the commit."""
+    top = Path(git(root, "rev-parse", "--show-toplevel", problem=f"{_OPTION}={revision}: {root} is in no git checkout"))
+    commit = _commit(revision, root)
+    if git(top, "ls-tree", "-r", "--name-only", commit, "--", ".gitmodules"):
+        raise UsageError(
+            f"{_OPTION}={revision}: this commit has submodules, which its checkout would lack; check it out yourself, "
+            f"with its submodules, and use {_OPTION}=path:DIR"
+        )
+    return top, commit
+
+
+def _existing(revision: Revision, folder: Path, root: Path) -> Checkout:
     """Return another checkout of the user's."""
     if not folder.is_dir():
         raise UsageError(f"{_OPTION}={revision}: there is no folder {folder}")
+    if folder.resolve() == root.resolve():
+        raise UsageError(f"{_OPTION}={revision}: this is the folder of the tests themselves")
     python = shutil.which(revision.python or sys.executable)
     if python is None:
         raise UsageError(f"{_OPTION}={revision}: there is no program {revision.python}; name a Python interpreter")
@@ -158,6 +208,21 @@ def installed_from(folder: Path) -> dict[str, Path]:
         path = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
         found.setdefault(each.name, path or Path())  # the first one of a name is imported
     return {name: path for name, path in found.items() if path.is_relative_to(folder) and name != _OWN_NAME}
+
+
+def installed_from_others(origins: Sequence[Path], own: Path | None) -> dict[str, Path]:
+    """Return the packages that were installed from one of these folders, and not from `own`, which may be inside."""
+    found: dict[str, Path] = {}
+    for origin in origins:
+        found |= installed_from(origin)
+    return {name: path for name, path in found.items() if is_of_others(path, origins, own)}
+
+
+def is_of_others(path: Path, origins: Sequence[Path], own: Path | None) -> bool:
+    """Return True if the innermost folder with this file is one of these, and not `own`, which may be inside."""
+    folders = origins if own is None else (own, *origins)
+    holders = [folder for folder in folders if path.is_relative_to(folder)]
+    return bool(holders) and max(holders, key=lambda folder: len(folder.parts)) != own
 
 
 def top_folder(root: Path) -> Path:

@@ -214,6 +214,8 @@ class Judging:
 
     def _judge_thresholds(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
         update = self._settings.update
+        if self.baseline.ungated is not None:
+            return self._judged(trials, NotCompared(shown=comparison, reason=self.baseline.ungated))
         if self._settings.calibrate is not None:
             return self._judged(trials, NotCompared(shown=comparison, reason=Ungated.CALIBRATION))
         accepted = NotCompared(shown=comparison, reason=Ungated.ACCEPTED)

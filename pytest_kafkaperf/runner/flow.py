@@ -163,7 +163,7 @@ def _result(
         cluster=cluster,
         trials=trials,
         live_baseline=baseline.side.cluster if isinstance(baseline, LiveBaseline) else None,
-        revision=baseline.lacking if isinstance(baseline, StoredBaseline) else baseline.revision,
+        revision=baseline.revision,
         baseline_trials=len(judging.baseline.trials) if compared and judging.baseline.trials else None,
         baseline=judging.baseline,
         changed=_changes(test, cluster, baseline, run),

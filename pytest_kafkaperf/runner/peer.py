@@ -53,7 +53,11 @@ _END_TIMEOUT_S = 60
 
 
 class NewTestError(errors.KafkaPerfError):
-    """Test that the other revision lacks, so that there is nothing to compare it with."""
+    """Test that the other revision does not have, so that there is nothing to compare it with."""
+
+
+class IncomparableTestError(errors.KafkaPerfError):
+    """Test that the other revision cannot run, or may have under other circumstances."""
 
 
 class PeerBrokers:
@@ -164,7 +168,8 @@ class Peer:
         """Return what the peer said of itself.
 
         Raises:
-            UsageError: it ended, does not answer, or is of another version.
+            ClusterLostError: it ended, or does not answer.
+            UsageError: it is of another version, or imports this side's code.
 
         """
         said = self._result(self._hello, _HELLO_TIMEOUT_S, "did not start")
@@ -173,6 +178,8 @@ class Peer:
                 f"{self._name} has pytest-kafkaperf {said['packages'].get('pytest-kafkaperf')}, which speaks another "
                 f"protocol ({said['protocol']}, here {peer_messages.PROTOCOL}); install the same version on both sides"
             )
+        if said["refused"] is not None:
+            raise UsageError(f"{self._name}: {said['refused']}")
         return said
 
     def begin(self, nodeid: str, later: Iterable[str]) -> None:
@@ -188,21 +195,24 @@ class Peer:
 
         Raises:
             ClusterError: it failed before its `kafka_perf()`.
-            NewTestError: the other revision lacks it, or a fixture that it needs.
+            IncomparableTestError: the other revision did not collect it, or does not have a fixture that it needs.
+            NewTestError: the other revision collected everything in its file, and does not have it.
             UsageError: it is not the same test, or has this side's cluster.
 
         """
         if self._running is None or self._running[0] != nodeid:
             problems = self.hello()["problems"].items()
-            said = "\n".join(text for at, text in problems if at == "." or nodeid.startswith((f"{at}/", f"{at}::")))
-            why = f"{self._name}, could not collect the test: {said}"
-            raise NewTestError(why if said else f"the test is new: {self._name}, lacks it")
+            said = "\n".join(text for at, text in problems if _holds(at, nodeid))
+            if said:
+                raise IncomparableTestError(f"{self._name}, could not collect the test: {said}")
+            raise NewTestError(f"the test is new: {self._name}, does not have it")
         if self._test is None:
             reply = self._result(self._running[1], _READY_TIMEOUT_S, "was not ready for the load")
             if "ended" in reply:
                 if absent := reply.get("absent"):
-                    needs = f"lacks what it needs (fixture {absent!r} not found)"
-                    raise NewTestError(f"the test is new: {self._name}, {needs}")
+                    raise IncomparableTestError(
+                        f"{self._name}, does not have the fixture {absent!r} that the test needs"
+                    )
                 raise ClusterError(f"{self._name}: the test ended before kafka_perf() there: {reply['ended']}")
             self._test = self._made(reply, own)
             self._update(reply["state"])
@@ -340,6 +350,12 @@ class Peer:
                 waiting.set_exception(EOFError())
 
 
+def _holds(collector: str, nodeid: str) -> bool:
+    """Return True if a test is, or is in, the folder, file or class with this nodeid."""
+    is_root = collector in ("", ".")
+    return is_root or nodeid == collector or nodeid.startswith((f"{collector}/", f"{collector}::"))
+
+
 def _number_of(message: Mapping[str, Any]) -> int:
     """Return the number of the question that this message answers; 0 if it answers none."""
     number = message.get("id")
@@ -358,8 +374,6 @@ def opened_peer(
     """
     root = settings.root
     with checked_out(revision, root, files=files, setup=settings.compare_setup) as checkout:
-        if checkout.root == root.resolve():
-            raise UsageError(f"--kafka-compare={revision}: this is the folder of the tests themselves")
         there = [file for file in files if (checkout.root / file).is_file()]
         peer = Peer(revision, checkout, options, files=there, root=root)
         try:

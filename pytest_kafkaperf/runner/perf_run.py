@@ -19,7 +19,7 @@ from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBasel
 from pytest_kafkaperf.runner.baseline_update import orphans_of, update_baseline
 from pytest_kafkaperf.runner.common_shift import CommonShift
 from pytest_kafkaperf.runner.evidence import stale_notes
-from pytest_kafkaperf.runner.peer import NewTestError, Peer, opened_peer
+from pytest_kafkaperf.runner.peer import IncomparableTestError, NewTestError, Peer, opened_peer
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Ending, Result, RunResult
 from pytest_kafkaperf.runner.rounds.actions import Action, moved
@@ -30,8 +30,9 @@ from pytest_kafkaperf.runner.settings import Revision, Settings
 from pytest_kafkaperf.runner.shared_clusters import SharedClusters
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget, RunBudget, time_left_s
 from pytest_kafkaperf.runner.trial import TrialRunner, now
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.baseline_store import BaselineStore
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.outcome import Ungated, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
 
 _LOSSES = ("lost", "app.output_ratio")
@@ -42,17 +43,25 @@ class PerfRun:
     """All that the perf tests of one run share: their clusters and baselines, the other revision, and the results."""
 
     def __init__(
-        self, settings: Settings, *, began_s: float, files: Sequence[str] = (), peer_options: Sequence[str] = ()
+        self,
+        settings: Settings,
+        *,
+        began_s: float,
+        files: Sequence[str] = (),
+        peer_options: Sequence[str] = (),
+        is_base: bool = False,
     ) -> None:
         """The time budget counts from `began_s` on the monotonic clock.
 
         `files` are those of the perf tests, and `peer_options` are pytest's options for another revision of them.
+        `is_base`: the revision to compare with is this code itself (see `checkout.is_base`).
         """
         self.settings = settings
+        self.is_base = is_base
         self.peer: Peer | None = None
         """The other side of comparisons with another revision of the code, once it has started."""
-        self._unopened: UsageError | None = None
-        """The reason why the other side could not be started."""
+        self._opened_for: str | None = None
+        """The test that started the other side, or whose error has the reason why it could not be started."""
         self._files = files
         self._peer_options = peer_options
         self._open = contextlib.ExitStack()
@@ -86,23 +95,26 @@ class PerfRun:
 
         Raises:
             ClusterError: the other side has ended.
-            UsageError: it could not be started.
+            UsageError: it could not be started, or must not be compared.
 
         """
         revision = self.settings.compare
-        if not isinstance(revision, Revision):
+        if self.is_base or not isinstance(revision, Revision):
             return
-        if self._unopened is not None:
-            raise self._unopened  # a setup may take minutes before it fails
         with self.stopwatch.measure(Span.SETUP):
             if self.peer is None:
-                starting = opened_peer(revision, self.settings, files=self._files, options=self._peer_options)
-                try:
-                    self.peer = self._open.enter_context(starting)
-                except UsageError as error:
-                    self._unopened = error
-                    raise
+                self.peer = self._opened_peer(revision, test)
             self.peer.begin(test.nodeid, [each.nodeid for each in later])
+
+    def _opened_peer(self, revision: Revision, test: PerfTest) -> Peer:
+        """Start the other side, once: a setup may take minutes before it fails."""
+        if self._opened_for is not None:
+            raise UsageError(f"--kafka-compare={revision} failed; the error of {self._opened_for} has the reason")
+        self._opened_for = test.nodeid
+        starting = opened_peer(revision, self.settings, files=self._files, options=self._peer_options)
+        peer = self._open.enter_context(starting)
+        peer.hello()
+        return peer
 
     def side(self, test: PerfTest, cluster: Cluster, actions: Sequence[Action] = ()) -> Side:
         """Return the test's own side."""
@@ -145,21 +157,36 @@ class PerfRun:
         self.clusters.sweep(own)
         if test.is_smoke_test:
             return StoredBaseline()
+        if isinstance(self.settings.compare, Revision):
+            return self._other_revision(test, own, self.settings.compare)
         if test.live_baseline is None:
             key = self.environment_key(own.cluster.provider)
             workload = workload_of(test.scenario, test.plan)
             return StoredBaseline(rounds=self._store.comparable(key, test.nodeid, workload, own.cluster.fingerprint))
+        cluster = self.clusters.live_baseline(test)
+        if cluster is None:
+            return StoredBaseline()
+        live = LiveBaseline(side=self.twin(test, own, cluster))
+        self.clusters.sweep(live.side)
+        return live
+
+    def _other_revision(self, test: PerfTest, own: Side, revision: Revision) -> Baseline:
+        """Return the test at the other revision, or the reason why it is not compared; raises as `baseline_of`."""
+        if self.is_base:
+            rounds = BaselineRounds(ungated=Ungated.BASE)
+            return StoredBaseline(rounds=rounds, revision=revision, note=Notice(Remark.IS_BASE, {"revision": revision}))
         if self.peer is None:
-            cluster = self.clusters.live_baseline(test)
-            if cluster is None:
-                return StoredBaseline()
-            live = LiveBaseline(side=self.twin(test, own, cluster))
-        else:
-            try:
-                with self.stopwatch.measure(Span.SETUP):
-                    live = self.peer.test(test.nodeid, own)
-            except NewTestError as error:
-                return StoredBaseline(lacking=self.peer.revision, note=Notice(Remark.NEW_TEST, {"reason": str(error)}))
+            return StoredBaseline(revision=revision, note=Notice(Remark.NOT_STARTED, {"revision": revision}))
+        given, revision = revision, self.peer.revision
+        try:
+            with self.stopwatch.measure(Span.SETUP):
+                live = self.peer.test(test.nodeid, own)
+        except NewTestError:
+            rounds = BaselineRounds(ungated=Ungated.NEW_TEST)
+            note = Notice(Remark.NEW_TEST, {"revision": given})
+            return StoredBaseline(rounds=rounds, revision=revision, note=note)
+        except IncomparableTestError as error:
+            return StoredBaseline(revision=revision, note=Notice(Remark.NOT_COMPARED, {"reason": str(error)}))
         self.clusters.sweep(live.side)
         return live
 

@@ -240,7 +240,7 @@ class Result:
     live_baseline: Cluster | None
     """The cluster that the test was compared with instead of a stored baseline."""
     revision: Revision | None = None
-    """The code that it was compared with; None if it is this side's."""
+    """The code that it was to be compared with; None if it is this side's."""
     baseline_trials: int | None
     """Number of baseline trials that the thresholds are judged by; None with a live baseline, or without any."""
     baseline: BaselineRounds = field(default_factory=BaselineRounds)

@@ -20,6 +20,7 @@ from pytest_kafkaperf.core.errors import BaselineError, shortened
 from pytest_kafkaperf.core.text import MAX_PROBLEM
 from pytest_kafkaperf.scenarios.fields import NewerSchemaError, explain, format_field, parse_model
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.verdict.outcome import Ungated
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 
 _SCHEMA = 1
@@ -186,6 +187,8 @@ class BaselineRounds:
     """Commit of the newest trial, if known."""
     obstacle: Obstacle | None = None
     """Reason why the comparison does not count; None if it counts."""
+    ungated: Ungated | None = None
+    """Reason why thresholds relative to it are MEASURED; None if they are judged."""
     stored: bool = True
     """False if this environment has no baseline of the test."""
     imported: str | None = None

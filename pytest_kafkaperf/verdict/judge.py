@@ -52,7 +52,7 @@ class NotCompared:
         return trials if self.reason is Ungated.CALIBRATION else self.shown.counting(threshold, trials)
 
     def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
-        """Compare the trials; the finding is MEASURED, or INCONCLUSIVE if they can be no baseline."""
+        """Compare the trials; the finding is MEASURED, unless a value is missing or is not fit for a baseline."""
         compared = self.shown.compare(threshold, trials, alpha)
         return dataclasses.replace(compared, finding=self._finding(threshold.metric, rounds_of(trials)))
 
@@ -62,10 +62,11 @@ class NotCompared:
         return first
 
     def _finding(self, subject: Metric, rounds: Rounds) -> Finding:
-        problem = flaw_of(subject, rounds, ratio=True)
-        if problem is not None:
-            return Finding.of(Verdict.INCONCLUSIVE, problem)
-        return Finding.of(Verdict.MEASURED, str(self.reason))
+        problem = flaw_of(subject, rounds, ratio=self.reason.keeps_values)
+        if problem is None:
+            return Finding.of(Verdict.MEASURED, str(self.reason))
+        is_missing = bool(rounds) and not self.reason.keeps_values
+        return Finding.of(Verdict.INVALID if is_missing else Verdict.INCONCLUSIVE, problem)
 
 
 def judge(

@@ -50,6 +50,13 @@ class Ungated(StrEnum):
 
     CALIBRATION = "calibration compares the trials with each other"
     ACCEPTED = "the values become the new baseline"
+    NEW_TEST = "new test, nothing to compare with"
+    BASE = "this is the base"
+
+    @property
+    def keeps_values(self) -> bool:
+        """True if the values are, or become, a baseline, so that they must be fit for one."""
+        return self in (Ungated.CALIBRATION, Ungated.ACCEPTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from tests.support.project import Project
+from tests.support.project import INI, Project
+from tests.support.repository import git
 from tests.support.revisions import (
     RELATIVE,
     TEST,
@@ -46,33 +47,66 @@ def test_actions_and_own_metrics_are_those_of_each_side(repository: Project) -> 
         assert one["metrics"]["app.memory"] > 10e6
 
 
-def test_a_new_test_is_measured_alone_and_undecided(repository: Project) -> None:
-    """Its absolute thresholds are judged; there is nothing to compare it with.
-
-    So it is with a test that needs a new fixture, which the live baseline's own `conftest.py` lacks.
-    """
+@pytest.mark.story
+def test_a_new_test_is_judged_by_its_absolute_thresholds_alone(repository: Project) -> None:
+    """The pull request that adds the first one is green, even with `--kafka-strict`."""
     body = TEST.replace("test_moved", "test_new").replace('30%")', '30%", "errors == 0")')
     repository.write("test_new.py", f"import pytest\n\n{body}")
+    run = repository.run("--kafka-compare=git:HEAD", "test_new.py", "--kafka-rounds=2", "--kafka-strict")
+    (test,) = run.report["tests"]
+    assert (run.status, test["verdict"]) == (pytest.ExitCode.OK, "MEASURED"), run.out
+    note = "the test is new: the baseline, --kafka-compare=git:HEAD, does not have it"
+    assert any(note in each for each in test["notes"])
+    outcomes = {check["metric"]: (check["outcome"], check["reason"]) for check in test["checks"]}
+    assert outcomes["errors"][0] == "PASSED"
+    assert outcomes["e2e.latency.p50"] == ("MEASURED", "new test, nothing to compare with")
+
+
+@pytest.mark.story
+def test_one_command_serves_main_and_pull_requests(repository: Project) -> None:
+    """On main, absolute thresholds decide: the commit where the branch begins is this one."""
+    body = TEST.replace('30%")', '30%", "errors == 0")')
+    repository.write("pytest.ini", f"{INI}kafka_compare = git:merge-base\n").test(body)
+    commit(repository, "Compare with the base")
+    run = repository.run("--kafka-strict", "--kafka-rounds=2")
+    (test,) = run.report["tests"]
+    assert (run.status, test["verdict"], test["live_baseline"]) == (pytest.ExitCode.OK, "MEASURED", None), run.out
+    reasons = {check["metric"]: (check["outcome"], check["reason"]) for check in test["checks"]}
+    assert reasons["e2e.latency.p50"] == ("MEASURED", "this is the base")
+    assert reasons["errors"][0] == "PASSED"
+    assert "git:merge-base is this commit, so thresholds relative to it are not judged" in run.out
+    git(repository.folder, "checkout", "--quiet", "-b", "topic")
+    commit(repository.write("delay.txt", "100"), "Look up each order")
+    run = repository.run("--kafka-strict", "--kafka-rounds=2")
+    (test,) = run.report["tests"]
+    assert (run.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "REGRESSED"), run.out
+
+
+def test_a_test_that_needs_a_new_fixture_is_undecided(repository: Project) -> None:
+    """The live baseline has its own `conftest.py`, without the fixture; the same commit may add both."""
     repository.write("conftest.py", "import pytest\n\n\n@pytest.fixture\ndef tenant():\n    return 'a'\n")
     repository.test(TEST.replace("test_moved(", "test_moved(tenant, "))
-    run = repository.run("--kafka-compare=git:HEAD", "test_new.py", "test_perf.py", "--kafka-rounds=2")
-    assert run.verdicts == {"test_new": "INCONCLUSIVE", "test_moved": "INCONCLUSIVE"}, run.out
-    new, needing = run.report["tests"]
-    assert any("the test is new: the baseline, --kafka-compare=git:HEAD, lacks it" in note for note in new["notes"])
-    assert {check["metric"]: check["outcome"] for check in new["checks"]}["errors"] == "PASSED"
-    assert needing["problems"] == []
-    assert any("lacks what it needs (fixture 'tenant' not found)" in note for note in needing["notes"])
+    run = repository.run("--kafka-compare=git:HEAD", "--kafka-rounds=2")
+    (test,) = run.report["tests"]
+    assert (test["verdict"], test["problems"]) == ("INCONCLUSIVE", []), run.out
+    assert any("does not have the fixture 'tenant' that the test needs" in note for note in test["notes"])
 
 
-def test_a_setup_that_fails_runs_once(repository: Project) -> None:
-    """Each of many tests would wait for it again."""
+def test_a_setup_that_fails_runs_once_and_is_told_once(repository: Project) -> None:
+    """Each of many tests would wait for it again, and repeat the end of its output."""
     commit(
         repository.test(TEST + TEST[TEST.index("\n\n@pytest.mark") :].replace("test_moved", "test_again")), "Test twice"
     )
     ran = repository.folder.parent / "ran"
     setup = f"--kafka-compare-setup=echo x >> {ran}; exit 3"
     run = repository.run("--kafka-compare=git:HEAD", setup, reports=False)
-    assert run.out.count("exited with status 3") >= 2, run.out
+    first, second = (f"test_perf.py::{name}" for name in ("test_moved", "test_again"))
+    assert run.out.count("--kafka-compare-setup: the command exited with status 3") == 2, (
+        "not once, and once summarized"
+    )
+    assert f"--kafka-compare=git:HEAD failed; the error of {first} has the reason" in run.out
+    assert f"ERROR at setup of {second.rpartition(':')[2]}" in run.out
+    assert not (repository.folder / "starts").exists(), "a broker or an application has started"
     assert ran.read_text(encoding="utf-8") == "x\n"
 
 

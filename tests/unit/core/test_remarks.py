@@ -231,7 +231,16 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
         {"deduced": "output 38/s of 200/s: the application is the bottleneck"},
         "output 38/s of 200/s: the application is the bottleneck",
     ),
-    Remark.NEW_TEST: ({"reason": "the test is new"}, "the test is new"),
+    Remark.NEW_TEST: (
+        {"revision": "git:main"},
+        "the test is new: the baseline, --kafka-compare=git:main, does not have it",
+    ),
+    Remark.NOT_COMPARED: ({"reason": "it could not collect the test"}, "it could not collect the test"),
+    Remark.NOT_STARTED: ({"revision": "git:main"}, "--kafka-compare=git:main was not started"),
+    Remark.IS_BASE: (
+        {"revision": "git:main"},
+        "this is the base: git:main is the commit that is checked out",
+    ),
     Remark.NOTHING_DIFFERS: ({}, "nothing differs: this side has the live baseline's commit and packages"),
     Remark.CLIENT_SHARED: (
         {"package": "aiokafka", "here": "0.14.0", "there": "0.13.0"},

@@ -11,9 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pytest_kafkaperf.core.environment import current_commit
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.runner import checkout
-from pytest_kafkaperf.runner.checkout import Checkout, checked_out
+from pytest_kafkaperf.runner.checkout import Checkout, check_revision, checked_out, is_base, is_of_others
 from pytest_kafkaperf.runner.settings import Revision, parse_revision
 from tests.support.repository import git
 
@@ -311,6 +312,68 @@ def test_a_value_that_is_no_revision_is_an_error(text: str, problem: str, tmp_pa
     """It says what is valid."""
     with pytest.raises(UsageError, match=problem):
         parse_revision(text, start=tmp_path)
+
+
+def test_a_branch_without_commits_is_its_own_base(root: Path) -> None:
+    """So is main; a local change, or another name of the same commit, is compared."""
+
+    def found(text: str) -> bool:
+        return is_base(revision(text, root), root, current_commit(root))
+
+    assert not found("git:merge-base")
+    git(root, "checkout", "--quiet", "main")
+    assert found("git:merge-base")
+    assert not found("git:HEAD")  # for example, with another library in its environment
+    (root / "orders.py").write_text("changed", encoding="utf-8")
+    assert not found("git:merge-base")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("git:nowhere", "there is no commit nowhere"),
+        ("path:nowhere", "there is no folder"),
+        ("path:service", "this is the folder of the tests themselves"),
+    ],
+)
+def test_what_is_not_there_is_refused_before_anything_starts(text: str, problem: str, root: Path) -> None:
+    """Nobody has to wait for brokers first."""
+    with pytest.raises(UsageError, match=problem):
+        check_revision(revision(text, root.parent), root, setup=None)
+
+
+def test_a_package_from_this_folder_is_refused_before_anything_starts(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both sides would import it; with an environment of its own, only the other side can tell."""
+    installed(tmp_path, monkeypatch, root.parent)
+    with pytest.raises(UsageError, match=r"git:main: it uses orders from .*--kafka-compare-setup='pip install -e \.'"):
+        check_revision(revision("git:main", root), root, setup=None)
+    check_revision(revision("git:main", root), root, setup="pip install -e .")
+    other = tmp_path / "other"
+    git(root, "worktree", "add", "--quiet", str(other), "main")
+    found = revision(f"path:../../other/service,python={sys.executable}", root)
+    check_revision(found, root, setup=None)
+    with pytest.raises(UsageError, match="it uses orders from"):
+        check_revision(revision("path:../../other/service", root), root, setup=None)
+
+
+def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, source: Path) -> None:
+    """Install a package as `pip install -e` records it."""
+    facts = folder / "site" / "orders-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: orders\nVersion: 1.0\n", encoding="utf-8")
+    (facts / "direct_url.json").write_text(f'{{"url": "file://{source}", "dir_info": {{"editable": true}}}}')
+    monkeypatch.syspath_prepend(str(facts.parent))
+
+
+def test_the_innermost_folder_holds_a_file() -> None:
+    """A worktree may be inside of another one."""
+    top, inside = Path("/work"), Path("/work/trees/base")
+    assert is_of_others(top / "orders.py", [top, inside], inside)
+    assert not is_of_others(inside / "orders.py", [top, inside], inside)
+    assert is_of_others(inside / "orders.py", [top, inside], top)
+    assert not is_of_others(Path("/usr/lib/orders.py"), [top, inside], None)
 
 
 @pytest.mark.parametrize("text", ["path:nowhere", "path:service,python=nowhere", "path:service,python=./nowhere"])

@@ -12,7 +12,7 @@ from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
-from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.outcome import Judgement, Ungated, Verdict
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from tests.support.results import NO_FAULTS
@@ -65,6 +65,28 @@ def test_with_a_live_baseline_a_stored_one_neither_decides_nor_hinders(
     assert judgement.verdict is verdict
     assert judgement.checks[0].reason.startswith("4 trials side by side")
     assert judged(*trials, baseline=baseline, confirm=False).checks == judgement.checks
+
+
+@pytest.mark.parametrize("ungated", [Ungated.NEW_TEST, Ungated.BASE])
+def test_without_another_side_only_absolute_thresholds_are_judged(ungated: Ungated) -> None:
+    """A new test, or the base itself, passes with `--kafka-strict`: nothing is undecided."""
+    expressions = (f"{RATE} >= baseline - 10%", "errors == 0", "produce.bandwidth >= baseline - 10%")
+    settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
+    perftest = read_perftest(
+        "a.py::test", [pytest.mark.kafka_threshold(*expressions).mark], {}, settings, folder=Path()
+    )
+
+    def outcomes(**values: float) -> tuple[Verdict, list[Verdict]]:
+        measured = {RATE: 1.0, "produce.bandwidth": 0.0, **NO_FAULTS, **values}
+        one = Trial(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics=measured),) * 5)
+        judgement = Judging(perftest, BaselineRounds(ungated=ungated), settings).judge([one])
+        assert not judgement.unsettled
+        return judgement.verdict, [each.outcome for each in judgement.checks]
+
+    measured = Verdict.MEASURED
+    assert outcomes() == (measured, [measured, Verdict.PASSED, measured])
+    assert outcomes(errors=1.0) == (Verdict.VIOLATED, [measured, Verdict.VIOLATED, measured])
+    assert outcomes(**{RATE: float("nan")})[0] is Verdict.INVALID
 
 
 def test_a_suspected_regression_is_judged_by_what_re_tested_it() -> None:

@@ -16,7 +16,7 @@ from pytest_kafkaperf.core.errors import ClusterLostError, UsageError
 from pytest_kafkaperf.plugin.peer_side import PeerSide
 from pytest_kafkaperf.runner import peer
 from pytest_kafkaperf.runner.checkout import Checkout
-from pytest_kafkaperf.runner.peer import NewTestError, Peer
+from pytest_kafkaperf.runner.peer import IncomparableTestError, NewTestError, Peer
 from pytest_kafkaperf.runner.peer_messages import INTERPRETER, ORIGIN, PROTOCOL, SOCKET
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.settings import parse_revision
@@ -70,20 +70,44 @@ def test_a_live_baseline_that_hangs_is_waited_for_once(tmp_path: Path, monkeypat
             hanging.begin(NEW, [])
 
 
-def test_a_new_test_is_not_told_with_the_errors_of_other_files(tmp_path: Path) -> None:
-    """The base may have files that cannot be collected there."""
+def test_a_test_is_new_only_if_everything_in_its_file_was_collected(tmp_path: Path) -> None:
+    """An error or a plugin there may hide a test, which would no longer be gated; errors elsewhere do not."""
     hello = {
         "protocol": PROTOCOL,
         "packages": {},
         "collected": [],
-        "problems": {"tests/test_a.py": "ImportError: no module named orders"},
+        "problems": {
+            "tests/test_a.py": "ImportError: no module named orders",
+            "tests/test_c.py::test_left_out": "deselected",
+        },
+        "refused": None,
     }
     with opened(tmp_path, hello) as other:
         other.begin(NEW, [])
-        with pytest.raises(NewTestError, match="^the test is new: .*, lacks it$"):
-            other.test(NEW, Side.of(OWN))
-        with pytest.raises(NewTestError, match="could not collect the test: ImportError: no module named orders$"):
+        for nodeid in (NEW, "tests/test_c.py::test_left"):
+            with pytest.raises(NewTestError, match="^the test is new: .*, does not have it$"):
+                other.test(nodeid, Side.of(OWN))
+        problem = "could not collect the test: ImportError: no module named orders$"
+        with pytest.raises(IncomparableTestError, match=problem):
             other.test("tests/test_a.py::test_one", Side.of(OWN))
+        with pytest.raises(IncomparableTestError, match="could not collect the test: deselected$"):
+            other.test("tests/test_c.py::test_left_out", Side.of(OWN))
+
+
+@pytest.mark.parametrize("collector", ["", ".", "tests"])
+def test_an_error_of_a_folder_counts_for_all_tests_in_it(tmp_path: Path, collector: str) -> None:
+    """Such as that of a package, whose files are then not collected."""
+    problems = {collector: "SyntaxError"}
+    hello = {"protocol": PROTOCOL, "packages": {}, "collected": [], "problems": problems, "refused": None}
+    with opened(tmp_path, hello) as other, pytest.raises(IncomparableTestError, match="SyntaxError$"):
+        other.test(NEW, Side.of(OWN))
+
+
+def test_one_that_imports_this_sides_code_is_refused_at_once(tmp_path: Path) -> None:
+    """Before any of its brokers starts."""
+    hello = {"protocol": PROTOCOL, "packages": {}, "collected": [NEW], "problems": {}, "refused": "it uses orders"}
+    with opened(tmp_path, hello) as other, pytest.raises(UsageError, match="^the baseline, .*: it uses orders$"):
+        other.begin(NEW, [])
 
 
 def test_a_test_that_is_repeated_there_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +136,7 @@ NOISE = [
 @pytest.mark.parametrize("noise", NOISE, ids=[repr(each[:12]) for each in NOISE])
 def test_a_line_that_is_no_message_changes_nothing(tmp_path: Path, noise: bytes) -> None:
     """A test there may close a file twice, and then write into the connection; this side waited for ten minutes."""
-    hello = {"protocol": PROTOCOL, "packages": {}, "collected": [], "problems": {}}
+    hello = {"protocol": PROTOCOL, "packages": {}, "collected": [], "problems": {}, "refused": None}
     with opened(tmp_path, hello, before=noise) as other:
         assert other.hello() == hello
 
