@@ -34,6 +34,8 @@ def json_text(run: RunResult, *, exit_status: int) -> str:
         "environment": run.environment,
         "exit_status": exit_status,
         "errors": list(run.errors),
+        "new_tests": list(run.new),
+        "removed_tests": list(run.removed),
         "tests": [_test(result, run.endings.get(result.nodeid)) for result in run.results],
         "unmeasured": [
             {"nodeid": each.nodeid, "outcome": each.outcome, "reason": each.reason}

@@ -49,7 +49,8 @@ def markdown(run: RunResult, *, limit_bytes: int = LIMIT_BYTES) -> str:
     reasons += _compared(result for result in ranked if not _has_reasons(result, endings))
     values = [_values(result) for result in ranked]
     sections = {"tests": rows, "tests' reasons": reasons, "tests' values": values}
-    return _joined(_headline(results, endings, alone, run.errors), sections, limit_bytes)
+    headline = _headline(results, endings, alone, run.errors) + _gate_changes(run)
+    return _joined(headline, sections, limit_bytes)
 
 
 def code(given: str) -> str:
@@ -105,6 +106,12 @@ def _headline(
     if errors:
         lines += ["\n", *(f"- ❌ {text(error)}\n" for error in errors)]
     return "".join(lines)
+
+
+def _gate_changes(run: RunResult) -> str:
+    """Return the tests that only one side has: renaming or deleting a test would otherwise remove its gate unseen."""
+    lines = [f"- {text(what)}: {', '.join(map(code, names))}\n" for what, names in wording.gate_changes(run).items()]
+    return "".join(["\n", *lines] if lines else [])
 
 
 def _counts(results: Sequence[Result], endings: Mapping[str, Ending], unmeasured: Sequence[Ending]) -> str:

@@ -323,6 +323,23 @@ def _interval(ends: tuple[float, float]) -> str:
     return f"({'…'.join('0' if text in ('+0', '-0') else text for text in texts)})"
 
 
+_MOST_NAMES = 20
+
+
+def gate_changes(run: RunResult) -> dict[str, list[str]]:
+    """Return the tests that are on one side of a comparison alone, by what that means for the gate."""
+    texts = {
+        "new, so that only absolute thresholds are judged": run.new,
+        "removed by this change, with their thresholds": run.removed,
+    }
+    found = {}
+    for text, names in texts.items():
+        more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+        if names:
+            found[text] = [*names[:_MOST_NAMES], *more]
+    return found
+
+
 def render_notes(run: RunResult) -> list[str]:
     """Return the notes on the baselines of all tests, neither wrapped nor indented."""
     names = names_of(run.results)
@@ -331,6 +348,7 @@ def render_notes(run: RunResult) -> list[str]:
         for notice in baseline_doubts(result):
             doubts.setdefault(notice.text, []).append(names[result.nodeid])
     notes = [f"{text}: {', '.join(tests)}" for text, tests in doubts.items()]
+    notes += [f"{text}: {', '.join(map(printable, tests))}" for text, tests in gate_changes(run).items()]
     if run.orphans:
         notes.append(_orphan_note(run))
     written = sum(result.days_written is not None for result in run.results)

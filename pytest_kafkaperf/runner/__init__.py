@@ -20,6 +20,7 @@
 - bottleneck: where time or rate went
 - drift: warnings of rounds that drift
 - checkout: files and environment of another revision
+- removed_tests: tests that only the other revision has
 - peer: the pytest of the other revision
 - peer_messages: its messages
 - rounds: one load on one side

@@ -21,6 +21,7 @@ from pytest_kafkaperf.runner.common_shift import CommonShift
 from pytest_kafkaperf.runner.evidence import stale_notes
 from pytest_kafkaperf.runner.peer import IncomparableTestError, NewTestError, Peer, opened_peer
 from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.removed_tests import removed_tests
 from pytest_kafkaperf.runner.result import Ending, Result, RunResult
 from pytest_kafkaperf.runner.rounds.actions import Action, moved
 from pytest_kafkaperf.runner.rounds.capacity import workload_of
@@ -228,7 +229,17 @@ class PerfRun:
             environment_keys=tuple(dict.fromkeys(map(self.environment_key, providers))),
             orphans=tuple(self.orphans.values()),
             pruned=self.pruned,
+            removed=self._removed(),
         )
+
+    def _removed(self) -> tuple[str, ...]:
+        """Return the tests that only the other revision has; none without one."""
+        if self.peer is None:
+            return ()
+        root, there = self.settings.root, self.peer.checkout
+        if isinstance(self.settings.compare, Revision) and self.settings.compare.folder is not None:
+            return removed_tests(root, there.root, None)
+        return removed_tests(root, root, there.commit)
 
     def environment_key(self, provider: str) -> str:
         """Return the key of the environment, under which its baselines are stored."""

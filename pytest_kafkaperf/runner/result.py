@@ -26,7 +26,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.detectable import Calibrated
 from pytest_kafkaperf.verdict.other_changes import OtherChange
-from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Ungated, Verdict
 from pytest_kafkaperf.verdict.scale import Measured
 
 
@@ -376,3 +376,10 @@ class RunResult:
     """Nodeids of the tests that no longer exist, but have baselines."""
     pruned: bool
     """True if these baselines were deleted."""
+    removed: tuple[str, ...] = ()
+    """Perf tests that the revision to compare with has and this code does not (see `removed_tests`)."""
+
+    @property
+    def new(self) -> tuple[str, ...]:
+        """Tests that the revision to compare with does not have."""
+        return tuple(each.nodeid for each in self.results if each.baseline.ungated is Ungated.NEW_TEST)

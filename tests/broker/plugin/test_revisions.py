@@ -49,9 +49,10 @@ def test_actions_and_own_metrics_are_those_of_each_side(repository: Project) -> 
 
 @pytest.mark.story
 def test_a_new_test_is_judged_by_its_absolute_thresholds_alone(repository: Project) -> None:
-    """The pull request that adds the first one is green, even with `--kafka-strict`."""
+    """The pull request that adds the first one is green, even with `--kafka-strict`; one that renames it shows both."""
     body = TEST.replace("test_moved", "test_new").replace('30%")', '30%", "errors == 0")')
     repository.write("test_new.py", f"import pytest\n\n{body}")
+    (repository.folder / "test_perf.py").unlink()
     run = repository.run("--kafka-compare=git:HEAD", "test_new.py", "--kafka-rounds=2", "--kafka-strict")
     (test,) = run.report["tests"]
     assert (run.status, test["verdict"]) == (pytest.ExitCode.OK, "MEASURED"), run.out
@@ -60,6 +61,9 @@ def test_a_new_test_is_judged_by_its_absolute_thresholds_alone(repository: Proje
     outcomes = {check["metric"]: (check["outcome"], check["reason"]) for check in test["checks"]}
     assert outcomes["errors"][0] == "PASSED"
     assert outcomes["e2e.latency.p50"] == ("MEASURED", "new test, nothing to compare with")
+    assert run.report["new_tests"] == ["test_new.py::test_new"]
+    assert run.report["removed_tests"] == ["test_perf.py::test_moved"]
+    assert "removed by this change, with their thresholds: test_perf.py::test_moved" in run.out
 
 
 @pytest.mark.story

@@ -12,6 +12,8 @@ from pytest_kafkaperf.core.environment import Change, Part, commit_change, commi
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.runner.settings import Revision
+from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.outcome import Ungated
 from tests.support.problems import notice_told
 from tests.support.results import ending, endings, one_of_each, result, rounds, run_of, side_by_side
 
@@ -81,6 +83,23 @@ def test_a_summary_tells_what_failed_and_folds_the_rest() -> None:
 def test_no_test_is_a_summary_too() -> None:
     """A file that is missing would look like a broken job."""
     assert markdown(run_of([])) == "### ✅ Kafka performance: no tests\n\n"
+
+
+def test_tests_of_one_side_alone_are_listed() -> None:
+    """Renaming a test would otherwise remove its gate, and nobody would see it."""
+    new = result("test_new", "produce.latency.p99 <= baseline + 20%", ungated=Ungated.NEW_TEST)
+    new = dataclasses.replace(new, baseline=BaselineRounds(ungated=Ungated.NEW_TEST))
+    removed = [f"tests/test_a.py::test_{number}|" for number in range(22)]
+    text = markdown(run_of([new], endings=endings([new]), removed=tuple(removed)))
+    head, _, rest = text.partition("\n\n- ")
+    assert head == "### ✅ Kafka performance: 1 MEASURED"
+    added, gone, _ = rest.split("\n", 2)
+    assert added == f"new, so that only absolute thresholds are judged: <code>{new.nodeid}</code>"
+    first = "<code>tests/test_a.py::test_0&#124;</code>"
+    assert gone.startswith(f"- removed by this change, with their thresholds: {first}, ")
+    assert gone.endswith("test_19&#124;</code>, <code>2 more</code>")
+    assert "| ✅ MEASURED | <code>test_new</code> new test, nothing to compare with |" in text
+    assert "produce.latency.p99 &#60;= baseline + 20%</code> MEASURED" in text
 
 
 def test_what_measured_nothing_and_what_failed_otherwise_stands_there() -> None:

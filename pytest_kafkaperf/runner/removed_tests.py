@@ -1,0 +1,66 @@
+"""Perf tests that another revision has and this side does not, so that their thresholds are no longer judged.
+
+They are found in the text of the files, because neither side runs them: functions that take `kafka_perf` themselves. A
+test that gets it through another fixture is not found, and neither is a parameter that was removed.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from pytest_kafkaperf.core.environment import git
+from pytest_kafkaperf.core.errors import UsageError
+
+_FIXTURE = "kafka_perf"
+
+
+def removed_tests(root: Path, other: Path, commit: str | None) -> tuple[str, ...]:
+    """Return the nodeids, without parameters, of perf tests that are not in the folder `root`.
+
+    Args:
+        root: pytest's root folder on this side.
+        other: a folder of a git repository, with the tests of the other side.
+        commit: the commit of `other` to look at; None: its files as they are.
+
+    """
+    removed = []
+    for file, text in _files_with_fixture(other, commit).items():
+        here = root / file
+        kept = perf_tests(here.read_text(encoding="utf-8", errors="replace")) if here.is_file() else set()
+        removed += [f"{file}::{name}" for name in sorted(perf_tests(text) - kept)]
+    return tuple(removed)
+
+
+def perf_tests(text: str) -> set[str]:
+    """Return the perf tests in the text of a Python file, such as `test_ingest` or `TestOrders::test_ingest`."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    return _tests_in(tree.body, "")
+
+
+def _tests_in(body: list[ast.stmt], prefix: str) -> set[str]:
+    found: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            found |= _tests_in(node.body, f"{prefix}{node.name}::")
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+            arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            if _FIXTURE in [each.arg for each in arguments]:
+                found.add(f"{prefix}{node.name}")
+    return found
+
+
+def _files_with_fixture(folder: Path, commit: str | None) -> dict[str, str]:
+    """Return the Python files that name the fixture, by path relative to the folder; none without a repository."""
+    revision = [] if commit is None else [commit]
+    try:
+        found = git(folder, "grep", "-z", "--files-with-matches", "--word-regexp", _FIXTURE, *revision, "--", "*.py")
+    except UsageError:  # git fails if no file does
+        return {}
+    names = [name.removeprefix(f"{commit}:") for name in found.split("\0") if name]
+    if commit is None:
+        return {name: (folder / name).read_text(encoding="utf-8", errors="replace") for name in names}
+    return {name: git(folder, "show", f"{commit}:./{name}") for name in names}
