@@ -25,7 +25,7 @@ _FEWEST_ROUNDS = 3
 """Rounds below which one outlier would decide a median."""
 _SETUP_S = 1.0
 """Time that a trial needs to start its workers and to check the cluster."""
-_FULL_WARM_UP_S, _FURTHER_WARM_UP_S, _SHORT_WARM_UP_S = 10.0, 8.0, 3.0
+_FULL_WARM_UP_S, _FURTHER_WARM_UP_S, _SHORT_WARM_UP_S = 10.0, 8.0, 5.0
 """Usual times, on two idle cores, of a warm-up at full speed, of its second phase (at the scenario's rate, or with
 applications), and of a short warm-up. Other programs that use half of the machine double them."""
 _LOW_NOISE_RATIO = 0.3
