@@ -82,7 +82,8 @@ class Recipe(MarkerFields):
     topics: Annotated[Mapping[Topic, Annotated[Count, Field(ge=1)]], BeforeValidator(_topics)] = Field(
         default_factory=dict
     )
-    """Topics to create if they do not exist, and to delete afterwards; a list of names gives each 6 partitions."""
+    """Topics to create if they do not exist, and to delete afterwards; a list of names gives each 6 partitions. On
+    brokers that the plugin starts, the `topic` of the scenario does not have to be among them."""
     env: Config = Field(default_factory=dict)
     """Further environment variables; `{bootstrap_servers}` and `{side}` are replaced."""
     cwd: Path = Path()

@@ -258,6 +258,7 @@ class KafkaPerf:
         """In the pytest of another revision, serve the one that measures; this ends the test and does not return."""
         peer = self._node.config.pluginmanager.get_plugin(PEER)
         if peer is not None:
+            self._perf.clusters.provide_topic(self._test.scenario, cluster)
             peer.serve(self._perf.side(self._test, cluster, self._actions(duration_s=None)))
 
     @contextlib.contextmanager

@@ -179,6 +179,9 @@ class PerfPlugin:
                     fields |= {"command": command, "cwd": self._config.rootpath / str(fields.get("cwd", ""))}
                     recipe = Recipe.of(fields, where="kafka_app: ")
                     application = Application(recipe, as_cluster(cluster), "baseline" if self._peer else "test")
+                    test = None if node is None else self._collection.tests.get(node.nodeid)
+                    if test is not None and test.scenario.topic not in recipe.topics:
+                        self.perf_run_or_fail().clusters.provide_topic(test.scenario, application.cluster)
                     stack.callback(self.perf_run_or_fail().clusters.opened(application).close)
                 if node is not None:
                     stack.callback(lambda: node.add_report_section("teardown", *application.section))
@@ -262,11 +265,16 @@ class PerfPlugin:
             with failing():
                 self._perf.clusters.restore()
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_teardown(self) -> None:
-        """Let the other side tear down its fixtures at the same time."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self) -> Generator[None, object, object]:
+        """Let the other side tear down its fixtures at the same time; then delete the topics of the test."""
         if self._perf is not None and self._perf.peer is not None:
             self._perf.peer.stop()
+        try:
+            return (yield)
+        finally:
+            if self._perf is not None:
+                self._perf.clusters.delete_topics()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:

@@ -52,11 +52,14 @@ def run_test(
     Raises:
         BaselineError: the baseline file is damaged or newer: an error now, not after minutes of load.
         ClusterError: the live baseline did not start.
+        ScenarioError: the scenario has properties of a new topic, and its topic exists.
         UsageError: the target of the live baseline cannot provide it, an action cannot be done to it, or the
             settings do not allow the load.
 
     """
     own.permission.check(test.scenario, test.plan)
+    if not run.clusters.provide_topic(test.scenario, own.cluster):
+        test.scenario.refuse_topic_properties()
     declared = test
     test, absent = _resolved(test if own.actions else as_run(test), own.cluster)
     baseline = run.baseline_of(test, own)

@@ -57,6 +57,7 @@ def measure(
     given = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario, further=client_problems)
     if problems := [*client_problems(given)]:
         raise ScenarioError("; ".join(problems))
+    given.refuse_topic_properties()
     allocation = WorkerAllocation() if workers is None else parse_workers(workers)
     limit = None if max_rate is None else parse_max_rate(max_rate)
     with _provided(cluster) as running:

@@ -135,6 +135,7 @@ class PerfRun:
             UsageError: an action cannot be done there.
 
         """
+        self.clusters.provide_topic(test.scenario, cluster)
         applications = self.clusters.applications_on(own.cluster)
         twins = [self.clusters.twin(each, cluster) for each in applications]
         pairs = [(own.cluster, cluster), *zip(applications, twins, strict=True)]

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_kafkaperf.clusters import provision
-from pytest_kafkaperf.clusters.admin.admin import Admin
+from pytest_kafkaperf.clusters.admin.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError, TopicRefusedError
 from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import External, Target
-from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
+from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError, warn
+from pytest_kafkaperf.core.signals import without_interrupt
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.rounds.permission import Permission, permission_on
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.settings import Revision, Settings
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,8 @@ class SharedClusters:
         """Clusters that are restored instead of replaced, because fixtures of the whole run use their addresses."""
         self._applications: list[Application] = []
         """The applications that run now, on any cluster."""
+        self._provided: dict[tuple[str, str], Admin] = {}
+        """By servers and name, the topics that were created for the current test."""
         self._swept: set[str] = set()
         """Servers of the external clusters on which the remains of crashed runs were removed."""
 
@@ -128,6 +132,42 @@ class SharedClusters:
             max_rate=settings.max_rate,
             topics=(*settings.writable_topics, *created),
         )
+
+    def provide_topic(self, scenario: Scenario, cluster: Cluster) -> bool:
+        """Create the topic that a test writes to, on brokers that the plugin started, unless it exists.
+
+        Returns:
+            True if it was created for this test, now or before.
+
+        Raises:
+            ClusterError: the brokers rejected it.
+
+        """
+        topic, servers = scenario.topic, cluster.bootstrap_servers
+        if topic is None or cluster.fleet is None or not scenario.producers:
+            return False
+        if (servers, topic) in self._provided:
+            return True
+        admin = Admin(servers, cluster.access)
+        # Ctrl-C waits: only what was certainly created is deleted afterwards.
+        with contextlib.suppress(TopicExistsError, TopicRefusedError), without_interrupt():
+            with self._stopwatch.measure(Span.TOPIC):
+                admin.create_topic(topic, scenario)
+            self._provided[servers, topic] = admin
+            return True
+        return False
+
+    def delete_topics(self) -> None:
+        """Delete the topics that were created for a test which is over, on clusters that still run."""
+        running = {cluster.bootstrap_servers for cluster, _ in self._running.values()}
+        provided, self._provided = self._provided, {}
+        for (servers, topic), admin in provided.items():
+            if servers not in running:
+                continue
+            try:
+                admin.delete_topic(topic, timeout_s=LOOK_TIMEOUT_S)
+            except ClusterError as error:
+                warn(f"could not delete topic {topic}: {error}")
 
     def sweep(self, side: Side) -> None:
         """Remove what crashed runs left on a cluster that others run; once per run, before its first load."""

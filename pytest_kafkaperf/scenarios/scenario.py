@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, LOAD_METRICS
 from pytest_kafkaperf.scenarios import fields
 from pytest_kafkaperf.scenarios.fields import DEFAULT_SIZE, Count, MarkerFields, RecordRate, Seconds, shares_of
@@ -90,7 +91,8 @@ class Scenario(MarkerFields):
     compression: fields.Compression = None
     """Compression codec of batches; None: no compression."""
     idempotence: fields.Flag = False
-    """Idempotent producers: brokers discard the duplicates of retries (KIP-98); needs acks `all`."""
+    """Idempotent producers: brokers discard the duplicates of retries (KIP-98); needs acks `all`. Off by default,
+    unlike in Java's producer, because each partition would have only one batch in flight here, and five there."""
     transaction_size: Annotated[fields.Records, Field(ge=1, le=10**9)] | None = None
     """Number of records in each transaction of a producer; implies idempotence. None: no transactions."""
     abort_ratio: Annotated[fields.Ratio, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
@@ -108,7 +110,9 @@ class Scenario(MarkerFields):
     consumer_config: Mapping[str, Any] = Field(default_factory=dict)
     """Other parameters of the client library's consumer, with its names or Kafka's."""
     topic: fields.Topic | None = None
-    """Existing topic to write and read; the plugin never creates, changes or deletes it. None: a new topic."""
+    """Topic to write and read. If the plugin starts the brokers, it creates the topic unless it exists, before
+    `kafka_app` starts an application, and deletes it after the test. On other clusters, the topic must exist, and is
+    never changed. None: a new topic for each load."""
     output_topic: fields.Topic | None = None
     """Existing topic to which an application writes its results from `topic`; consumers read this topic, so that the
     end-to-end latency includes the application. None: consumers read the records of the producers."""
@@ -119,7 +123,7 @@ class Scenario(MarkerFields):
     """Consumer group of an application that reads `topic`, or a list of several, whose lag, delay and drain are
     measured from the offsets that it commits; with several, each metric is that of the slowest."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
-    """Number of partitions of the topic; for an existing topic, the plugin asks the cluster before the load."""
+    """Number of partitions of a topic that the plugin creates; an existing topic keeps its own."""
     replication_factor: Annotated[Count, Field(ge=1, le=100)] | None = None
     """Number of replicas of each partition; None: the cluster's default. For an existing topic, the plugin asks the
     cluster before the load."""
@@ -137,7 +141,6 @@ class Scenario(MarkerFields):
             *self._problems_of_producers(),
             *self._problems_of_consumers(),
             *self._problems_without_producers(),
-            *self._problems_of_topic(),
             *self._problems_of_group(),
             *self._problems_of_backlog(),
             *self._problems_of_output(),
@@ -191,6 +194,21 @@ class Scenario(MarkerFields):
     def catches_up(self) -> bool:
         """True if consumers begin to read at the backlog when the window opens."""
         return bool(self.backlog and self.consumers) and self.topic is None
+
+    def refuse_topic_properties(self) -> None:
+        """Refuse properties for a new topic, because the scenario's topic exists.
+
+        Raises:
+            ScenarioError: the scenario has such properties; names them.
+
+        """
+        given = [name for name in _TOPIC_PROPERTIES if name in self.model_fields_set]
+        if self.topic is not None and given:
+            raise ScenarioError(
+                f"{', '.join(given)} cannot be combined with topic {self.topic!r}, because the plugin did not create it"
+                f" and never changes existing topics; remove {'it' if len(given) == 1 else 'them'}, or remove topic to "
+                "use a new topic"
+            )
 
     def metrics(self) -> tuple[str, ...]:
         """Return the names of the metrics that the load of this scenario measures, in the catalogue's order."""
@@ -277,14 +295,6 @@ class Scenario(MarkerFields):
         """Return True if a field was given and differs from its default."""
         field = type(self).model_fields[name]
         return name in self.model_fields_set and getattr(self, name) != field.get_default(call_default_factory=True)
-
-    def _problems_of_topic(self) -> Iterator[str]:
-        given = [name for name in _TOPIC_PROPERTIES if name in self.model_fields_set]
-        if self.topic is not None and given:
-            yield (
-                f"{', '.join(given)} cannot be combined with topic {self.topic!r}: the plugin never changes existing "
-                f"topics; remove {'it' if len(given) == 1 else 'them'}, or remove topic to use a new topic"
-            )
 
     def _problems_of_group(self) -> Iterator[str]:
         if self.watch_group and self.topic is None:

@@ -305,20 +305,6 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
             ),
         ),
         (
-            {"topic": "orders", "partitions": 6},
-            (
-                "partitions cannot be combined with topic 'orders': the plugin never changes existing "
-                "topics; remove it, or remove topic to use a new topic"
-            ),
-        ),
-        (
-            {"topic": "orders", "topic_config": {}, "replication_factor": 1},
-            (
-                "replication_factor, topic_config cannot be combined with topic 'orders': the plugin never "
-                "changes existing topics; remove them, or remove topic to use a new topic"
-            ),
-        ),
-        (
             {"topic_config": {"retention.ms": None}},
             "topic_config.retention.ms=None: must be a valid string",
         ),
@@ -797,3 +783,28 @@ def test_a_header_that_may_be_secret_is_stored_as_a_hash(name: str) -> None:
     assert Scenario(headers={name: f"{given[name]}1"}).model_dump(mode="json")["headers"][name] != stored[name]
     for value in (given, stored):
         assert format_field("headers", value) == str(stored)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (
+            {"partitions": 6},
+            "partitions cannot be combined with topic 'orders', because the plugin did not create it and never changes "
+            "existing topics; remove it, or remove topic to use a new topic",
+        ),
+        (
+            {"topic_config": {}, "replication_factor": 1},
+            "replication_factor, topic_config cannot be combined with topic 'orders', because the plugin did not "
+            "create it and never changes existing topics; remove them, or remove topic to use a new topic",
+        ),
+    ],
+)
+def test_an_existing_topic_keeps_its_properties(fields: dict[str, Any], text: str) -> None:
+    """Silently ignored partitions would make another workload of the test."""
+    scenario = Scenario.of({"topic": "orders", **fields})  # fine if the plugin creates the topic
+    with pytest.raises(ScenarioError) as caught:
+        scenario.refuse_topic_properties()
+    assert str(caught.value) == text
+    Scenario.of({"topic": "orders"}).refuse_topic_properties()
+    Scenario.of(fields).refuse_topic_properties()
