@@ -6,6 +6,7 @@
 - option_values: their values, parsed to settings
 - collection: markers of collected tests
 - calls: calls of `kafka_perf` in their source
+- announcement: what a run prints after the collection
 - perf_plugin: hooks of a run with perf tests
 - kafka_perf: the fixture
 - conclusion: how a run ends, and what it left out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.signals import ignored_interrupt, interrupted_by_sigterm, without_interrupt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.plugin.announcement import announce
 from pytest_kafkaperf.plugin.benchmarks import Groups, asks_for_table, is_disabled, without_tests
 from pytest_kafkaperf.plugin.collection import marks_of, read_item
 from pytest_kafkaperf.plugin.conclusion import (
@@ -35,17 +36,15 @@ from pytest_kafkaperf.plugin.conclusion import (
 from pytest_kafkaperf.plugin.console import print_table
 from pytest_kafkaperf.plugin.items import PEER, Collection, arguments_of, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.kafka_perf import FailedByVerdict, KafkaPerf, conclude, failing
-from pytest_kafkaperf.plugin.options import UPDATE_MODES
 from pytest_kafkaperf.plugin.peer_side import compares_with_itself, peer_options
-from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
+from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
 from pytest_kafkaperf.runner.flow import refused_for_time
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest, read_spec
 from pytest_kafkaperf.runner.result import Ending, RunResult
-from pytest_kafkaperf.runner.settings import Revision, Settings
-from pytest_kafkaperf.runner.time_budget import estimate
+from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import count_gated
 
 if TYPE_CHECKING:
@@ -203,46 +202,7 @@ class PerfPlugin:
         tests = [self._collection.tests[item.nodeid] for item in items if item.nodeid in self._collection.tests]
         if not tests:
             return []
-        in_red = functools.partial(self._config.get_terminal_writer().markup, red=True)
-        return [
-            *(f"kafkaperf: {line}" for line in self._plan(tests)),
-            *(f"kafkaperf: {line}" for line in self._downloads(tests)),
-            *(in_red(f"kafkaperf: this run {deviation}") for deviation in self._deviations(tests)),
-        ]
-
-    def _plan(self, tests: Sequence[PerfTest]) -> Iterator[str]:
-        """Yield what the tests run on and are compared with, and how long they will take."""
-        settings = self._settings
-        verbosity = self._config.get_verbosity()
-        if verbosity >= 0:
-            yield from settings.describe(verbose=verbosity > 0)
-            if self._is_base:
-                yield f"{settings.compare} is this commit, so thresholds relative to it are not judged"
-        if settings.calibrate is not None and not is_disabled(self._config):
-            yield from describe_plan(tests, settings.calibrate)
-        elif verbosity >= 0:
-            yield estimate(tests)
-
-    def _downloads(self, tests: Sequence[PerfTest]) -> list[str]:
-        """Return each download that the first test waits for."""
-        other = self._settings.compare
-        wanted = {(test.spec, self._settings.cluster) for test in tests}
-        if other is not None and not isinstance(other, Revision):
-            wanted |= {(test.live_baseline, other) for test in tests if test.live_baseline is not None}
-        notices = dict.fromkeys(provision.first_fetch(spec, target=target) for spec, target in wanted)
-        return [notice for notice in notices if notice]
-
-    def _deviations(self, tests: Sequence[PerfTest]) -> Iterator[str]:
-        """Yield why a slowdown may pass in this run."""
-        update = self._settings.update
-        if update is not None and not is_disabled(self._config):
-            yield f"accepts its results: {UPDATE_MODES[update]} (--kafka-update-baselines={update})"
-        if self._settings.accepts_regressed:
-            yield "accepts tests that are REGRESSED (--kafka-accept=regressed)"
-        if self._config.getoption("benchmark_skip", default=False):
-            yield "skips all perf tests (--benchmark-skip)"
-        if is_disabled(self._config) and any(test.thresholds for test in tests):
-            yield "judges no threshold (--benchmark-disable)"
+        return announce(tests, self._settings, self._config, is_base=self._is_base)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Before the fixtures, after marks that skip: skip a test that cannot run, or restore lasting clusters."""
