@@ -130,7 +130,7 @@ def _run(folder: Path, servers: str, *, rate: int, duration_s: float) -> list[di
     if ended.returncode:
         sys.exit(ended.stdout + ended.stderr)
     (test,) = json.loads(report.read_text(encoding="utf-8"))["tests"]
-    rounds: list[dict[str, Any]] = test["rounds"]
+    rounds: list[dict[str, Any]] = test["trials"][0]["rounds"]
     return rounds
 
 
@@ -219,7 +219,7 @@ def _show_counts(one: dict[str, Any], *, expected: int) -> bool:
     """Return True if each record of the window was read and timed once."""
     sent = sum(share["sent"] for share in one["workers"])
     read = sum(share["received"] for share in one["workers"])
-    problems = [*one["problems"], *one["warnings"]]
+    problems = [*(problem["text"] for problem in one["problems"]), *one["warnings"]]
     print(f" records: {sent:,} sent, {read:,} read and timed, {expected:,} due; {'; '.join(problems) or 'no problem'}")
     p50_ms, p99_ms = (one["metrics"][f"e2e.latency.{name}"] * 1000 for name in ("p50", "p99"))
     print(f" end to end: p50 {p50_ms:.2f} ms, p99 {p99_ms:.1f} ms")

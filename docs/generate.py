@@ -33,7 +33,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, 
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.plugin.cli import make_parser
 from pytest_kafkaperf.plugin.options import INI_VALUES, MARKERS, OPTIONS, UPDATE_OPTION, Option, key_of
-from pytest_kafkaperf.reports.compare import Report
+from pytest_kafkaperf.reports.json_report import json_schema
 from pytest_kafkaperf.scenarios.fields import FIELD_UNITS, format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baseline_file import BaselineRecord, BaselineTrial, Imported
@@ -154,10 +154,11 @@ def inside(markdown: str, uri: str) -> str:
 
 
 def schemas() -> dict[Path, str]:
-    """The text of each published JSON Schema, by its path: of baseline files, and of what is stable in JSON reports."""
+    """The text of each published JSON Schema, by its path: of baseline files and of JSON reports."""
+    published = {"baseline": {"$schema": _DIALECT, **BaselineRecord.model_json_schema()}, "report": json_schema()}
     return {
-        FOLDER / "reference" / f"{name}.schema.json": f"{json.dumps({'$schema': _DIALECT, **schema}, indent=2)}\n"
-        for name, schema in (("baseline", BaselineRecord.model_json_schema()), ("report", Report.model_json_schema()))
+        FOLDER / "reference" / f"{name}.schema.json": f"{json.dumps(schema, indent=2, ensure_ascii=False)}\n"
+        for name, schema in published.items()
     }
 
 
@@ -379,11 +380,56 @@ def _baseline() -> str:
 
 def _model(model: type[BaseModel]) -> str:
     texts = docstrings(model)
-    rows = (
-        (f"`{one.alias or name}`", _of_type(one.annotation), texts.get(name, ""))
-        for name, one in model.model_fields.items()
-    )
+    rows = ((f"`{name}`", _of_type(one.annotation), texts.get(name, "")) for name, one in model.model_fields.items())
     return f"`{model.__name__}`: {inspect.getdoc(model)}\n\n{_table(('field', 'value', 'meaning'), rows)}"
+
+
+def _report() -> str:
+    """Return a table for each object in the schema of JSON reports; its texts are those of the schema."""
+    schema = json_schema()
+    return "\n".join(_definition(name, one) for name, one in {"Report": schema, **schema["$defs"]}.items())
+
+
+def _definition(name: str, schema: Mapping[str, Any]) -> str:
+    if "properties" not in schema:
+        return f"`{name}`: {schema['description']} Values: {_json_type(schema)}.\n"
+    rows = ((f"`{field}`", _json_type(one), one["description"]) for field, one in schema["properties"].items())
+    return f"`{name}`: {schema['description']}\n\n{_table(('field', 'value', 'meaning'), rows)}"
+
+
+def _json_type(schema: Mapping[str, Any]) -> str:
+    """Return the values that a field in a JSON Schema takes."""
+    if "$ref" in schema:
+        return f"`{schema['$ref'].rpartition('/')[2]}`"
+    if "anyOf" in schema:
+        return " or ".join(map(_json_type, schema["anyOf"]))
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "enum" in schema:
+        values = schema["enum"]
+        return "text" if len(values) > _MOST_LISTED else ", ".join(f"`{value}`" for value in values)
+    kinds = schema.get("type", "anything")
+    return " or ".join(_json_kind(kind, schema) for kind in ([kinds] if isinstance(kinds, str) else kinds))
+
+
+def _json_kind(kind: str, schema: Mapping[str, Any]) -> str:
+    if kind == "array":
+        return f"list of {_json_type(schema['items'])}"
+    if kind == "object":
+        return f"mapping of text to {_json_type(schema['additionalProperties'])}"
+    return _JSON_KINDS[kind]
+
+
+_MOST_LISTED = 8
+"""Maximum number of values that a table lists."""
+_JSON_KINDS = {
+    "string": "text",
+    "number": "number",
+    "integer": "whole number",
+    "boolean": "`true` or `false`",
+    "null": "`null`",
+    "anything": "anything",
+}
 
 
 def _command() -> str:
@@ -415,6 +461,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "metrics": _metrics,
     "verdicts": _verdicts,
     "baseline": _baseline,
+    "report": _report,
     "supported": _supported,
     "command": _command,
 }

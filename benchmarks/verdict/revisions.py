@@ -114,14 +114,17 @@ def _run(phase: str, number: int, repository: Path, commits: list[str]) -> dict[
     if not report.exists():
         raise SystemExit(ran.stdout)
     (test,) = json.loads(report.read_text(encoding="utf-8"))["tests"]
-    checks = [{name: check[name] for name in ("metric", "change", "interval", "outcome")} for check in test["checks"]]
+    checks = [
+        {"outcome": check["verdict"]} | {name: check[name] for name in ("metric", "change", "interval")}
+        for check in test["checks"]
+    ]
     return {
         "phase": phase,
         "boot": boot(),
         "seconds": round(time.monotonic() - began_s),
         "verdict": test["verdict"],
-        "problems": test["problems"],
-        "trials": 1 + len(test["further_trials"]),
+        "problems": [problem["text"] for problem in test["problems"]],
+        "trials": len(test["trials"]),
         "changed": test["changed"],
         "checks": checks,
     }

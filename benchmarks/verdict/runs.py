@@ -122,14 +122,14 @@ def _kept(test: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": test["nodeid"].rpartition("::")[2],
         "verdict": test["verdict"],
-        "trials": 1 + len(test["further_trials"]),
-        "problems": test["problems"],
+        "trials": len(test["trials"]),
+        "problems": [problem["text"] for problem in test["problems"]],
         "checks": [
-            {name: check[name] for name in ("metric", "outcome", "change", "detectable_change", "reason")}
+            {"outcome": check["verdict"]}
+            | {name: check[name] for name in ("metric", "change", "detectable_change", "reason")}
             for check in test["checks"]
         ],
-        "measured": [_values(test["rounds"], (test["live_baseline"] or {}).get("rounds", []))]
-        + [_values(trial["rounds"], trial["other_side_rounds"]) for trial in test["further_trials"]],
+        "measured": [_values(trial["rounds"], trial["baseline_rounds"] or []) for trial in test["trials"]],
     }
 
 

@@ -14,7 +14,7 @@ from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
 
 
 class ProblemKind(StrEnum):
-    """Kinds of problems, as the JSON report names them (`problem_kinds`)."""
+    """Kinds of problems, as in the JSON report."""
 
     GENERATOR_TOO_SLOW = "generator_too_slow"
     """The machine left the workers too little time to make the load."""

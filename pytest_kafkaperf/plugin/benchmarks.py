@@ -92,7 +92,7 @@ def _extra_info(result: Result) -> dict[str, Any]:
         "verdict": str(result.verdict),
         **result.metrics,
         "checks": [
-            {"expression": check.expression, "outcome": str(check.outcome), "reason": check.reason}
+            {"expression": check.expression, "verdict": str(check.outcome), "reason": check.reason}
             for check in result.checks
         ],
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -16,6 +15,7 @@ from pytest_kafkaperf.core.environment import git
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity, format_ratio
+from pytest_kafkaperf.reports.compare import read_report
 from pytest_kafkaperf.runner.checkout import (
     Checkout,
     checked_out,
@@ -171,17 +171,17 @@ def _compared(
     if printed is None:
         within = format_quantity(_COMPARISON_TIMEOUT_S, Unit.SECONDS)
         return "skip", f"skipped: the comparison did not end within {within}"
-    tests = json.loads(report.read_text(encoding="utf-8"))["tests"] if report.exists() else []
+    tests = read_report(report).tests if report.exists() else ()
     if not tests:
         errors = [line for line in printed.splitlines() if line.startswith(("E ", "ERROR"))]
         reason = re.sub(r"^(ERROR \S+ - |E +)", "", errors[-1]) if errors else "the test did not run"
         return "skip", f"skipped: {reason}"
     if len(tests) > 1:
-        return "skip", f"skipped: {len(tests)} tests ran; name one, with its parameters: {tests[0]['nodeid']}"
-    verdict = Verdict(tests[0]["verdict"])
-    reasons = (*tests[0]["problems"], *tests[0]["notes"], "")
-    if verdict not in _ANSWERS:
-        return "skip", f"{verdict}: {reasons[0]}"
-    failed = [check for check in tests[0]["checks"] if Verdict(check["outcome"]).fails]
-    changes = [f"{check['metric']} {format_ratio(check['change'])}" for check in failed if check["change"] is not None]
-    return _ANSWERS[verdict], ": ".join(filter(None, [verdict, ", ".join(changes)]))
+        return "skip", f"skipped: {len(tests)} tests ran; name one, with its parameters: {tests[0].nodeid}"
+    (test,) = tests
+    if test.verdict not in _ANSWERS:
+        reasons = (*map(str, test.problems), *test.notes, "")
+        return "skip", f"{test.verdict}: {reasons[0]}"
+    failed = [check for check in test.checks if check.verdict.fails]
+    changes = ", ".join(f"{each.metric} {format_ratio(each.change)}" for each in failed if each.change is not None)
+    return _ANSWERS[test.verdict], f"{test.verdict}: {changes}" if changes else str(test.verdict)

@@ -133,16 +133,16 @@ def make_parser() -> argparse.ArgumentParser:
         "diff",
         help="compare two JSON reports",
         description=(
-            "Judge the tests in B against those in A, in the same way as against a baseline. Thresholds are those of B "
-            "that refer to a baseline; a test without such thresholds may differ by the tolerance in throughput and "
-            "latency. Exit status 0: no test in B is worse; tests that are INCONCLUSIVE or only in B do not change "
-            "that. 10: as 0, but all tests are INCONCLUSIVE. 1: a test in B is REGRESSED against A, VIOLATED or "
-            "INVALID, or it failed by its own code or a fixture, or a test of A has no measurement in B. 2: the "
-            "reports have no test in common, or an argument or a file is invalid."
+            "Judge the tests in HEAD against those in BASE, in the same way as against a baseline. Thresholds are "
+            "those of HEAD that refer to a baseline; a test without such thresholds may differ by the tolerance in "
+            "throughput and latency. Exit status 0: no test in HEAD is worse; tests that are INCONCLUSIVE or only in "
+            "HEAD do not change that. 10: as 0, but all tests are INCONCLUSIVE. 1: a test in HEAD is REGRESSED "
+            "against BASE, VIOLATED or INVALID, or it failed because of its own code or a fixture, or a test in BASE "
+            "has no measurement in HEAD. 2: the reports have no test in common, or an argument or a file is invalid."
         ),
     )
-    command.add_argument("before", type=Path, metavar="A.json", help="report of --kafka-report=json to compare with")
-    command.add_argument("after", type=Path, metavar="B.json", help="report to judge")
+    command.add_argument("base", type=Path, metavar="BASE", help="JSON report to compare with (--kafka-report=json)")
+    command.add_argument("head", type=Path, metavar="HEAD", help="JSON report to judge")
     command.add_argument("--tolerance", default="10%", help="allowed regression without thresholds; default: 10%%")
     command.set_defaults(run=_compare)
 
@@ -240,13 +240,13 @@ def _files(path: Path) -> list[Path]:
 
 def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
     tolerance_ratio = _tolerance(given.tolerance)
-    before, after = read_report(given.before), read_report(given.after)
-    compared = compare_reports(before, after, tolerance_ratio=tolerance_ratio)
+    base, head = read_report(given.base), read_report(given.head)
+    compared = compare_reports(base, head, tolerance_ratio=tolerance_ratio)
     lines = [
         printable(f"{name}: {path}, {report.created}, environment {report.key}")
-        for name, path, report in (("A", given.before, before), ("B", given.after, after))
+        for name, path, report in (("base", given.base, base), ("head", given.head, head))
     ]
-    changed = differences(before.fingerprint, after.fingerprint)
+    changed = differences(base.fingerprint, head.fingerprint)
     if changed:
         lines += terminal.render_note(f"changed: {', '.join(map(str, changed))}", paper)
     for test in (*compared.tests, *(each for each in compared.new if each.fails)):
@@ -285,5 +285,5 @@ def _tolerance(text: str) -> float:
     except UnitError as error:
         raise UsageError(f"--tolerance {text}: {error}") from None
     if ratio >= 1:
-        raise UsageError(f"--tolerance {text}: less than 100% is needed, for example 10%")
+        raise UsageError(f"--tolerance {text}: must be less than 100%, for example 10%")
     return ratio

@@ -186,7 +186,7 @@ def junit_properties(result: Result) -> list[tuple[str, object]]:
             "change": check.change,
             "detectable_change": check.detectable_change,
         }
-        found += [(prefix, check.expression), (f"{prefix}_outcome", str(check.outcome))]
+        found += [(prefix, check.expression), (f"{prefix}_verdict", str(check.outcome))]
         found.append((f"{prefix}_reason", check.reason))
         known = ((name, value) for name, value in values.items() if value is not None and math.isfinite(value))
         found += [(f"{prefix}_{name}", value) for name, value in known]

@@ -1,9 +1,9 @@
 """The comparison of two reports by the rule that judges a test against its baseline. Pure.
 
-The trials of the first report are the baseline. The first trial of the second report is judged; its further trials
+The trials of the base report are the baseline. The first trial of the head report is judged; its further trials
 confirm or clear a suspected regression. Without further trials, the first one decides.
 
-What failed in the second run fails here as well, except a REGRESSED verdict, because another baseline led to it.
+What failed in the head run fails here as well, except a REGRESSED verdict, because another baseline led to it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 from pytest_kafkaperf.core.metrics import HEADLINES, Better, declare, metric
-from pytest_kafkaperf.reports.json_report import SCHEMA
-from pytest_kafkaperf.scenarios.fields import NewerSchemaError, parse_model
+from pytest_kafkaperf.reports.json_report import SCHEMA_VERSION
+from pytest_kafkaperf.scenarios.fields import OtherSchemaError, parse_model
 from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import MOST, BaselineRounds, scenario_changes
 from pytest_kafkaperf.verdict.days import TRIALS
@@ -32,20 +32,20 @@ from pytest_kafkaperf.verdict.scale import Measured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A test of the second report."""
+    """A test of the head report."""
 
     nodeid: str
     verdict: Verdict
     checks: tuple[Check, ...]
-    """The thresholds relative to the first report; empty for a new test."""
+    """The thresholds relative to the base report; empty for a new test."""
     notes: tuple[str, ...]
     """Reasons why the verdict is INVALID or the test has no checks."""
     failures: tuple[str, ...] = ()
-    """Failures of the second run, which no comparison can undo."""
+    """Failures of the head run, which no comparison can undo."""
 
     @property
     def fails(self) -> bool:
-        """True if the test is worse than in the first report, or failed in the second run."""
+        """True if the test is worse than in the base report, or failed in the head run."""
         return self.verdict.fails or bool(self.failures)
 
 
@@ -54,13 +54,13 @@ class ComparedReports:
     """The tests of two reports."""
 
     tests: tuple[Compared, ...]
-    """The tests that both runs measured, in the order of the second report."""
+    """The tests that both runs measured, in the order of the head report."""
     new: tuple[Compared, ...]
-    """The tests that only the second run measured."""
+    """The tests that only the head run measured."""
     missing: Mapping[str, str | None]
-    """The tests that only the first run measured, by nodeid, each with the reason if the second report has one."""
+    """The tests that only the base run measured, by nodeid, each with the reason if the head report has one."""
     unmeasured: Mapping[str, str]
-    """Other tests that failed in the second run without a measurement, by nodeid, each with the reason."""
+    """Other tests that failed in the head run without a measurement, by nodeid, each with the reason."""
 
     @property
     def judges_nothing(self) -> bool:
@@ -69,30 +69,30 @@ class ComparedReports:
 
     @property
     def fails(self) -> bool:
-        """True if a test is worse, failed, or has no measurement in the second report."""
+        """True if a test is worse, failed, or has no measurement in the head report."""
         return bool(self.missing or self.unmeasured or any(test.fails for test in (*self.tests, *self.new)))
 
 
-def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) -> ComparedReports:
+def compare_reports(base: Report, head: Report, *, tolerance_ratio: float) -> ComparedReports:
     """Compare the tests that both reports contain.
 
-    The thresholds are those of the second report that are relative to a baseline. A test without such a threshold is
+    The thresholds are those of the head report that are relative to a baseline. A test without such a threshold is
     judged by the headline metrics, each with the given tolerance.
 
     Raises:
-        ScenarioError: A threshold of the second report cannot be read.
+        ScenarioError: a threshold of the head report cannot be read.
 
     """
-    _declare_metrics((*before.tests, *after.tests))
-    earlier = {test.nodeid: test for test in before.tests}
+    _declare_metrics((*base.tests, *head.tests))
+    earlier = {test.nodeid: test for test in base.tests}
     elsewhere = None
-    if before.key != after.key:
-        keys = {"before": before.key, "after": after.key}
+    if base.key != head.key:
+        keys = {"base": base.key, "head": head.key}
         elsewhere = Obstacle(ObstacleKind.OTHER_ENVIRONMENT_REPORTED, keys)
-    measured = [test for test in after.tests if test.rounds or test.problems]
+    measured = [test for test in head.tests if test.rounds or test.problems]
     in_both = [test for test in measured if test.nodeid in earlier]
-    missing = _missing(before, after, {test.nodeid for test in measured})
-    failed = {one.nodeid: str(one) for one in after.unmeasured if one.fails and one.nodeid not in missing}
+    missing = _missing(base, head, {test.nodeid for test in measured})
+    failed = {one.nodeid: str(one) for one in head.unmeasured if one.fails and one.nodeid not in missing}
     return ComparedReports(
         tests=tuple(_compared(earlier[test.nodeid], test, elsewhere, tolerance_ratio) for test in in_both),
         new=tuple(_new(test) for test in measured if test.nodeid not in earlier),
@@ -109,16 +109,16 @@ def _declare_metrics(tests: Iterable[ReportedTest]) -> None:
                 declare(name, unit=one.unit, better=one.better)
 
 
-def _missing(before: Report, after: Report, measured: Collection[str]) -> dict[str, str | None]:
-    reasons = {test.nodeid: "; ".join(test.notes) for test in after.tests}
-    reasons |= {one.nodeid: str(one) for one in after.unmeasured}
-    wanted = [test.nodeid for test in before.tests if test.rounds]
+def _missing(base: Report, head: Report, measured: Collection[str]) -> dict[str, str | None]:
+    reasons = {test.nodeid: "; ".join(test.notes) for test in head.tests}
+    reasons |= {one.nodeid: str(one) for one in head.unmeasured}
+    wanted = [test.nodeid for test in base.tests if test.rounds]
     return {nodeid: reasons.get(nodeid) or None for nodeid in wanted if nodeid not in measured}
 
 
 def _new(test: ReportedTest) -> Compared:
     verdict = worst([Verdict.MEASURED, *_own_verdicts(test)])
-    notes = ("only in the second report", *test.problems)
+    notes = ("only in the head report", *map(str, test.problems))
     return Compared(nodeid=test.nodeid, verdict=verdict, checks=(), notes=notes, failures=_failures(test))
 
 
@@ -126,66 +126,64 @@ def _own_verdicts(test: ReportedTest) -> Iterator[Verdict]:
     """Yield the verdicts that hold whatever the test is compared with."""
     if test.problems:
         yield Verdict.INVALID
-    if test.verdict is Verdict.VIOLATED and test.outcome != _EXPECTED_TO_FAIL:
+    if test.verdict is Verdict.VIOLATED and test.pytest_outcome != _EXPECTED_TO_FAIL:
         yield Verdict.VIOLATED
 
 
 def _failures(test: ReportedTest) -> tuple[str, ...]:
-    if test.outcome == _EXPECTED_TO_FAIL:
+    if test.pytest_outcome == _EXPECTED_TO_FAIL:
         return ()
     failures = [
-        f"{check.expression} is VIOLATED in the second report: {check.reason}"
+        f"{check.expression} is VIOLATED in the head report: {check.reason}"
         for check in test.checks
-        if check.outcome is Verdict.VIOLATED
+        if check.verdict is Verdict.VIOLATED
     ]
-    if test.outcome is None:
-        failures.append("the test did not end in the second run")
-    if test.outcome in FAILED and not test.failed_by_verdict:
-        failures.append("the test failed in the second run, but not because of its verdict: see the output of that run")
+    if test.pytest_outcome is None:
+        failures.append("the test did not end in the head run")
+    if test.pytest_outcome in FAILED and not test.failed_by_verdict:
+        failures.append("the test failed in the head run, but not because of its verdict: see the output of that run")
     return tuple(failures)
 
 
 _EXPECTED_TO_FAIL = "xfailed"
 
 
-def _compared(
-    before: ReportedTest, after: ReportedTest, elsewhere: Obstacle | None, tolerance_ratio: float
-) -> Compared:
-    thresholds = [each for each in (parse_threshold(check.expression) for check in after.checks) if each.relative]
-    thresholds = thresholds or _headlines(before, after, tolerance_ratio)
-    own = [*_own_verdicts(after)]
-    failures = _failures(after)
+def _compared(base: ReportedTest, head: ReportedTest, elsewhere: Obstacle | None, tolerance_ratio: float) -> Compared:
+    thresholds = [each for each in (parse_threshold(check.expression) for check in head.checks) if each.relative]
+    thresholds = thresholds or _headlines(base, head, tolerance_ratio)
+    own = [*_own_verdicts(head)]
+    failures = _failures(head)
     if not thresholds:
         verdict = worst([Verdict.INCONCLUSIVE, *own])
-        notes = (*after.problems, "the two reports have no metric in common")
-        return Compared(nodeid=after.nodeid, verdict=verdict, checks=(), notes=notes, failures=failures)
-    further = _further(after)[:TRIALS]
-    baseline = _baseline(before, after, elsewhere)
-    trials = [Measured(rounds=one) for one in (_values(after.rounds), *further)]
+        notes = (*map(str, head.problems), "the two reports have no metric in common")
+        return Compared(nodeid=head.nodeid, verdict=verdict, checks=(), notes=notes, failures=failures)
+    further = _further(head)[:TRIALS]
+    baseline = _baseline(base, head, elsewhere)
+    trials = [Measured(rounds=one) for one in (_values(head.rounds), *further)]
     first = AgainstStored(baseline=baseline, confirmation="fresh" if further else "none")
     judgement = judge(thresholds, trials, FreshTrials(first=first))
     return Compared(
-        nodeid=after.nodeid,
+        nodeid=head.nodeid,
         verdict=worst([judgement.verdict, *own]),
         checks=judgement.checks,
-        notes=tuple(after.problems),
+        notes=tuple(map(str, head.problems)),
         failures=failures,
     )
 
 
-def _baseline(before: ReportedTest, after: ReportedTest, elsewhere: Obstacle | None) -> BaselineRounds:
-    if before.problems:
-        return BaselineRounds(obstacle=Obstacle(ObstacleKind.INVALID_REPORT, {"problem": before.problems[0]}))
-    changes = scenario_changes(_workload(before), _workload(after))
+def _baseline(base: ReportedTest, head: ReportedTest, elsewhere: Obstacle | None) -> BaselineRounds:
+    if base.problems:
+        return BaselineRounds(obstacle=Obstacle(ObstacleKind.INVALID_REPORT, {"problem": str(base.problems[0])}))
+    changes = scenario_changes(_workload(base), _workload(head))
     if changes:
         differing = {"changes": "; ".join(changes)}
         return BaselineRounds(obstacle=Obstacle(ObstacleKind.OTHER_SCENARIO_REPORTED, differing))
-    trials = [one for one in (_values(before.rounds), *_further(before)) if one]
+    trials = [one for one in (_values(base.rounds), *_further(base)) if one]
     return BaselineRounds(trials=tuple(trials), obstacle=elsewhere)
 
 
 def _workload(test: ReportedTest) -> Mapping[str, JsonValue]:
-    return test.scenario if test.search is None else {**test.scenario, "capacity": ", ".join(test.search.limits)}
+    return test.scenario if test.search is None else {**test.scenario, "capacity": ", ".join(test.search.thresholds)}
 
 
 def _further(test: ReportedTest) -> list[tuple[Mapping[str, float], ...]]:
@@ -193,7 +191,7 @@ def _further(test: ReportedTest) -> list[tuple[Mapping[str, float], ...]]:
 
     One with problems was repeated, or the test is INVALID. One side by side with a baseline's brokers shared its cores.
     """
-    alike = [one for one in test.further_trials if test.live_baseline is not None or not one.other_side_rounds]
+    alike = [one for one in test.trials[1:] if test.live_baseline is not None or not one.baseline_rounds]
     return [_values(one.rounds) for one in alike if not one.problems]
 
 
@@ -201,8 +199,8 @@ def _values(rounds: Sequence[ReportedRound]) -> tuple[Mapping[str, float], ...]:
     return tuple(one.metrics for one in rounds)
 
 
-def _headlines(before: ReportedTest, after: ReportedTest, tolerance_ratio: float) -> list[Threshold]:
-    known = [{name for one in test.rounds for name in one.metrics} for test in (before, after)]
+def _headlines(base: ReportedTest, head: ReportedTest, tolerance_ratio: float) -> list[Threshold]:
+    known = [{name for one in test.rounds for name in one.metrics} for test in (base, head)]
     worse = {"lower": "<= baseline +", "higher": ">= baseline -"}
     return [
         parse_threshold(f"{name} {worse[metric(name).better]} {tolerance_ratio * 100:g}%")
@@ -216,7 +214,7 @@ FAILED = ("failed", "error")
 
 
 class _Part(BaseModel):
-    """A part of the report; unknown fields are ignored, because later versions may have more."""
+    """A part of the report. Unknown fields are ignored, because fields may be added within a version of the format."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -228,12 +226,22 @@ class ReportedRound(_Part):
     """Metrics by name, in base units."""
 
 
+class ReportedProblem(_Part):
+    """One reason why a measurement cannot be trusted."""
+
+    text: str
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+
 class ReportedTrial(_Part):
-    """A further trial of a test."""
+    """One trial of a test."""
 
     rounds: tuple[ReportedRound, ...]
-    other_side_rounds: tuple[JsonValue, ...] = ()
-    problems: tuple[str, ...] = ()
+    baseline_rounds: tuple[JsonValue, ...] | None
+    problems: tuple[ReportedProblem, ...]
     """Reasons why the trial is not valid."""
 
 
@@ -241,9 +249,12 @@ class ReportedCheck(_Part):
     """One threshold."""
 
     expression: str
-    outcome: Verdict | None = None
-    """Outcome in that run."""
-    reason: str = ""
+    metric: str
+    change: float | None
+    """Change against the baseline of that run, as a ratio."""
+    verdict: Verdict
+    """Verdict in that run."""
+    reason: str
 
 
 class ReportedMetric(_Part):
@@ -256,7 +267,7 @@ class ReportedMetric(_Part):
 class ReportedSearch(_Part):
     """The search for a capacity."""
 
-    limits: tuple[str, ...]
+    thresholds: tuple[str, ...]
 
 
 class ReportedTest(_Part):
@@ -265,52 +276,53 @@ class ReportedTest(_Part):
     nodeid: str
     verdict: Verdict
     """Verdict in that run."""
-    outcome: str | None = "passed"
+    pytest_outcome: str | None
     """Outcome in pytest; None if the test did not end."""
-    failed_by_verdict: bool = False
+    failed_by_verdict: bool
     """True if it failed because of its verdict, not by its own code or a fixture."""
     scenario: dict[str, JsonValue]
-    search: ReportedSearch | None = None
-    live_baseline: JsonValue = None
-    metrics: dict[str, ReportedMetric] = {}
-    rounds: tuple[ReportedRound, ...]
-    """Rounds of the first trial."""
-    further_trials: tuple[ReportedTrial, ...] = ()
-    checks: tuple[ReportedCheck, ...] = ()
-    problems: tuple[str, ...] = ()
+    search: ReportedSearch | None
+    live_baseline: JsonValue
+    metrics: dict[str, ReportedMetric]
+    trials: tuple[ReportedTrial, ...]
+    checks: tuple[ReportedCheck, ...]
+    problems: tuple[ReportedProblem, ...]
     """Reasons why the verdict is INVALID."""
-    spans_s: dict[str, Annotated[float, Field(ge=0, le=MOST)]] = {}
-    """Seconds by span: they show where the time of the test went."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+
+    @property
+    def rounds(self) -> tuple[ReportedRound, ...]:
+        """Rounds of the first trial."""
+        return self.trials[0].rounds if self.trials else ()
 
 
 class ReportedEnding(_Part):
     """A test that measured nothing."""
 
     nodeid: str
-    outcome: str
+    pytest_outcome: str
     """Outcome in pytest."""
-    reason: str | None = None
+    reason: str | None
 
     @property
     def fails(self) -> bool:
         """True if it failed the run."""
-        return self.outcome in FAILED
+        return self.pytest_outcome in FAILED
 
     def __str__(self) -> str:
         """Return the outcome and its reason: `skipped: needs root`."""
-        return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
+        return f"{self.pytest_outcome}: {self.reason}" if self.reason else self.pytest_outcome
 
 
 class Report(_Part):
     """The report of one run of pytest."""
 
-    version: Literal[1] = Field(alias="schema")
+    schema_version: Literal[1]
     created: str
     environment: dict[str, str]
     """Key of the environment (`key`), and facts that measurements may depend on."""
     tests: tuple[ReportedTest, ...]
-    unmeasured: tuple[ReportedEnding, ...] = ()
+    unmeasured: tuple[ReportedEnding, ...]
 
     @property
     def key(self) -> str:
@@ -327,14 +339,14 @@ def read_report(path: Path) -> Report:
     """Read a report.
 
     Raises:
-        UsageError: The file cannot be read, is not a report, or has a later schema.
+        UsageError: the file cannot be read, is not a report, or has another version of the format.
 
     """
     try:
-        return parse_model(path.read_bytes(), Report, schema=SCHEMA)
+        return parse_model(path.read_bytes(), Report, schema_version=SCHEMA_VERSION)
     except OSError as error:
         raise UsageError(f"cannot read report {path}: {error.strerror or error}") from None
-    except NewerSchemaError as error:
+    except OtherSchemaError as error:
         raise UsageError(f"report {path} {error}") from None
     except ValueError as error:
         raise UsageError(f"report {path} is invalid: {error}; give a report written with --kafka-report=json") from None

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from pytest_kafkaperf.core.errors import UsageError, shortened
-from pytest_kafkaperf.core.text import MAX_PROBLEM, listed
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import counted
-from pytest_kafkaperf.scenarios.fields import explain
+from pytest_kafkaperf.reports.writing import HISTORY_SCHEMA_VERSION
+from pytest_kafkaperf.scenarios.fields import NotJsonError, OtherSchemaError, parse_model
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 FEWEST_RUNS = 10
@@ -28,7 +29,7 @@ class Run(BaseModel):
 
     model_config = ConfigDict(allow_inf_nan=False)
 
-    version: Literal[1] = Field(alias="schema")
+    schema_version: Literal[1]
     time: AwareDatetime
     commit: str | None
     environment: str
@@ -140,10 +141,11 @@ def _read(path: Path) -> tuple[list[Run], list[int]]:
         raise UsageError(f"cannot read history {path}: {error.strerror or error}") from None
     for number, line in enumerate(lines, 1):
         try:
-            runs.append(Run.model_validate_json(line))
-        except ValidationError as error:
-            if error.errors()[0]["type"] != "json_invalid":
-                reason = shortened(explain(error), MAX_PROBLEM)
-                raise UsageError(f"line {number} of {path} is not one of --kafka-report=history: {reason}") from None
+            runs.append(parse_model(line, Run, schema_version=HISTORY_SCHEMA_VERSION))
+        except NotJsonError:
             skipped.append(number)
+        except OtherSchemaError as error:
+            raise UsageError(f"line {number} of {path} {error}") from None
+        except ValueError as error:
+            raise UsageError(f"line {number} of {path} is not one of --kafka-report=history: {error}") from None
     return runs, skipped

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.resources
 import json
 import math
-from collections.abc import Mapping, Sequence
+import numbers
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
 from pytest_kafkaperf.core.notices import Problem
+from pytest_kafkaperf.core.units import Count, Quantity
 from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.runner.evidence import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, RunResult, Trial, unmeasured
@@ -21,14 +24,14 @@ from pytest_kafkaperf.verdict.detectable import Calibrated
 from pytest_kafkaperf.verdict.outcome import Check
 from pytest_kafkaperf.verdict.scale import change_of
 
-SCHEMA = 1
-"""Version of the report's format."""
+SCHEMA_VERSION = 1
+"""Version of the report's format, which `report.schema.json` describes. Within a version, fields are only added."""
 
 
 def json_text(run: RunResult, *, exit_status: int) -> str:
     """Return the report."""
     document = {
-        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
         "created": run.created,
         "plugin": run.plugin,
         "environment": run.environment,
@@ -38,11 +41,18 @@ def json_text(run: RunResult, *, exit_status: int) -> str:
         "removed_tests": list(run.removed),
         "tests": [_test(result, run.endings.get(result.nodeid)) for result in run.results],
         "unmeasured": [
-            {"nodeid": each.nodeid, "outcome": each.outcome, "reason": each.reason}
+            {"nodeid": each.nodeid, "pytest_outcome": each.outcome, "reason": each.reason}
             for each in unmeasured(run.results, run.endings)
         ],
     }
     return f"{json.dumps(document, indent=2, allow_nan=False)}\n"
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the report."""
+    text = importlib.resources.files(__package__).joinpath("report.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
 
 
 def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
@@ -50,18 +60,16 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "nodeid": result.nodeid,
         "verdict": str(result.verdict),
         "accepted": result.accepted,
-        "outcome": None if ending is None else ending.outcome,
+        "pytest_outcome": None if ending is None else ending.outcome,
         "failed_by_verdict": ending is not None and ending.fails and ending.by_verdict,
         "scenario": result.scenario.model_dump(mode="json"),
         "search": None if result.plan is None else _search(result.plan),
         "cluster": _cluster(result.cluster),
-        "workers": {"scheduler": result.allocation.scheduler, "reason": result.allocation.reason},
-        "warm_ups": _warm_ups(result.trials[0]),
-        "rounds": [_round(one) for one in result.rounds],
-        "further_trials": [_trial(trial) for trial in result.trials[1:]],
-        "live_baseline": _live_baseline(result.live_baseline, result.trials[0]),
+        "allocation": {"scheduler": result.allocation.scheduler, "reason": result.allocation.reason},
+        "trials": [_trial(trial) for trial in result.trials],
+        "live_baseline": None if result.live_baseline is None else _cluster(result.live_baseline),
         "revision": None if result.revision is None else str(result.revision),
-        "baseline_trials": result.baseline_trials,
+        "baseline_trial_count": result.baseline_trials,
         "baseline_doubts": list(map(str, baseline_doubts(result))),
         "changed": list(map(str, result.changed)),
         "metrics": {name: _metric(CATALOGUE[name], values) for name, values in result.values().items()},
@@ -72,7 +80,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "spans_s": {str(span): seconds for span, seconds in result.spans.items()},
         "notes": list(map(str, result.notes)),
         "warnings": list(map(str, result.warnings)),
-        **_problems(result.problems),
+        "problems": [_problem(one) for one in result.problems],
     }
 
 
@@ -87,22 +95,16 @@ def _metric(subject: Metric, values: list[float]) -> dict[str, Any]:
 
 def _search(plan: SearchPlan) -> dict[str, Any]:
     """Return the search with its rates in records per second."""
-    return {"limits": [limit.expression for limit in plan.limits], "low": plan.low, "high": plan.high}
+    return {"thresholds": [limit.expression for limit in plan.limits], "low": plan.low, "high": plan.high}
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
     return {
         "provider": cluster.provider,
+        "kafka": cluster.version,
         "brokers": cluster.brokers,
-        "version": cluster.version,
         **{name: str(fact) for name, fact in cluster.facts.items()},
     }
-
-
-def _live_baseline(cluster: Cluster | None, first: Trial) -> dict[str, Any] | None:
-    if cluster is None:
-        return None
-    return {"cluster": _cluster(cluster), "rounds": [_round(one) for one in first.other_side or ()]}
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
@@ -110,8 +112,8 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "created": trial.created,
         "warm_ups": _warm_ups(trial),
         "rounds": [_round(one) for one in trial.rounds],
-        "other_side_rounds": [_round(one) for one in trial.other_side or ()],
-        **_problems(trial.problems),
+        "baseline_rounds": None if trial.other_side is None else [_round(one) for one in trial.other_side],
+        "problems": [_problem(one) for one in trial.problems],
     }
 
 
@@ -132,7 +134,7 @@ def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
     subject = CATALOGUE[name]
     is_detectable = math.isfinite(found.detectable_change)
     return {
-        "trials": found.trials,
+        "trial_count": found.trials,
         "noise_within": found.noise.within,
         "noise_between": found.noise.between,
         "noise_between_assumed": found.noise.assumed,
@@ -149,10 +151,10 @@ def _round(one: Round) -> dict[str, Any]:
         series["brokers"] = one.brokers
     return {
         "metrics": dict(one.metrics),
-        **_problems(one.problems),
+        "problems": [_problem(each) for each in one.problems],
         "warnings": list(map(str, one.warnings)),
         "series": series,
-        "brokers": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
+        "broker_use": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
         "workers": [dataclasses.asdict(share) for share in one.shares],
         "compiler": _by_program(one.compiler),
         "cold": [str(key) for key in one.cold],
@@ -160,7 +162,7 @@ def _round(one: Round) -> dict[str, Any]:
         "commit_interval_s": one.commit_interval_s,
         "events": list(map(_event, one.events)),
         "steps": [{**dataclasses.asdict(step), "outcome": str(step.outcome)} for step in one.steps],
-        "at_least": list(one.at_least),
+        "lower_bounds": list(one.at_least),
         "window_s": one.window_s,
     }
 
@@ -170,8 +172,23 @@ def _event(one: RoundEvent) -> dict[str, Any]:
     return {"at_s": one.at_s, "action": action, "text": one.notice.text}
 
 
-def _problems(problems: Sequence[Problem]) -> dict[str, list[str]]:
-    return {"problems": [one.text for one in problems], "problem_kinds": [str(one.kind) for one in problems]}
+def _problem(problem: Problem) -> dict[str, Any]:
+    values = {name: _plain(value) for name, value in problem.values.items()}
+    return {"kind": str(problem.kind), "values": values, "text": problem.text}
+
+
+def _plain(value: object) -> float | str | None:
+    """Return a value of a problem for JSON: a number in base units, or text."""
+    match value:
+        case bool() | None:
+            return value
+        case Quantity(value=number) | Count(number=number):
+            return _plain(number)
+        case numbers.Integral():
+            return int(value)
+        case float():
+            return _number(value)
+    return str(value)
 
 
 def _check(check: Check) -> dict[str, Any]:
@@ -185,7 +202,7 @@ def _check(check: Check) -> dict[str, Any]:
         "change": _number(check.change),
         "interval": None if check.interval is None else [_number(value) for value in check.interval],
         "detectable_change": _number(check.detectable_change),
-        "outcome": str(check.outcome),
+        "verdict": str(check.outcome),
         "reason": check.reason,
         "implied": check.implied,
     }

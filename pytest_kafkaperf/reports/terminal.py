@@ -283,23 +283,23 @@ def render_compared(test: Compared, paper: Paper) -> list[str]:
 
 def render_unmatched(compared: ComparedReports) -> list[str]:
     """Return one line for each test that was not compared, then what failed."""
-    lines = [f"only in A: {nodeid}{_in_brackets(why)}" for nodeid, why in compared.missing.items()]
-    lines += [f"only in B: {test.nodeid}" for test in compared.new if not test.fails]
-    lines += [f"measured nothing in B: {nodeid}{_in_brackets(why)}" for nodeid, why in compared.unmeasured.items()]
+    lines = [f"only in base: {nodeid}{_in_brackets(why)}" for nodeid, why in compared.missing.items()]
+    lines += [f"only in head: {test.nodeid}" for test in compared.new if not test.fails]
+    lines += [f"measured nothing in head: {nodeid}{_in_brackets(why)}" for nodeid, why in compared.unmeasured.items()]
     if not compared.tests:
         lines.append("nothing was compared: no test is in both reports")
     elif compared.fails:
-        lines += [*([""] if lines else []), f"B fails: {', '.join(_failed(compared))}"]
+        lines += [*([""] if lines else []), f"head fails: {', '.join(_failed(compared))}"]
     return [printable(line) for line in lines]
 
 
 def _failed(compared: ComparedReports) -> Iterator[str]:
-    """Yield the number of tests for each reason to fail: `1 regressed`, `2 only in A`."""
+    """Yield the number of tests for each reason to fail: `1 regressed`, `2 only in base`."""
     failing = [test for test in (*compared.tests, *compared.new) if test.fails]
     verdicts = [test.verdict for test in failing if test.verdict.fails]
     counts = {
         "failed for another reason": len(failing) - len(verdicts),
-        "only in A": len(compared.missing),
+        "only in base": len(compared.missing),
         "measured nothing": len(compared.unmeasured),
     }
     if verdicts:

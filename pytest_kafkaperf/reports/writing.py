@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.settings import Settings
 
 
-HISTORY_SCHEMA = 1
+HISTORY_SCHEMA_VERSION = 1
 """Version of the format of a line."""
 _LOCK_TIMEOUT_S = 30
 """Maximum time to wait for the lock of the file, which other runs hold for one write."""
@@ -88,7 +88,7 @@ def history_lines(result: Result, *, plugin: str, commit: str | None, environmen
     """
     return [
         {
-            "schema": HISTORY_SCHEMA,
+            "schema_version": HISTORY_SCHEMA_VERSION,
             "time": trial.created,
             "plugin": plugin,
             "commit": commit,

@@ -66,7 +66,7 @@ _WORDS = {
 
 _MAX_SHOWN = 100
 """Maximum number of characters of an invalid value in an error."""
-_MAX_SCHEMA = 20
+_MAX_VERSION = 20
 """Maximum number of digits of a displayed schema version."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -126,29 +126,35 @@ class MarkerFields(BaseModel):
             raise ScenarioError(f"{where}{explain(error, names)}") from None
 
 
-class NewerSchemaError(ValueError):
-    """A document that a newer version of the plugin has written."""
+class NotJsonError(ValueError):
+    """A document that is not JSON."""
 
 
-def parse_model(content: bytes, model: type[_Model], *, schema: int) -> _Model:
+class OtherSchemaError(ValueError):
+    """A document in another version of its format."""
+
+
+def parse_model(content: bytes, model: type[_Model], *, schema_version: int) -> _Model:
     """Parse a JSON document whose format has this version.
 
     Raises:
-        NewerSchemaError: the document has a later version.
-        ValueError: the content is not JSON, or does not fit the model.
+        NotJsonError: the content is not JSON.
+        OtherSchemaError: the document has another version.
+        ValueError: the content does not fit the model.
 
     """
     try:
         data = parse_document(content)
     except ValueError as error:
-        raise ValueError(f"not JSON: {error}") from None
+        raise NotJsonError(f"not JSON: {error}") from None
     if not isinstance(data, dict):
         raise ValueError(f"must be a JSON object, not {type(data).__name__}")  # noqa: TRY004 - as other invalid content
-    version = data.get("schema")
-    if isinstance(version, int) and version > schema:
-        shown = shortened(str(version), _MAX_SCHEMA)
-        raise NewerSchemaError(
-            f"has schema {shown}, but this version of pytest-kafkaperf reads up to {schema}; upgrade pytest-kafkaperf"
+    version = data.get("schema_version")
+    if isinstance(version, int) and version != schema_version:
+        shown = shortened(str(version), _MAX_VERSION)
+        advice = "upgrade pytest-kafkaperf" if version > schema_version else "write it again with this version"
+        raise OtherSchemaError(
+            f"has schema_version {shown}, but this version of pytest-kafkaperf reads only {schema_version}; {advice}"
         )
     try:
         return model.model_validate(data)

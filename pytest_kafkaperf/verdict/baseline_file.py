@@ -18,12 +18,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Va
 from pytest_kafkaperf.core.environment import Change, cluster_changes, differences
 from pytest_kafkaperf.core.errors import BaselineError, shortened
 from pytest_kafkaperf.core.text import MAX_PROBLEM
-from pytest_kafkaperf.scenarios.fields import NewerSchemaError, explain, format_field, parse_model
+from pytest_kafkaperf.scenarios.fields import OtherSchemaError, explain, format_field, parse_model
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.outcome import Ungated
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 
-_SCHEMA = 1
+_SCHEMA_VERSION = 1
 """Version of the file format; files with a later version are an error and stay unchanged."""
 MAX_TRIALS = 10
 """Maximum number of trials in a baseline with `--kafka-update-baselines=add`."""
@@ -105,7 +105,7 @@ class BaselineRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    version: Literal[1] = Field(alias="schema")
+    schema_version: Literal[1]
     """Version of the file format."""
     nodeid: str
     """Node ID of the test, as in pytest."""
@@ -142,7 +142,7 @@ class BaselineRecord(BaseModel):
             "rounds": [{name: float(value) for name, value in one.items()} for one in trial["rounds"]],
         }
         record = {
-            "schema": _SCHEMA,
+            "schema_version": _SCHEMA_VERSION,
             "nodeid": nodeid,
             "environment": environment,
             "scenario": dict(scenario),
@@ -249,12 +249,12 @@ def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
     """Parse the content of a baseline file; `path` appears in errors.
 
     Raises:
-        BaselineError: the content is damaged or was written by a newer version.
+        BaselineError: the content is damaged or has another version of the format.
 
     """
     try:
-        return parse_model(content, BaselineRecord, schema=_SCHEMA)
-    except NewerSchemaError as error:
+        return parse_model(content, BaselineRecord, schema_version=_SCHEMA_VERSION)
+    except OtherSchemaError as error:
         advice = "or delete the file and make a new one with --kafka-update-baselines"
         raise BaselineError(f"baseline {path} {error}, {advice}") from None
     except ValueError as error:
@@ -263,7 +263,7 @@ def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
 
 def format_baseline(record: BaselineRecord) -> bytes:
     """Format a record as the content of its file."""
-    content = json.dumps(record.model_dump(by_alias=True, exclude_defaults=True), indent=2, allow_nan=False)
+    content = json.dumps(record.model_dump(exclude_defaults=True), indent=2, allow_nan=False)
     return f"{content}\n".encode()
 
 

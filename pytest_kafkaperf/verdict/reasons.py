@@ -22,10 +22,10 @@ class ObstacleKind(Enum):
         "the baseline was measured on another cluster ({changes})",
         f"run the test on that cluster, use --kafka-environment for separate baselines, or {_MAKE_ONE}",
     )
-    INVALID_REPORT = ("the first report's run is INVALID: {problem}",)
-    OTHER_SCENARIO_REPORTED = ("the scenario differs from that of the first report ({changes})",)
+    INVALID_REPORT = ("the base run is INVALID: {problem}",)
+    OTHER_SCENARIO_REPORTED = ("the scenario differs from the base report ({changes})",)
     OTHER_ENVIRONMENT_REPORTED = (
-        "the first report is from environment {before!r}, not {after!r}; the change is shown but not judged",
+        "the base report is from environment {base!r}, not {head!r}; the change is shown but not judged",
     )
 
     def __init__(self, text: str, advice: str = "") -> None:

@@ -69,7 +69,7 @@ def measure_and_restart(project: Project, image: str, target: str) -> None:
     assert 0.01 < metrics["app.cpu"] < 2
     assert 10e6 < metrics["app.memory"] < 800e6
     assert 0.1 < metrics["app.recovery"] < 12 - 1.5  # from the restart to the end of the round
-    events = [one["text"].partition(": ")[2] for one in test["rounds"][0]["events"]]
+    events = [one["text"].partition(": ")[2] for one in test["trials"][0]["rounds"][0]["events"]]
     assert events == ["archive stopped (exited with status 143)", "archive started", "archive ready"]
     with connection() as docker:
         assert docker.client.containers.list(all=True, filters={"ancestor": image}) == []

@@ -43,6 +43,7 @@ from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.regression import AgainstStored
 from pytest_kafkaperf.verdict.scale import Measured
 from tests.support.access_properties import properties_of
+from tests.support.json_reports import perftest, report
 
 Target = Callable[[bytes], None]
 _T = TypeVar("_T")
@@ -75,19 +76,7 @@ _LIMITS = [
     )
 ]
 _REPORT = Report.model_validate(
-    {
-        "schema": 1,
-        "created": "2026-01-31T12:00:00+00:00",
-        "environment": {"key": "ci", "kafka": "4.1.0"},
-        "tests": [
-            {
-                "nodeid": NODEID,
-                "verdict": "PASSED",
-                "scenario": _SCENARIO,
-                "rounds": [{"metrics": one} for one in _ROUNDS],
-            }
-        ],
-    }
+    report(perftest(nodeid=NODEID, scenario=_SCENARIO, limit=None, first=[{"metrics": one} for one in _ROUNDS]))
 )
 
 
@@ -170,12 +159,12 @@ def baselines(content: bytes) -> None:
 def reports(content: bytes) -> None:
     """A JSON report: compared with itself and with another one, either way round."""
     with _file(content) as file:
-        report = _read((UsageError,), read_report, file)
-        if report is None:
+        read = _read((UsageError,), read_report, file)
+        if read is None:
             return
-        file.write_text(json.dumps(report.model_dump(by_alias=True), allow_nan=False), encoding="utf-8")
-        assert read_report(file) == report
-        for before, after in ((report, report), (_REPORT, report), (report, _REPORT)):
+        file.write_text(json.dumps(read.model_dump(), allow_nan=False), encoding="utf-8")
+        assert read_report(file) == read
+        for before, after in ((read, read), (_REPORT, read), (read, _REPORT)):
             outcome = _read((ScenarioError,), compare_reports, before, after, tolerance_ratio=0.1)
             if outcome is not None:
                 _check_shown(render_unmatched(outcome))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -15,22 +16,51 @@ SCENARIO = Scenario().model_dump(mode="json")
 def rounds(factor: float = 1.0, **metrics: float) -> list[dict[str, Any]]:
     """Five rounds that differ by 1 %."""
     values = {P99: 0.01, RATE: 1000.0, **metrics}
-    return [
-        {"metrics": {name: value * spread * factor for name, value in values.items()}, "problems": []}
-        for spread in SPREAD
-    ]
+    return [{"metrics": {name: value * spread * factor for name, value in values.items()}} for spread in SPREAD]
 
 
-def perftest(factor: float = 1.0, *fresh: float, limit: str | None = f"{P99} <= baseline + 10%", **more: Any) -> Any:
-    """A test with a trial, and further trials that are slower by these factors."""
+def trial(factor: float = 1.0, **more: Any) -> dict[str, Any]:
+    """A trial that is slower by this factor."""
+    return {"created": "", "rounds": rounds(factor), "baseline_rounds": None, "problems": [], **more}
+
+
+def problem(text: str) -> dict[str, Any]:
+    """A problem of the machine."""
+    return {"kind": "generator_too_slow", "values": {}, "text": text}
+
+
+def check(expression: str, verdict: str = "PASSED", reason: str = "") -> dict[str, Any]:
+    """The result of a threshold."""
+    metric, _, _ = expression.partition(" ")
+    return {"expression": expression, "metric": metric, "change": None, "verdict": verdict, "reason": reason}
+
+
+def perftest(
+    factor: float = 1.0,
+    *further: float,
+    first: list[dict[str, Any]] | None = None,
+    limit: str | None = f"{P99} <= baseline + 10%",
+    problems: Sequence[str] = (),
+    **more: Any,
+) -> Any:
+    """A test with a trial, and further trials that are slower by these factors; `first` replaces the first rounds.
+
+    It has the fields that `kafkaperf diff` reads.
+    """
+    trials = [trial(factor) if first is None else trial(rounds=first), *map(trial, further)]
     return {
         "nodeid": NODEID,
         "verdict": "PASSED",
+        "pytest_outcome": "passed",
+        "failed_by_verdict": False,
         "scenario": SCENARIO,
-        "rounds": rounds(factor),
-        "further_trials": [{"created": "", "rounds": rounds(each), "problems": []} for each in fresh],
-        "checks": [{"expression": limit, "metric": P99}] if limit else [],
-        "problems": [],
+        "search": None,
+        "trials": trials,
+        "live_baseline": None,
+        "metrics": {},
+        "checks": [check(limit)] if limit else [],
+        "notes": [],
+        "problems": [problem(text) for text in problems],
         **more,
     }
 
@@ -38,9 +68,10 @@ def perftest(factor: float = 1.0, *fresh: float, limit: str | None = f"{P99} <= 
 def report(*tests: Any, key: str = "ci", **environment: str) -> dict[str, Any]:
     """A report of these tests."""
     return {
-        "schema": 1,
+        "schema_version": 1,
         "created": "2025-01-31T12:00:00+00:00",
         "plugin": "0.1.0",
         "environment": {"key": key, "kafka": "4.1.0", **environment},
         "tests": list(tests),
+        "unmeasured": [],
     }

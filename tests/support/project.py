@@ -23,6 +23,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.notices import ProblemKind
 from tests.support.patience import RUN_S
 from tests.support.repeats import note_report
+from tests.support.report_schema import validate_report
 
 ROOT = Path(__file__).parents[2]
 """Of the repository."""
@@ -44,8 +45,9 @@ class Run:
 
     @property
     def report(self) -> dict[str, Any]:
-        """The JSON report."""
+        """The JSON report, which matches its schema."""
         document: dict[str, Any] = json.loads((self.folder / "report.json").read_text(encoding="utf-8"))
+        validate_report(document)
         return document
 
     @property
@@ -59,7 +61,7 @@ class Run:
         if not (self.folder / "report.json").exists():
             return False
         return any(
-            test["verdict"] == "INVALID" and ProblemKind.GENERATOR_TOO_SLOW in test["problem_kinds"]
+            test["verdict"] == "INVALID" and ProblemKind.GENERATOR_TOO_SLOW in problem_kinds(test)
             for test in self.report["tests"]
         )
 
@@ -133,6 +135,11 @@ class Project:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
                 note_report(self.folder / "report.json")
+
+
+def problem_kinds(measured: dict[str, Any]) -> list[str]:
+    """Return the kinds of the problems of a test, a trial or a round in a JSON report."""
+    return [problem["kind"] for problem in measured["problems"]]
 
 
 def measured_again(test: dict[str, Any]) -> bool:

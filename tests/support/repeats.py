@@ -67,7 +67,7 @@ def _problems(value: Any) -> Iterator[tuple[str, str]]:
     Of a first trial that was measured again only a note is left.
     """
     if isinstance(value, dict):
-        yield from zip(value.get("problem_kinds", ()), value.get("problems", ()), strict=False)
+        yield from ((one["kind"], one["text"]) for one in value.get("problems", ()))
         invalidated = [note for note in value.get("notes", ()) if "was measured again: " in note]
         yield from ((ProblemKind.GENERATOR_TOO_SLOW, note) for note in invalidated if "generator too slow: " in note)
         value = list(value.values())

@@ -69,9 +69,8 @@ def find_a_slower_service(repository: Project, *options: str) -> None:
     assert f"commit {git(repository.folder, 'rev-parse', '--short', 'HEAD')} Look up each order" in test["changed"]
     (check,) = [each for each in test["checks"] if each["metric"] == "e2e.latency.p50"]
     assert check["observed"] - check["baseline"] > 0.015
-    first = {"rounds": test["rounds"], "other_side_rounds": test["live_baseline"]["rounds"]}
-    for trial in (first, *test["further_trials"]):
-        sides = {side: [one["window_s"] for one in trial[side]] for side in ("rounds", "other_side_rounds")}
+    for trial in test["trials"]:
+        sides = {side: [one["window_s"] for one in trial[side]] for side in ("rounds", "baseline_rounds")}
         windows = sorted((start, end, side) for side, rounds in sides.items() for start, end in rounds)
         assert all(one[1] <= later[0] for one, later in itertools.pairwise(windows))
         order = [side for _, _, side in windows]

@@ -310,7 +310,7 @@ def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
 
 
 def _ended_by_loss(rate: float, lost: float) -> Problem:
-    return Problem(Cause.SEARCH_ENDED_BY_LOSS, {"rate": _shown(rate), "lost": lost})
+    return Problem(Cause.SEARCH_ENDED_BY_LOSS, {"rate": Quantity(rate, Unit.RECORD_RATE), "lost": lost})
 
 
 def _missed(missed: Missed, plan: SearchPlan, steps: Sequence[Step]) -> Problem:
@@ -318,7 +318,7 @@ def _missed(missed: Missed, plan: SearchPlan, steps: Sequence[Step]) -> Problem:
         return Problem(Cause.SEARCH_UNENDED, {"steps": len(steps)})
     why = next((step.reason for step in reversed(steps) if step.rate == plan.low), None)
     cause = Cause.LOWEST_RATE_UNREACHED if missed.lowest is StepOutcome.UNREACHED else Cause.NO_RATE_HELD
-    return Problem(cause, {"rate": _shown(plan.low), "reason": why})
+    return Problem(cause, {"rate": Quantity(plan.low, Unit.RECORD_RATE), "reason": why})
 
 
 def _at_least(found: Found, capacity: float) -> Notice | None:

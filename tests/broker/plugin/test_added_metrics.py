@@ -41,7 +41,7 @@ def test_a_metric_of_a_tests_own_is_judged_and_reported_as_any_other(project: Pr
 
     second = project.test(TEST.format(rows=5)).run_steadily(on_broker, "--kafka-no-confirm")
     (test,) = second.report["tests"]
-    assert [check["outcome"] for check in test["checks"]] == ["PASSED", "REGRESSED"], second.out
+    assert [check["verdict"] for check in test["checks"]] == ["PASSED", "REGRESSED"], second.out
     assert "REGRESSED: app.rows -50 %" in second.out
 
 

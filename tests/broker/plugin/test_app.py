@@ -10,7 +10,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from tests.support import service
 from tests.support.orphans import ended
 from tests.support.patience import PATIENCE_S
-from tests.support.project import Project, measured_again
+from tests.support.project import Project, measured_again, problem_kinds
 from tests.support.serviced import drop_most_records, starts, through
 from tests.support.strangers import topics
 
@@ -27,7 +27,7 @@ def test_a_service_runs_between_its_topics_and_leaves_nothing(
     (test,) = run.report["tests"]
     assert 0.01 < test["metrics"]["app.cpu"]["value"] < 1.5
     assert 10e6 < test["metrics"]["app.memory"]["value"] < 500e6
-    assert {"cpu", "memory"} == {*test["rounds"][0]["series"]["brokers"]["brokers"]["application mover"]}
+    assert {"cpu", "memory"} == {*test["trials"][0]["rounds"][0]["series"]["brokers"]["brokers"]["application mover"]}
     *earlier, (pid, side, servers) = starts(serviced)
     assert (len(earlier), side, servers) == (measured_again(test), "test", broker.bootstrap_servers)
     assert ended(int(pid))
@@ -49,7 +49,7 @@ def test_a_service_that_ends_under_load_makes_the_round_invalid_at_once(serviced
     marked = through("def test_moved(service, kafka_perf):\n    kafka_perf()", arguments=', "--most", "200"', rounds=3)
     run = serviced.test(marked.replace('"1 s"', '"1 h"')).run(on_broker)
     (test,) = run.report["tests"]
-    assert (test["verdict"], test["problem_kinds"]) == ("INVALID", ["application_ended"]), run.out
+    assert (test["verdict"], problem_kinds(test)) == ("INVALID", ["application_ended"]), run.out
     lines = [line.removeprefix("E").strip() for line in run.out.splitlines()]
     said = lines.index("cannot go on: 200 records")
     pid = starts(serviced)[0][0]
@@ -154,6 +154,6 @@ def test_one_that_ends_after_the_load_is_not_waited_for(serviced: Project, on_br
     marked = marked.replace('output_topic="moved-out"', 'watch_group="mover"').replace(", consumers=1", "")
     run = serviced.test(marked).run(on_broker)
     (test,) = run.report["tests"]
-    assert (test["verdict"], test["problem_kinds"]) == ("INVALID", ["application_ended"]), run.out
+    assert (test["verdict"], problem_kinds(test)) == ("INVALID", ["application_ended"]), run.out
     assert "exited with status 3; the end of its log:" in " ".join(run.out.split())
     assert test["spans_s"]["drain"] < 30  # the wait would take a minute

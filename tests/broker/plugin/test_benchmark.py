@@ -66,7 +66,7 @@ def test_its_ops_are_the_records_a_second_of_the_rounds(project: Project, on_bro
         assert bench["stats"]["ops"] == approx(len(rates) / sum(1 / rate for rate in rates))
         assert bench["extra_info"]["verdict"] == "PASSED"
         assert bench["extra_info"]["produce.latency.p99"] == test["metrics"]["produce.latency.p99"]["value"]
-        assert bench["extra_info"]["checks"][0]["outcome"] == "PASSED"
+        assert bench["extra_info"]["checks"][0]["verdict"] == "PASSED"
 
 
 def test_disabled_it_is_a_smoke_test(project: Project, on_broker: str) -> None:
@@ -76,7 +76,7 @@ def test_disabled_it_is_a_smoke_test(project: Project, on_broker: str) -> None:
     assert gated.status == pytest.ExitCode.TESTS_FAILED
     smoke = project.run(on_broker, "--benchmark-disable", "--kafka-update-baselines", "--kafka-calibrate=2")
     assert smoke.status == pytest.ExitCode.OK, smoke.out
-    assert [(len(test["rounds"]), test["checks"]) for test in smoke.report["tests"]] == [(1, [])] * 2
+    assert [(len(test["trials"][0]["rounds"]), test["checks"]) for test in smoke.report["tests"]] == [(1, [])] * 2
     assert smoke.baselines == {}
     assert "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged" in smoke.out
 

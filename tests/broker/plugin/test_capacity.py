@@ -35,16 +35,18 @@ def test_a_search_gates_and_is_shown(project: Project, on_broker: str) -> None:
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
     assert run.verdicts == {"test_kept": "PASSED", "test_out_of_reach": "INVALID"}, run.out
     kept, out_of_reach = run.report["tests"]
-    (only,) = kept["rounds"]
-    assert kept["search"] == {"limits": ["produce.latency.p99 <= 2 s"], "low": 200.0, "high": 1024.0}
+    (only,) = kept["trials"][0]["rounds"]
+    assert kept["search"] == {"thresholds": ["produce.latency.p99 <= 2 s"], "low": 200.0, "high": 1024.0}
     assert 1024 / (1 + 2) <= only["metrics"]["capacity"] <= 1.01 * 1024  # a second of load, answered within 2 s
-    assert only["at_least"] == ["capacity"]
+    assert only["lower_bounds"] == ["capacity"]
     assert list(dict.fromkeys(step["rate"] for step in only["steps"]))[:2] == [200, 400]  # a step may be tried again
     assert (only["steps"][-1]["rate"], only["steps"][-1]["settled"]) == (1024, True)
-    assert out_of_reach["problems"] == [
+    (problem,) = out_of_reach["problems"]
+    assert (problem["kind"], problem["values"]["metric"]) == ("lower_bound", "capacity")
+    assert problem["text"] == (
         "capacity >= 1M records/s: capacity is a lower bound here, so the true value may meet the threshold; "
         "see the warnings"
-    ]
+    )
     assert "the highest rate held, too; give a higher high=" in run.out
     assert "step 2, 400 records/s" in run.out
     assert "kafka_perf.capacity: invalid threshold 'produce.latency.p99 <= 20 parsecs':" in run.out

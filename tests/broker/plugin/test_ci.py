@@ -57,7 +57,7 @@ def test_every_report_tells_the_same(project: Project, on_broker: str, github: d
     run = project.test(TESTS).run(on_broker, "-q", *files, **github)
     report = run.report
     assert run.status == report["exit_status"] == pytest.ExitCode.TESTS_FAILED, run.out
-    found = {test["nodeid"].rpartition("::")[2]: (test["verdict"], test["outcome"]) for test in report["tests"]}
+    found = {test["nodeid"].rpartition("::")[2]: (test["verdict"], test["pytest_outcome"]) for test in report["tests"]}
     assert found == {
         "test_good": ("PASSED", "passed"),
         "test_broken": ("VIOLATED", "failed"),
@@ -66,7 +66,7 @@ def test_every_report_tells_the_same(project: Project, on_broker: str, github: d
         "test_teardown": ("MEASURED", "error"),
         "test_known": ("VIOLATED", "xfailed"),
     }
-    assert [(each["outcome"], each["reason"]) for each in report["unmeasured"]] == [
+    assert [(each["pytest_outcome"], each["reason"]) for each in report["unmeasured"]] == [
         ("error", "RuntimeError: no application")
     ]
     junit = run.junit.attrib
@@ -78,7 +78,7 @@ def test_every_report_tells_the_same(project: Project, on_broker: str, github: d
     assert {name: verdict for name, (verdict, _) in found.items()} == {
         name: given["kafka_verdict"] for name, given in properties.items() if given
     }
-    assert properties["test_broken"]["kafka_check_1_outcome"] == "VIOLATED"
+    assert properties["test_broken"]["kafka_check_1_verdict"] == "VIOLATED"
     assert properties["test_new"]["kafka_check_1_reason"].startswith("no baseline for this test")
 
     lines = [line for line in run.out.splitlines() if line.startswith("::")]
@@ -148,6 +148,6 @@ def test_of_a_test_that_another_plugin_repeats_the_last_run_counts(project: Proj
     assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_twice": "MEASURED"}), run.out
     (test,) = run.report["tests"]
     assert "this test was repeated; its earlier verdict was MEASURED" in test["notes"]
-    assert test["outcome"] == "passed"
+    assert test["pytest_outcome"] == "passed"
     names = [each.attrib["name"] for each in run.junit.iter("property")]
     assert {names.count(name) for name in names} == {2}

@@ -76,8 +76,8 @@ def test_an_accepted_regression_passes_and_changes_no_baseline(
         run = project.run_steadily(on_broker, "--kafka-no-confirm", "--kafka-accept=regressed")
         assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_guard": "REGRESSED"}), run.out
         (test,) = run.report["tests"]
-        assert (test["accepted"], test["outcome"], run.baselines) == (True, "passed", before)
-        assert test["further_trials"] == []  # without confirmation, one trial decides
+        assert (test["accepted"], test["pytest_outcome"], run.baselines) == (True, "passed", before)
+        assert test["trials"][1:] == []  # without confirmation, one trial decides
         assert "tolerated: test_guard REGRESSED (accepted)" in run.out
 
         violated = guard(rounds=1).replace('"errors == 0"', '"produce.throughput >= 1M records/s"')
@@ -157,7 +157,7 @@ def test_a_repetition_does_not_forget_lost_records(moving: Project, on_broker: s
     run = moving.test(FORGETFUL).run(on_broker, *ASYNCIO, "--reruns=1")
     assert run.status == FAILED, run.out
     assert run.verdicts == {"test_measured_again": "VIOLATED", "test_skipped": "VIOLATED"}, run.out
-    assert [[check["outcome"] for check in test["checks"]] for test in run.report["tests"]] == [["VIOLATED"]] * 2
+    assert [[check["verdict"] for check in test["checks"]] for test in run.report["tests"]] == [["VIOLATED"]] * 2
 
 
 ENDLESS = """
@@ -187,7 +187,7 @@ def test_a_terminated_run_reports_what_it_knows(project: Project, on_broker: str
     report = json.loads((project.folder / "report.json").read_text(encoding="utf-8"))
     assert (status, report["exit_status"]) == (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERRUPTED), out
     assert [test["nodeid"].split("::")[-1] for test in report["tests"]] == ["test_fine"]
-    unmeasured = [(each["nodeid"].split("::")[-1], each["outcome"]) for each in report["unmeasured"]]
+    unmeasured = [(each["nodeid"].split("::")[-1], each["pytest_outcome"]) for each in report["unmeasured"]]
     assert unmeasured == [("test_endless", "not run"), ("test_next", "not run")]
 
 

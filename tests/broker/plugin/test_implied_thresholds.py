@@ -59,7 +59,7 @@ def test_half_of_the_records_is_refused_and_the_test_fails(project: Project, on_
     )
     assert run.verdicts == {"test_half": "VIOLATED"}, run.out
     check = check_of(run, "errors")
-    assert (check["expression"], check["implied"], check["outcome"]) == ("errors == 0", True, "VIOLATED")
+    assert (check["expression"], check["implied"], check["verdict"]) == ("errors == 0", True, "VIOLATED")
     assert 500 < check["observed"] < 1500
     assert "kafka_perf.at('1 s')" in check["reason"]
     assert "a threshold of your own on `errors`" in check["reason"]
@@ -98,7 +98,7 @@ def test_a_rate_that_the_cluster_does_not_take_fails(
         run = project.test(OVERLOAD).run_steadily(on_broker)
     assert run.verdicts == {"test_overload": "VIOLATED", "test_allowed": "PASSED"}, run.out
     (check,) = [each for each in run.report["tests"][0]["checks"] if each["metric"] == "unsent"]
-    assert (check["expression"], check["implied"], check["outcome"]) == ("unsent == 0", True, "VIOLATED")
+    assert (check["expression"], check["implied"], check["verdict"]) == ("unsent == 0", True, "VIOLATED")
     assert 2_000 < check["observed"] <= 20_000
 
 

@@ -47,7 +47,7 @@ def measured(sunk: Project, on_broker: str, **given: Any) -> tuple[dict[str, flo
     run = sunk.test(PERF_TEST.format(**{"fields": "", "actions": "pass", **given})).run(on_broker)
     assert run.verdicts == {"test_recovery": "PASSED"}, run.out
     (test,) = run.report["tests"]
-    times = {one["action"]: one["at_s"] for one in test["rounds"][0]["events"]}
+    times = {one["action"]: one["at_s"] for one in test["trials"][0]["rounds"][0]["events"]}
     return {name: one["value"] for name, one in test["metrics"].items()}, times
 
 
@@ -75,7 +75,7 @@ def test_an_outage_that_is_too_long_already_fails_without_its_end(sunk: Project,
     assert run.verdicts == {"test_recovery": "VIOLATED"}, run.out
     (test,) = run.report["tests"]
     assert (test["problems"], test["lower_bounds"]) == ([], ["app.recovery"])
-    (stopped_s,) = [one["at_s"] for one in test["rounds"][0]["events"] if "stopped" in one["text"]]
+    (stopped_s,) = [one["at_s"] for one in test["trials"][0]["rounds"][0]["events"] if "stopped" in one["text"]]
     assert test["metrics"]["app.recovery"]["value"] == pytest.approx(4 - stopped_s, abs=0.5)
     assert "VIOLATED: app.recovery ≥ " in run.out
     assert "round 1: group 'orders-sink' had not caught up when the load ended" in " ".join(run.out.split())
@@ -111,8 +111,8 @@ def test_each_round_has_a_backlog_that_is_none_of_its_records(project: Project, 
     run = project.test(MOVED).run(on_broker)
     assert run.verdicts == {"test_moved": "PASSED"}, run.out
     (test,) = run.report["tests"]
-    assert len(test["rounds"]) == 2
-    for one in test["rounds"]:
+    assert len(test["trials"][0]["rounds"]) == 2
+    for one in test["trials"][0]["rounds"]:
         assert [event["text"].split()[-1] for event in one["events"]] == ["started", "ready"]
         assert one["metrics"]["app.lag.max"] >= 1_000
         assert sum(share["received"] for share in one["workers"]) == 1200

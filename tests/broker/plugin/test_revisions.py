@@ -38,7 +38,7 @@ def test_actions_and_own_metrics_are_those_of_each_side(repository: Project) -> 
     (test,) = run.report["tests"]
     assert test["problems"] == [], run.out
     assert "nothing differs: this side has the live baseline's commit and packages" in test["notes"], run.out
-    ours, theirs = test["rounds"][0], test["live_baseline"]["rounds"][0]
+    ours, theirs = test["trials"][0]["rounds"][0], test["trials"][0]["baseline_rounds"][0]
     assert (ours["metrics"]["app.side"], theirs["metrics"]["app.side"]) == (0, 1)
     for one in (ours, theirs):
         events = " ".join(event["text"] for event in one["events"])
@@ -58,7 +58,7 @@ def test_a_new_test_is_judged_by_its_absolute_thresholds_alone(repository: Proje
     assert (run.status, test["verdict"]) == (pytest.ExitCode.OK, "MEASURED"), run.out
     note = "the test is new: the baseline, --kafka-compare=git:HEAD, does not have it"
     assert any(note in each for each in test["notes"])
-    outcomes = {check["metric"]: (check["outcome"], check["reason"]) for check in test["checks"]}
+    outcomes = {check["metric"]: (check["verdict"], check["reason"]) for check in test["checks"]}
     assert outcomes["errors"][0] == "PASSED"
     assert outcomes["e2e.latency.p50"] == ("MEASURED", "new test, nothing to compare with")
     assert run.report["new_tests"] == ["test_new.py::test_new"]
@@ -75,7 +75,7 @@ def test_one_command_serves_main_and_pull_requests(repository: Project) -> None:
     run = repository.run("--kafka-strict", "--kafka-rounds=2")
     (test,) = run.report["tests"]
     assert (run.status, test["verdict"], test["live_baseline"]) == (pytest.ExitCode.OK, "MEASURED", None), run.out
-    reasons = {check["metric"]: (check["outcome"], check["reason"]) for check in test["checks"]}
+    reasons = {check["metric"]: (check["verdict"], check["reason"]) for check in test["checks"]}
     assert reasons["e2e.latency.p50"] == ("MEASURED", "this is the base")
     assert reasons["errors"][0] == "PASSED"
     assert "git:merge-base is this commit, so thresholds relative to it are not judged" in run.out

@@ -143,7 +143,7 @@ def test_no_output_of_a_search_for_the_capacity_has_a_secret(project: Project, f
     project.test(SEARCH)
     run = watched(project, f"--kafka-cluster={foreign.servers}", option, *EVERYTHING)
     assert outcomes(run) == {"test_capacity": "passed"}, run.out[-20_000:]
-    assert run.report["tests"][0]["rounds"][0]["steps"]
+    assert run.report["tests"][0]["trials"][0]["rounds"][0]["steps"]
     assert leaks(run, secrets_of(foreign.access)) == []
 
 

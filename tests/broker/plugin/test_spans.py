@@ -65,7 +65,7 @@ def test_the_spans_of_a_test_are_its_duration(project: Project) -> None:
         assert spans["other"] < 0.2 * sum(spans.values())
 
     # No record reaches the application, so its compiler, which is unknown, prolongs no warm-up.
-    warm_ups = [warm_up for test in run.report["tests"] for warm_up in test["warm_ups"]]
+    warm_ups = [warm_up for test in run.report["tests"] for warm_up in test["trials"][0]["warm_ups"]]
     assert {program for warm_up in warm_ups for shares in warm_up["compiler"] for program in shares} == {"1"}
 
     assert "  time " in run.out

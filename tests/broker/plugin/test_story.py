@@ -64,7 +64,7 @@ def test_a_regression_fails_the_build_and_only_a_regression(
     assert slow.junit.attrib["failures"] == "1"
     assert slow.junit.attrib["errors"] == "0"
     check = slow.report["tests"][0]["checks"][0]
-    assert check["outcome"] == "REGRESSED"
+    assert check["verdict"] == "REGRESSED"
     assert check["change"] < -0.3
     assert check["observed"] < check["limit"] < check["baseline"]
     assert "produce.throughput >= baseline - 30%" in slow.out
@@ -112,9 +112,9 @@ def test_the_reports_hold_what_was_measured(project: Project, on_broker: str) ->
     run = project.test(PACED.format(limits='"produce.latency.p99 <= 10 s"')).run(on_broker, "--kafka-rounds=2")
     assert run.status == pytest.ExitCode.OK, run.out
     report = run.report
-    assert report["schema"] == 1
+    assert report["schema_version"] == 1
     assert set(report) == {
-        "schema",
+        "schema_version",
         "created",
         "plugin",
         "environment",
@@ -128,7 +128,7 @@ def test_the_reports_hold_what_was_measured(project: Project, on_broker: str) ->
     assert (throughput["unit"], throughput["better"]) == ("records/s", "higher")
     longest_s = 0.5 + max(test["metrics"]["produce.latency.max"]["values"])
     assert 0.99 * 1000 / longest_s <= throughput["value"] <= 1.01 * 2000
-    assert len(throughput["values"]) == len(test["rounds"]) == 2
+    assert len(throughput["values"]) == len(test["trials"][0]["rounds"]) == 2
     assert test["cluster"]["provider"] == "external"
     assert test["scenario"]["rate"] == 2000
     properties = {item.attrib["name"]: item.attrib["value"] for item in run.junit.iter("property")}

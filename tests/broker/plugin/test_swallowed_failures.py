@@ -72,7 +72,7 @@ def test_a_swallowed_verdict_fails_the_call_phase(project: Project, on_broker: s
     """Otherwise a `try` in a helper that somebody copied switches the gate off."""
     run = project.test(VIOLATED + body).run(on_broker)
     assert (run.status, run.verdicts) == (1, {"test_sla": "VIOLATED"})
-    assert run.report["tests"][0]["outcome"] == "failed"
+    assert run.report["tests"][0]["pytest_outcome"] == "failed"
     assert "VIOLATED: produce.throughput" in run.out
 
 
@@ -110,7 +110,7 @@ def test_a_load_that_nobody_awaits_is_stopped_and_fails_the_test(project: Projec
     """It measured nothing, and it would disturb the next test."""
     run = project.test(BRIEF + body + NEXT).run(on_broker, "-p", "no:threadexception")
     assert run.status == 1
-    assert [each["outcome"] for each in run.report["unmeasured"]] == ["failed"]
+    assert [each["pytest_outcome"] for each in run.report["unmeasured"]] == ["failed"]
     assert run.verdicts == {"test_next": "PASSED"}
     assert float(run.junit[0].attrib["time"]) < 60, "the load ran on to its end"
 
@@ -119,7 +119,7 @@ def test_an_expected_failure_stays_one_and_is_listed(project: Project, on_broker
     """`xfail` is the way to live with a known violation; the summary must still show it."""
     body = VIOLATED + "\n@pytest.mark.xfail\ndef test_sla(kafka_perf):\n    kafka_perf()\n"
     run = project.test(body).run(on_broker)
-    assert (run.status, run.report["tests"][0]["outcome"]) == (0, "xfailed")
+    assert (run.status, run.report["tests"][0]["pytest_outcome"]) == (0, "xfailed")
     assert "tolerated: test_sla VIOLATED (xfailed)" in run.out
 
 
@@ -163,6 +163,6 @@ def test_a_load_that_cannot_be_stopped_fails_the_tests_after_it(project: Project
     run = project.test(HUNG).run(on_broker, "-p", "no:threadexception")
     assert run.status == 1
     outcomes = {each["nodeid"].split("::")[-1]: each for each in run.report["unmeasured"]}
-    assert [outcomes[name]["outcome"] for name in ("test_hung", "test_next")] == ["failed", "error"]
+    assert [outcomes[name]["pytest_outcome"] for name in ("test_hung", "test_next")] == ["failed", "error"]
     assert "test_hung" in outcomes["test_next"]["reason"]
     assert ProblemKind.ACTION_FAILED not in run.out

@@ -29,22 +29,22 @@ def test_trials_are_collected_added_and_left_alone(project: Project, on_broker: 
     assert (first.status, trials_of(project)) == (pytest.ExitCode.OK, [3]), first.out
     (test,) = first.report["tests"]
     found = test["calibration"]["produce.throughput"]
-    assert (found["trials"], found["tolerance"]) == (3, pytest.approx(-0.3))
+    assert (found["trial_count"], found["tolerance"]) == (3, pytest.approx(-0.3))
     assert 0 <= found["noise_within"] < 0.3
     assert -1 < found["detectable_change"] <= -0.3
     assert "kafkaperf: calibration: 1 test, 3 trials each, about " in first.out
     lines = re.findall(r"^test_guard: trial (\d of 3), produce\.throughput .*/s", first.out, re.MULTILINE)
     assert lines == ["1 of 3", "2 of 3", "3 of 3"], first.out
     properties = {each.attrib["name"]: each.attrib["value"] for each in first.junit.iter("property")}
-    assert (test["verdict"], test["checks"][0]["outcome"]) == ("MEASURED", "MEASURED")
-    assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", "MEASURED")
-    assert sum(not trial["problems"] for trial in test["further_trials"]) == 2
+    assert (test["verdict"], test["checks"][0]["verdict"]) == ("MEASURED", "MEASURED")
+    assert (properties["kafka_verdict"], properties["kafka_check_1_verdict"]) == ("MEASURED", "MEASURED")
+    assert sum(not trial["problems"] for trial in test["trials"][1:]) == 2
     head = next(line.split() for line in first.out.splitlines() if line.startswith("metric"))
     assert head == ["metric", "within", "between", "tolerance", "suspected", "can", "detect"]
 
     again = project.run_steadily(on_broker, "--kafka-update-baselines=add")
     assert (again.status, trials_of(project)) == (pytest.ExitCode.OK, [4]), again.out
-    assert again.report["tests"][0]["baseline_trials"] == 3
+    assert again.report["tests"][0]["baseline_trial_count"] == 3
     assert "weak baselines (fewer than 3 days" in again.out
     check = again.report["tests"][0]["checks"][0]
     assert -1 < check["detectable_change"] <= -0.3
@@ -78,7 +78,7 @@ def test_a_baseline_of_another_cluster_judges_nothing(project: Project, on_broke
         assert "the baseline was measured on another cluster (cluster id: " in " ".join(run.out.split())
         project.run_steadily(elsewhere, "--kafka-update-baselines")
         again = project.run_steadily(elsewhere)
-        assert again.report["tests"][0]["baseline_trials"] == 1, again.out
+        assert again.report["tests"][0]["baseline_trial_count"] == 1, again.out
 
 
 def test_a_gain_makes_the_baseline_stale_until_it_is_accepted(
@@ -128,7 +128,7 @@ def test_brokers_of_both_sides_are_started_with_their_properties(project: Projec
     assert "kafkaperf: compared with local (log.flush.interval.messages=1)" in run.out
     assert "changed: config.log.flush.interval.messages " in run.out
     assert "log.flush.interval.messages" in "".join(test["changed"])
-    assert len(test["live_baseline"]["rounds"]) == len(test["rounds"]) == 2
+    assert len(test["trials"][0]["baseline_rounds"]) == len(test["trials"][0]["rounds"]) == 2
 
 
 def test_a_test_that_is_far_from_its_threshold_runs_three_of_five_rounds(project: Project, on_broker: str) -> None:
@@ -139,7 +139,7 @@ def test_a_test_that_is_far_from_its_threshold_runs_three_of_five_rounds(project
     )
     run = project.run_steadily(on_broker)
     (test,) = run.report["tests"]
-    assert (test["verdict"], len(test["rounds"])) == ("PASSED", 3), run.out
+    assert (test["verdict"], len(test["trials"][0]["rounds"])) == ("PASSED", 3), run.out
     assert "3 of 5 rounds were enough: most rounds meet every threshold already" in run.out
     assert "kafkaperf: 1 perf test, about 20 s\n" in run.out
 
@@ -159,7 +159,7 @@ def test_a_budget_cuts_rounds_and_leaves_out_what_does_not_fit(project: Project,
     """
     project.test(LONG.format(name="first") + LONG.format(name="second"))
     run = project.run(on_broker, "--kafka-allow-unlimited", "--kafka-time-budget=60 s")
-    first, second = ([one["window_s"] for one in test["rounds"]] for test in run.report["tests"])
+    first, second = ([one["window_s"] for one in test["trials"][0]["rounds"]] for test in run.report["tests"])
     assert 3 <= len(first) == len(second) < 30, run.out
     assert f"  the time budget allowed {len(first)} of 30 rounds" in run.out
     assert second[-1][1] - first[0][0] < 60

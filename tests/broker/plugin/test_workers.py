@@ -26,20 +26,20 @@ def test_a_trial_says_how_many_workers_there_are(project: Project, on_broker: st
     run = project.test(TEST).run(on_broker, "-v")
 
     (test,) = run.report["tests"]
-    workers = test["workers"]
+    (one,) = test["trials"][0]["rounds"]  # the trial is none
+    workers = test["allocation"]
     assert workers["scheduler"] is None, run.out
     assert workers["reason"].startswith("one of each kind would need ")
     assert f"1 producing and 1 consuming worker processes: {workers['reason']}" in " ".join(run.out.split())
-    assert [(share["producers"], share["consumers"]) for share in test["rounds"][0]["workers"]] == [(2, 0), (0, 1)]
-    assert len(test["rounds"]) == 1  # the trial is none
+    assert [(share["producers"], share["consumers"]) for share in one["workers"]] == [(2, 0), (0, 1)]
 
 
 def test_as_many_workers_as_are_asked_for(project: Project, on_broker: str) -> None:
     """Of each kind, and no more than clients; nothing is tried."""
     run = project.test(TEST).run(on_broker, "--kafka-workers=3")
     (test,) = run.report["tests"]
-    assert test["workers"] == {"scheduler": None, "reason": "--kafka-workers=3"}
-    assert [bool(share["producers"]) for share in test["rounds"][0]["workers"]] == [True, True, False]
+    assert test["allocation"] == {"scheduler": None, "reason": "--kafka-workers=3"}
+    assert [bool(share["producers"]) for share in test["trials"][0]["rounds"][0]["workers"]] == [True, True, False]
 
 
 @pytest.mark.skipif(not can_be_elsewhere(), reason="no right to give a process a clock of its own")
@@ -55,9 +55,11 @@ def test_a_limit_finer_than_the_clocks_makes_the_test_invalid(project: Project, 
     assert (run.status, run.verdicts) == (NOT_JUDGED, {"test_orders": "PASSED", "test_fine": "INVALID"}), run.out
     _, test = run.report["tests"]
     (problem,) = test["problems"]
-    assert test["problem_kinds"] == ["clock_uncertain"]
-    assert problem.startswith("threshold 'e2e.latency.p99 <= 1 us': the threshold is 1 µs, and the clocks of the ")
+    assert (problem["kind"], problem["values"]["limit"]) == ("clock_uncertain", 1e-06)
+    assert problem["text"].startswith(
+        "threshold 'e2e.latency.p99 <= 1 us': the threshold is 1 µs, and the clocks of the "
+    )
     assert [text for text in test["warnings"] if "clocks are known to ±" in text] == test["warnings"][:1]
-    assert all(0 < one["e2e_uncertainty_s"] < 20 for one in test["rounds"])
-    assert test["workers"]["scheduler"] == workers.address
-    assert {share["host"] for share in test["rounds"][0]["workers"]} == {os.uname().nodename}
+    assert all(0 < one["e2e_uncertainty_s"] < 20 for one in test["trials"][0]["rounds"])
+    assert test["allocation"]["scheduler"] == workers.address
+    assert {share["host"] for share in test["trials"][0]["rounds"][0]["workers"]} == {os.uname().nodename}

@@ -79,12 +79,16 @@ def verdict_in(report: dict[str, Any] | None) -> str | None:
 def reason_in(report: dict[str, Any] | None, shown: str) -> str:
     """Why a run ended as it did, in its own words, on one line; empty where all is well."""
     tests = [] if report is None else report["tests"]
-    told = [line for test in tests for line in test["problems"]]
+    told = [line for test in tests for line in _texts(test)]
     told += [f"{check['expression']}: {check['reason']}" for test in tests for check in _failing(test)]
     told += [] if report is None else [*report["errors"], *(one["reason"] or "" for one in report["unmeasured"])]
     told += re.findall(r"^(?:ERROR: |_+ (?:ERROR at teardown of )?test_load _+\r?\n)(.+?)\r?$", shown, re.MULTILINE)
     return told[0].partition("\n")[0] if told else ""
 
 
+def _texts(test: dict[str, Any]) -> list[str]:
+    return [problem["text"] for problem in test["problems"]]
+
+
 def _failing(test: dict[str, Any]) -> list[dict[str, Any]]:
-    return [check for check in test["checks"] if check["outcome"] in ("VIOLATED", "REGRESSED")]
+    return [check for check in test["checks"] if check["verdict"] in ("VIOLATED", "REGRESSED")]

@@ -78,7 +78,7 @@ def place(
     write_project(project, SHORT | {"rounds": 1}, AGAINST_BASELINE if of_baseline else LIMITS)
     file = project / (BASELINE if of_baseline else "reports/report.json")
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps(baseline if of_baseline else {"schema": 1, "tests": []}), encoding="utf-8")
+    file.write_text(json.dumps(baseline if of_baseline else {"schema_version": 1, "tests": []}), encoding="utf-8")
     return _Place(
         phase=request.param,
         gate="load" if of_baseline else "reports",
@@ -155,7 +155,7 @@ def test_a_run_that_is_ended_while_it_writes_leaves_a_whole_file(
     after = place.file.read_bytes()
     assert ended == status, run.shown
     assert "Traceback (most recent call last)" not in run.shown
-    assert json.loads(after)["schema"] == 1
+    assert json.loads(after)["schema_version"] == 1
     assert place.unfinished() == []
     assert [*place.ground.settled(), *(place.ground.names() - names)] == []
     kept = "the old file is there" if after == before else "the new file is there, whole"

@@ -17,6 +17,6 @@ def test_with_a_live_baseline_a_number_is_of_the_tests_own_side(project: Project
     """It is judged by absolute thresholds alone: as a value of both sides it would always be unchanged."""
     run = project.test(NUMBER).run("--kafka-cluster=local", "--kafka-compare=local")
     (test,) = run.report["tests"]
-    assert [check["outcome"] for check in test["checks"]] == ["PASSED", "INCONCLUSIVE"], run.out
-    assert "app.size" not in test["live_baseline"]["rounds"][0]["metrics"]
+    assert [check["verdict"] for check in test["checks"]] == ["PASSED", "INCONCLUSIVE"], run.out
+    assert "app.size" not in test["trials"][0]["baseline_rounds"][0]["metrics"]
     assert "app.size" in test["checks"][1]["reason"]

@@ -58,13 +58,13 @@ def test_a_cold_application_is_reported_and_a_warm_one_is_not(enriching: Project
     cold = enriching.run_steadily(on_broker, "-o", "kafka_broker_warmup=0 s")
     assert cold.verdicts, cold.out
     (test,) = cold.report["tests"]
-    assert "application enrich" in test["rounds"][0]["cold"], test["rounds"]
+    assert "application enrich" in test["trials"][0]["rounds"][0]["cold"], test["trials"][0]["rounds"]
     assert any(text.startswith("application enrich still compiled code") for text in test["warnings"]), test["warnings"]
 
     warm = enriching.run_steadily(on_broker, "-o", "kafka_broker_warmup=60 s")
     (test,) = warm.report["tests"]
-    (warm_up,) = test["warm_ups"]
+    (warm_up,) = test["trials"][0]["warm_ups"]
     assert warm_up["end"] == "idle", warm_up
-    assert [one["cold"] for one in test["rounds"]] == [[], [], []], warm_up
+    assert [one["cold"] for one in test["trials"][0]["rounds"]] == [[], [], []], warm_up
     assert not any("still compiled code" in text for text in test["warnings"]), test["warnings"]
     assert test["metrics"]["lost"]["value"] == 0

@@ -117,7 +117,7 @@ def test_each_side_has_its_own_programs_and_packages(repository: Project) -> Non
     )
     (test,) = run.report["tests"]
     assert test["problems"] == [], run.out
-    rounds = (test["rounds"][0], test["live_baseline"]["rounds"][0])
+    rounds = (test["trials"][0]["rounds"][0], test["trials"][0]["baseline_rounds"][0])
     assert [one["metrics"]["app.installed"] for one in rounds] == [0, 1], run.out
     assert any("0.0.1, is compared only as far as its application uses it" in note for note in test["notes"]), run.out
     head = git(repository.folder, "rev-parse", "--short=7", "HEAD")
@@ -150,7 +150,7 @@ def test_a_service_of_the_whole_run_serves_all_tests_of_its_side(repository: Pro
     git(tmp_path, "clone", "--quiet", str(repository.folder), str(other))
     run = repository.run(f"--kafka-compare=path:{other}", "--kafka-rounds=1")
     assert run.verdicts == {"test_moved": "PASSED", "test_again": "PASSED"}, run.out
-    trials = sum(1 + measured_again(test) + len(test["further_trials"]) for test in run.report["tests"])
+    trials = sum(measured_again(test) + len(test["trials"]) for test in run.report["tests"])
     for folder in (repository.folder, other):
         starts = [line.split() for line in (folder / "starts").read_text(encoding="utf-8").splitlines()]
         assert len(starts) == trials - 1
@@ -204,7 +204,9 @@ def test_a_smoke_test_measures_this_side_alone(repository: Project) -> None:
     """`--benchmark-disable` runs one round without a verdict, so there is nothing to compare."""
     run = repository.run("--kafka-compare=git:HEAD", "--benchmark-disable")
     (test,) = run.report["tests"]
-    assert (run.status, len(test["rounds"]), test["live_baseline"]) == (pytest.ExitCode.OK, 1, None), run.out
+    assert (run.status, len(test["trials"][0]["rounds"]), test["live_baseline"]) == (pytest.ExitCode.OK, 1, None), (
+        run.out
+    )
 
 
 def test_the_time_budget_counts_for_both_sides(repository: Project) -> None:

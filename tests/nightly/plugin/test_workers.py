@@ -19,5 +19,5 @@ def test_a_scheduler_that_is_not_there_makes_the_test_invalid(project: Project, 
     assert run.status == NOT_JUDGED
     assert run.verdicts == {"test_orders": "INVALID"}
     (problem,) = run.report["tests"][0]["problems"]
-    assert problem.startswith("--kafka-workers=dask://127.0.0.1:9: no Dask scheduler answers there within 10 s")
+    assert problem["text"].startswith("--kafka-workers=dask://127.0.0.1:9: no Dask scheduler answers there within 10 s")
     assert "no Dask scheduler answers there" in " ".join(run.out.split())

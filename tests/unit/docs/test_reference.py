@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,20 @@ from pydantic import BaseModel
 
 from docs import generate
 from pytest_kafkaperf.clusters.application import Recipe
+from pytest_kafkaperf.clusters.monitoring.readings import Use
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.notices import ProblemKind
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.reports.compare import Report
-from pytest_kafkaperf.reports.json_report import json_text
+from pytest_kafkaperf.reports.json_report import json_schema, json_text
 from pytest_kafkaperf.reports.span_table import REMEDIES
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.other_changes import OtherChange
 from tests.support import results
+from tests.support.report_schema import validate_report
 from tests.support.results import ending
 
 ROOT = Path(__file__).parents[3]
@@ -115,7 +118,10 @@ def report() -> dict[str, Any]:
     moved = OtherChange(metric="client.cpu_per_record", observed=1.5, baseline=1.0, change=0.5, better=False)
     regression = results.regression()
     warm_up = WarmUp(end=WarmUpEnd.IDLE, took_s=2.1, shares=({"1": 0.4},))
-    first = dataclasses.replace(regression.trials[0], warm_ups=(warm_up,))
+    used = Use(cpu_cores=0.5, cpu_max_cores=0.9, memory_max_bytes=4e8)
+    opening, *others = regression.trials[0].rounds
+    rounds = (dataclasses.replace(opening, uses={"1": used}), *others)
+    first = dataclasses.replace(regression.trials[0], rounds=rounds, warm_ups=(warm_up,))
     trials = (first, *regression.trials[1:])
     tests = [
         dataclasses.replace(regression, trials=trials, other_changes=(moved,), spans=dict.fromkeys(Span, 1.5)),
@@ -124,6 +130,7 @@ def report() -> dict[str, Any]:
         results.calibration(),
         results.external(),
         results.capacity(),
+        results.nothing("connection refused"),
     ]
     run = results.run_of(
         tests,
@@ -148,10 +155,14 @@ def test_the_reference_explains_every_span() -> None:
     assert list(REMEDIES) == list(Span)
 
 
-def test_the_reference_has_every_field_of_the_report(report: dict[str, Any]) -> None:
-    """Programs are written after it: no field more, no field less."""
-    documented = set(re.findall(r"^\| `([^`]+)` \|", _section("JSON report"), re.MULTILINE))
-    assert set(_paths(report)) == documented
+def test_the_schema_has_every_field_of_the_report(report: dict[str, Any]) -> None:
+    """Programs are written after it: no field more, no field less. The pages show what the schema has."""
+    schema = json_schema()
+    named = {"Report": schema, **schema["$defs"]}
+    validate_report(report)
+    assert set(_fields(report, schema)) == {
+        (name, field) for name, each in named.items() for field in each.get("properties", {})
+    }
 
 
 def test_the_schemas_hold_for_what_is_written(report: dict[str, Any]) -> None:
@@ -179,25 +190,21 @@ def _section(heading: str) -> str:
     return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-OPEN = ("environment", "scenario", "cluster", "live_baseline.cluster", "metrics", "calibration", "spans_s")
-"""Mappings whose names are not the report's own."""
-OPAQUE = ("round.series", "round.brokers", "round.compiler", "round.events[]", "tests[].warm_ups[].compiler[]")
-"""What stands in these is told next to them, or below the table."""
-
-
-def _paths(value: Any, path: str = "") -> set[str]:
-    """Every field of a document: `tests[].checks[].reason`; NAME stands for names that are not the report's own."""
-    if isinstance(value, list):
-        item = "round" if path.endswith("rounds") else f"{path}[]"
-        return {found for each in value for found in _paths(each, item)}
-    if not isinstance(value, dict) or path in OPAQUE:
-        return set()
-    is_open = any(path == name or path.endswith(f".{name}") for name in OPEN)
-    found = set()
-    for name, each in value.items():
-        inner = f"{path}.{'NAME' if is_open else name}".lstrip(".")
-        found |= _paths(each, inner) if is_open and isinstance(each, dict) else {inner} | _paths(each, inner)
-    return found
+def _fields(value: Any, schema: dict[str, Any], name: str = "Report") -> Iterator[tuple[str, str]]:
+    """Yield the fields of a document, each after the name of the object in the schema that describes it."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        schema = json_schema()["$defs"][name]
+    if value is not None and "anyOf" in schema:
+        yield from _fields(value, schema["anyOf"][0])
+    elif isinstance(value, list):
+        yield from (found for each in value for found in _fields(each, schema.get("items", {})))
+    elif isinstance(value, dict):
+        for field, each in value.items():
+            described = schema.get("properties", {})
+            if field in described:
+                yield name, field
+            yield from _fields(each, described.get(field, schema.get("additionalProperties", {})), name)
 
 
 def _told() -> list[str]:

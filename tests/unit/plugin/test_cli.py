@@ -22,7 +22,7 @@ from pytest_kafkaperf.plugin.cli import main
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from pytest_kafkaperf.verdict.baseline_file import BaselineRecord, Imported
 from pytest_kafkaperf.verdict.baseline_store import BaselineStore
-from tests.support.json_reports import perftest, report
+from tests.support.json_reports import check, perftest, report
 from tests.support.tool_outputs import HEADER, ROW, SAMPLES, SUMMARY
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
@@ -344,11 +344,11 @@ def written(folder: Path, **reports: Any) -> None:
 
 def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path) -> None:
     """The exit status is what CI reads, the table what people read."""
-    written(tmp_path, a=report(perftest()), b=report(perftest(1.5), kafka="4.1.1"))
-    assert kafkaperf("diff", "a.json", "b.json") == (
+    written(tmp_path, base=report(perftest()), head=report(perftest(1.5), kafka="4.1.1"))
+    assert kafkaperf("diff", "base.json", "head.json") == (
         1,
-        "A: a.json, 2025-01-31T12:00:00+00:00, environment ci\n"
-        "B: b.json, 2025-01-31T12:00:00+00:00, environment ci\n"
+        "base: base.json, 2025-01-31T12:00:00+00:00, environment ci\n"
+        "head: head.json, 2025-01-31T12:00:00+00:00, environment ci\n"
         "  changed: kafka: 4.1.0 -> 4.1.1\n"
         "\n"
         "✗ REGRESSED  tests/perf/test_orders.py::test_ingest\n"
@@ -357,66 +357,68 @@ def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path
         "  produce.latency.p99: +50.0 % against the baseline, the threshold is +10.0 %;\n"
         "    noise explains up to +44.0 % (baseline of 1 day)\n"
         "\n"
-        "B fails: 1 regressed\n",
+        "head fails: 1 regressed\n",
         "",
     )
 
 
 def test_compare_passes_and_names_new_tests(kafkaperf: Command, tmp_path: Path) -> None:
     """Status 0, and nothing unsaid."""
-    written(tmp_path, a=report(perftest()), b=report(perftest(), perftest(nodeid="a.py::new")))
-    status, out, err = kafkaperf("diff", "a.json", "b.json")
+    written(tmp_path, base=report(perftest()), head=report(perftest(), perftest(nodeid="a.py::new")))
+    status, out, err = kafkaperf("diff", "base.json", "head.json")
     assert (status, err) == (0, "")
     assert out.splitlines()[3:] == [
         "✓ PASSED  tests/perf/test_orders.py::test_ingest",
         "  threshold                                measured  baseline  change (95 % CI)",
         "  ✓ produce.latency.p99 <= baseline + 10%     10 ms     10 ms     0 % (-27…+37)",
         "",
-        "only in B: a.py::new",
+        "only in head: a.py::new",
     ]
 
 
-def test_compare_fails_for_all_that_failed_in_the_second_run(kafkaperf: Command, tmp_path: Path) -> None:
+def test_compare_fails_for_all_that_failed_in_the_head_run(kafkaperf: Command, tmp_path: Path) -> None:
     """As fast as before, but it lost records, lacks a test, and has another that never ran."""
-    check = {"expression": "lost == 0", "metric": "lost", "outcome": "VIOLATED", "reason": "sum of 5 rounds, each 2"}
-    bad = perftest(verdict="VIOLATED", outcome="failed", failed_by_verdict=True, checks=[*perftest()["checks"], check])
-    error = {"nodeid": "a.py::new", "outcome": "error", "reason": "no database"}
-    skipped = {"nodeid": "a.py::gone", "outcome": "skipped", "reason": "needs root"}
-    new = perftest(nodeid="a.py::own", outcome="failed", limit=None)
-    second = report(bad, new) | {"unmeasured": [error, skipped]}
-    written(tmp_path, a=report(perftest(), perftest(nodeid="a.py::gone"), perftest(nodeid="a.py::gone_2")), b=second)
-    status, out, _ = kafkaperf("diff", "a.json", "b.json")
+    checks = [*perftest()["checks"], check("lost == 0", "VIOLATED", "sum of 5 rounds, each 2")]
+    bad = perftest(verdict="VIOLATED", pytest_outcome="failed", failed_by_verdict=True, checks=checks)
+    error = {"nodeid": "a.py::new", "pytest_outcome": "error", "reason": "no database"}
+    skipped = {"nodeid": "a.py::gone", "pytest_outcome": "skipped", "reason": "needs root"}
+    new = perftest(nodeid="a.py::own", pytest_outcome="failed", limit=None)
+    head = report(bad, new) | {"unmeasured": [error, skipped]}
+    written(
+        tmp_path, base=report(perftest(), perftest(nodeid="a.py::gone"), perftest(nodeid="a.py::gone_2")), head=head
+    )
+    status, out, _ = kafkaperf("diff", "base.json", "head.json")
     assert status == 1
     assert out.splitlines()[3:] == [
         "✗ VIOLATED  tests/perf/test_orders.py::test_ingest",
         "  threshold                                measured  baseline  change (95 % CI)",
         "  ✓ produce.latency.p99 <= baseline + 10%     10 ms     10 ms     0 % (-27…+37)",
-        "  lost == 0 is VIOLATED in the second report: sum of 5 rounds, each 2",
+        "  lost == 0 is VIOLATED in the head report: sum of 5 rounds, each 2",
         "",
         "· MEASURED  a.py::own",
-        "  only in the second report",
-        "  the test failed in the second run, but not because of its verdict: see the",
+        "  only in the head report",
+        "  the test failed in the head run, but not because of its verdict: see the",
         "    output of that run",
         "",
-        "only in A: a.py::gone (skipped: needs root)",
-        "only in A: a.py::gone_2",
-        "measured nothing in B: a.py::new (error: no database)",
+        "only in base: a.py::gone (skipped: needs root)",
+        "only in base: a.py::gone_2",
+        "measured nothing in head: a.py::new (error: no database)",
         "",
-        "B fails: 1 violated, 1 failed for another reason, 2 only in A, 1 measured nothing",
+        "head fails: 1 violated, 1 failed for another reason, 2 only in base, 1 measured nothing",
     ]
 
 
 def test_compare_says_when_nothing_was_compared(kafkaperf: Command, tmp_path: Path) -> None:
     """An empty report is no proof of anything."""
-    written(tmp_path, a=report(perftest()), b=report())
-    status, out, _ = kafkaperf("diff", "a.json", "b.json")
+    written(tmp_path, base=report(perftest()), head=report())
+    status, out, _ = kafkaperf("diff", "base.json", "head.json")
     assert (status, out.splitlines()[-1]) == (2, "nothing was compared: no test is in both reports")
 
 
 def test_an_obstacle_of_all_limits_is_told_once(kafkaperf: Command, tmp_path: Path) -> None:
     """Six metrics without a limit share one reason."""
-    written(tmp_path, a=report(perftest()), b=report(perftest(1.5, limit=None), key="laptop"))
-    status, out, _ = kafkaperf("diff", "a.json", "b.json")
+    written(tmp_path, base=report(perftest()), head=report(perftest(1.5, limit=None), key="laptop"))
+    status, out, _ = kafkaperf("diff", "base.json", "head.json")
     assert status == NOT_JUDGED
     assert out.splitlines()[2:] == [
         "",
@@ -424,7 +426,7 @@ def test_an_obstacle_of_all_limits_is_told_once(kafkaperf: Command, tmp_path: Pa
         "  threshold                                measured  baseline  change (95 % CI)",
         "  ? produce.throughput >= baseline - 10%     1500/s      1k/s   +50 % (+10…+105)",
         "  ? produce.latency.p99 <= baseline + 10%     15 ms     10 ms   +50 % (+10…+105)",
-        "  produce.throughput, produce.latency.p99: the first report is from environment",
+        "  produce.throughput, produce.latency.p99: the base report is from environment",
         "    'ci', not 'laptop'; the change is shown but not judged",
     ]
 
@@ -434,25 +436,25 @@ def test_the_tolerance_is_for_tests_without_limits(
     kafkaperf: Command, tmp_path: Path, tolerance: str, status: int
 ) -> None:
     """How much worse is too much nobody else has said."""
-    written(tmp_path, a=report(perftest()), b=report(perftest(1.7, limit=None)))
-    assert kafkaperf("diff", "a.json", "b.json", "--tolerance", tolerance)[0] == status
+    written(tmp_path, base=report(perftest()), head=report(perftest(1.7, limit=None)))
+    assert kafkaperf("diff", "base.json", "head.json", "--tolerance", tolerance)[0] == status
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["a.json", "absent.json"], "cannot read report absent.json: No such file or directory"),
+        (["base.json", "absent.json"], "cannot read report absent.json: No such file or directory"),
         (
-            ["a.json", "a.json", "--tolerance", "10"],
-            "--tolerance 10: less than 100% is needed, for example 10%",
+            ["base.json", "base.json", "--tolerance", "10"],
+            "--tolerance 10: must be less than 100%, for example 10%",
         ),
         (
-            ["a.json", "a.json", "--tolerance", "few"],
+            ["base.json", "base.json", "--tolerance", "few"],
             "--tolerance few: cannot read 'few' as a ratio; use one of %, for example '30 %', '0.3'",
         ),
         (
-            ["a.json"],
-            "the following arguments are required: B.json; see kafkaperf diff --help",
+            ["base.json"],
+            "the following arguments are required: HEAD; see kafkaperf diff --help",
         ),
     ],
 )
@@ -460,7 +462,7 @@ def test_a_comparison_that_cannot_be_is_one_line(
     kafkaperf: Command, tmp_path: Path, arguments: list[str], problem: str
 ) -> None:
     """Status 2 is no regression."""
-    written(tmp_path, a=report(perftest()))
+    written(tmp_path, base=report(perftest()))
     assert kafkaperf("diff", *arguments) == (2, "", f"kafkaperf: {problem}\n")
 
 

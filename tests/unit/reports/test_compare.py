@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 from pytest_kafkaperf.reports.compare import Compared, ComparedReports, Report, compare_reports, read_report
 from pytest_kafkaperf.reports.json_report import json_text
 from pytest_kafkaperf.verdict.outcome import Verdict
-from tests.support.json_reports import NODEID, P99, RATE, SCENARIO, perftest, report, rounds
+from tests.support.json_reports import NODEID, P99, RATE, SCENARIO, check, perftest, problem, report, rounds, trial
 from tests.support.results import bare_result, run_of, trial_at
 
 
@@ -67,7 +67,7 @@ def test_a_test_without_such_limits_has_the_tolerance_on_what_people_look_at_fir
 def test_the_threshold_on_a_metric_of_a_tests_own_says_which_direction_is_better() -> None:
     """The command runs no test, so nothing declares the metric."""
     limit = "app.rows >= baseline - 10%"
-    before, after = (perftest(limit=limit, rounds=rounds(**{"app.rows": rows})) for rows in (900, 450))
+    before, after = (perftest(limit=limit, first=rounds(**{"app.rows": rows})) for rows in (900, 450))
     assert [check.outcome for check in only(report(before), report(after)).checks] == [Verdict.REGRESSED]
     assert [check.outcome for check in only(report(after), report(before)).checks] == [Verdict.IMPROVED]
 
@@ -78,7 +78,7 @@ def test_the_report_says_the_unit_of_a_metric_of_a_tests_own(limit: str) -> None
     """A limit of 50 ms is 0.05 in the values."""
     known: dict[str, Any] = {"app.page": {"unit": "s", "better": "lower", "values": [], "median": None}}
     before, after = (
-        perftest(limit=f"app.page <= {limit}", rounds=rounds(**{"app.page": page_s}), metrics=known)
+        perftest(limit=f"app.page <= {limit}", first=rounds(**{"app.page": page_s}), metrics=known)
         for page_s in (0.1, 0.4)
     )
     assert only(report(before), report(after)).verdict.fails
@@ -86,25 +86,23 @@ def test_the_report_says_the_unit_of_a_metric_of_a_tests_own(limit: str) -> None
 
 def test_trials_side_by_side_with_a_baseline_are_not_like_the_first() -> None:
     """They shared its cores, so that their values are lower on both sides."""
-    further = [{"rounds": rounds(2.0), "other_side_rounds": rounds(2.0), "problems": []}] * 3
-    slow, cleared = perftest(1.2), perftest(1.0, further_trials=further)
+    further = [trial(2.0, baseline_rounds=rounds(2.0))] * 3
+    cleared = perftest(trials=[trial(), *further])
     assert only(report(cleared), report(perftest(1.5))).verdict is Verdict.REGRESSED
     assert only(report(perftest()), report(cleared)).verdict is Verdict.PASSED
-    side_by_side = {"live_baseline": {"cluster": {}, "rounds": rounds(1.0)}}
-    assert (
-        only(report(perftest()), report(slow | {"further_trials": further} | side_by_side)).verdict is Verdict.REGRESSED
-    )
+    slow = perftest(trials=[trial(1.2, baseline_rounds=rounds()), *further], live_baseline={"provider": "local"})
+    assert only(report(perftest()), report(slow)).verdict is Verdict.REGRESSED
 
 
 def test_capacities_under_other_thresholds_are_not_compared() -> None:
     """Each search has a rate of its own."""
-    before, after = (perftest(search={"limits": [f"{P99} <= {ms} ms"], "low": 1, "high": 9}) for ms in (20, 5))
-    (check,) = only(report(before), report(after)).checks
-    assert check.outcome is Verdict.INCONCLUSIVE
-    assert f"capacity: {P99} <= 20 ms -> {P99} <= 5 ms" in check.reason
+    before, after = (perftest(search={"thresholds": [f"{P99} <= {ms} ms"], "low": 1, "high": 9}) for ms in (20, 5))
+    (found,) = only(report(before), report(after)).checks
+    assert found.outcome is Verdict.INCONCLUSIVE
+    assert f"capacity: {P99} <= 20 ms -> {P99} <= 5 ms" in found.reason
 
 
-def test_a_test_that_only_the_first_report_has_fails() -> None:
+def test_a_test_that_only_the_base_report_has_fails() -> None:
     """Deselected, deleted or renamed: nobody knows how fast it is now."""
     found = comparison(report(perftest(), perftest(nodeid="a.py::gone")), report(perftest()))
     assert (found.missing, found.fails) == ({"a.py::gone": None}, True)
@@ -112,44 +110,46 @@ def test_a_test_that_only_the_first_report_has_fails() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["skipped", "error"])
-def test_a_test_that_measured_nothing_in_the_second_report_is_missing_there(outcome: str) -> None:
+def test_a_test_that_measured_nothing_in_the_head_report_is_missing_there(outcome: str) -> None:
     """The report knows why."""
-    ending = {"nodeid": "a.py::gone", "outcome": outcome, "reason": "no schema registry"}
+    ending = {"nodeid": "a.py::gone", "pytest_outcome": outcome, "reason": "no schema registry"}
     found = comparison(report(perftest(), perftest(nodeid="a.py::gone")), report(perftest()) | {"unmeasured": [ending]})
     assert (found.missing, found.fails) == ({"a.py::gone": f"{outcome}: no schema registry"}, True)
 
 
-def test_a_test_without_rounds_in_the_second_report_is_missing_there() -> None:
+def test_a_test_without_rounds_in_the_head_report_is_missing_there() -> None:
     """No time was left for it, or its only worker died: a baseline alone shows nothing."""
-    found = comparison(report(perftest()), report(perftest(rounds=[], notes=["no time was left"])))
+    found = comparison(report(perftest()), report(perftest(first=[], notes=["no time was left"])))
     assert (found.missing, found.fails) == ({NODEID: "no time was left"}, True)
-    assert comparison(report(perftest(rounds=[])), report(perftest(rounds=[]))).missing == {}
+    assert comparison(report(perftest(first=[])), report(perftest(first=[]))).missing == {}
 
 
 def test_a_new_test_passes_unless_it_failed_in_its_own_run() -> None:
     """Nothing is known of it from before, but its absolute thresholds are."""
     good = perftest(nodeid="a.py::new")
     bad = good | {"verdict": "VIOLATED", "checks": [VIOLATED_CHECK]}
-    unmeasured = {"nodeid": "a.py::new", "outcome": "error", "reason": "fixture 'db' failed"}
+    unmeasured = {"nodeid": "a.py::new", "pytest_outcome": "error", "reason": "fixture 'db' failed"}
     found = comparison(report(perftest()), report(perftest(), good))
     assert ([test.nodeid for test in found.new], found.fails) == (["a.py::new"], False)
     found = comparison(report(perftest()), report(perftest(), bad))
     assert ([test.verdict for test in found.new], found.fails) == ([Verdict.VIOLATED], True)
     found = comparison(report(perftest()), report(perftest()) | {"unmeasured": [unmeasured]})
     assert (found.unmeasured, found.fails) == ({"a.py::new": "error: fixture 'db' failed"}, True)
-    found = comparison(report(perftest()), report(perftest()) | {"unmeasured": [unmeasured | {"outcome": "skipped"}]})
+    found = comparison(
+        report(perftest()), report(perftest()) | {"unmeasured": [unmeasured | {"pytest_outcome": "skipped"}]}
+    )
     assert (found.unmeasured, found.fails) == ({}, False)
 
 
-VIOLATED_CHECK = {"expression": "lost == 0", "metric": "lost", "outcome": "VIOLATED", "reason": "sum of 5 rounds"}
+VIOLATED_CHECK = check("lost == 0", "VIOLATED", "sum of 5 rounds")
 
 
 @pytest.mark.parametrize(
     ("own", "verdict", "fails"),
     [
-        ({"verdict": "VIOLATED", "outcome": "failed", "failed_by_verdict": True}, Verdict.VIOLATED, True),
-        ({"verdict": "VIOLATED", "outcome": "xfailed"}, Verdict.PASSED, False),
-        ({"verdict": "VIOLATED", "outcome": "passed"}, Verdict.VIOLATED, True),
+        ({"verdict": "VIOLATED", "pytest_outcome": "failed", "failed_by_verdict": True}, Verdict.VIOLATED, True),
+        ({"verdict": "VIOLATED", "pytest_outcome": "xfailed"}, Verdict.PASSED, False),
+        ({"verdict": "VIOLATED", "pytest_outcome": "passed"}, Verdict.VIOLATED, True),
     ],
 )
 def test_a_violated_test_fails_however_fast_it_is(own: dict[str, Any], verdict: Verdict, *, fails: bool) -> None:
@@ -157,19 +157,19 @@ def test_a_violated_test_fails_however_fast_it_is(own: dict[str, Any], verdict: 
     checks = [*perftest()["checks"], VIOLATED_CHECK]
     test = only(report(perftest()), report(perftest(**own, checks=checks)))
     assert (test.verdict, test.fails) == (verdict, fails)
-    assert test.failures == (("lost == 0 is VIOLATED in the second report: sum of 5 rounds",) if fails else ())
+    assert test.failures == (("lost == 0 is VIOLATED in the head report: sum of 5 rounds",) if fails else ())
 
 
 @pytest.mark.parametrize(
     ("own", "fails"),
     [
-        ({"outcome": "failed"}, True),
-        ({"outcome": "error"}, True),
-        ({"outcome": None}, True),
-        ({"verdict": "REGRESSED", "outcome": "failed", "failed_by_verdict": True}, False),
-        ({"verdict": "INCONCLUSIVE", "outcome": "failed", "failed_by_verdict": True}, False),
-        ({"verdict": "INCONCLUSIVE", "outcome": "failed"}, True),
-        ({"verdict": "INCONCLUSIVE", "outcome": "passed"}, False),
+        ({"pytest_outcome": "failed"}, True),
+        ({"pytest_outcome": "error"}, True),
+        ({"pytest_outcome": None}, True),
+        ({"verdict": "REGRESSED", "pytest_outcome": "failed", "failed_by_verdict": True}, False),
+        ({"verdict": "INCONCLUSIVE", "pytest_outcome": "failed", "failed_by_verdict": True}, False),
+        ({"verdict": "INCONCLUSIVE", "pytest_outcome": "failed"}, True),
+        ({"verdict": "INCONCLUSIVE", "pytest_outcome": "passed"}, False),
     ],
 )
 def test_a_test_that_failed_by_its_own_code_fails(own: dict[str, Any], *, fails: bool) -> None:
@@ -184,19 +184,19 @@ def test_a_test_that_failed_by_its_own_code_fails(own: dict[str, Any], *, fails:
         (
             report(perftest()),
             report(perftest(1.5, scenario={**SCENARIO, "partitions": 12, "rounds": 9})),
-            "the scenario differs from that of the first report (partitions: 6 -> 12)",
+            "the scenario differs from the base report (partitions: 6 -> 12)",
         ),
         (
             report(perftest()),
             report(perftest(1.5), key="laptop"),
-            "the first report is from environment 'ci', not 'laptop'; the change is shown but not judged",
+            "the base report is from environment 'ci', not 'laptop'; the change is shown but not judged",
         ),
         (
             report(perftest(problems=["round 1: the broker was lost"])),
             report(perftest(1.5)),
-            "the first report's run is INVALID: round 1: the broker was lost",
+            "the base run is INVALID: round 1: the broker was lost",
         ),
-        (report(perftest(rounds=[])), report(perftest(1.5)), "no baseline"),
+        (report(perftest(first=[])), report(perftest(1.5)), "no baseline"),
         (
             report(perftest()),
             report(perftest(1.3)),
@@ -229,16 +229,16 @@ def test_a_run_that_cannot_be_trusted_is_invalid_and_fails() -> None:
 
 def test_a_trial_that_was_measured_again_counts_on_neither_side() -> None:
     """The machine has invalidated it."""
-    invalidated = {"rounds": rounds(9.0), "problems": ["round 1: too slow"]}
+    invalidated = trial(9.0, problems=[problem("round 1: too slow")])
     test = perftest(1.5, 1.0, 1.0)
-    test["further_trials"].insert(0, invalidated)
-    before = perftest(further_trials=[invalidated])
+    test["trials"].insert(1, invalidated)
+    before = perftest(trials=[trial(), invalidated])
     assert only(report(before), report(test)).verdict is Verdict.PASSED
 
 
 def test_without_a_common_value_nothing_passes() -> None:
-    """A first report that measured nothing is no baseline."""
-    test = only(report(perftest(rounds=[])), report(perftest(limit=None)))
+    """A base report that measured nothing is no baseline."""
+    test = only(report(perftest(first=[])), report(perftest(limit=None)))
     assert (test.verdict, test.checks, test.notes) == (
         Verdict.INCONCLUSIVE,
         (),
@@ -274,7 +274,7 @@ def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
     (test,) = found.tests
     assert (found.created, found.key, found.fingerprint) == ("2025-01-31T12:00:00+00:00", "ci", {"kafka": "4.1.1"})
     assert [one.metrics for one in test.rounds] == [{"errors": 0.0, RATE: 5.5}]
-    assert [one.metrics for trial in test.further_trials for one in trial.rounds] == [{"errors": 1.0}]
+    assert [one.metrics for again in test.trials[1:] for one in again.rounds] == [{"errors": 1.0}]
     assert test.scenario == SCENARIO
 
 
@@ -288,17 +288,24 @@ _NEEDED = "give a report written with --kafka-report=json"
         ("[]", "report {path} is invalid: must be a JSON object, not list; " + _NEEDED),
         (
             '{"trials": []}',
-            "report {path} is invalid: schema is needed; created is needed; environment is needed; tests is needed; "
+            "report {path} is invalid: schema_version is needed; created is needed; environment is needed; tests is "
+            "needed; unmeasured is needed; " + _NEEDED,
+        ),
+        (
+            {**report(), "schema_version": 2},
+            "report {path} has schema_version 2, but this version of pytest-kafkaperf reads only 1; "
+            "upgrade pytest-kafkaperf",
+        ),
+        (
+            {**report(), "schema_version": 0},
+            "report {path} has schema_version 0, but this version of pytest-kafkaperf reads only 1; "
+            "write it again with this version",
+        ),
+        ({**report(), "schema_version": "1"}, "report {path} is invalid: schema_version='1': must be 1; " + _NEEDED),
+        (
+            report(perftest(first=[{"metrics": {"errors": float("nan")}}])),
+            "report {path} is invalid: tests.0.trials.0.rounds.0.metrics.errors=nan: must be a finite number; "
             + _NEEDED,
-        ),
-        (
-            {**report(), "schema": 2},
-            "report {path} has schema 2, but this version of pytest-kafkaperf reads up to 1; upgrade pytest-kafkaperf",
-        ),
-        ({**report(), "schema": 0}, "report {path} is invalid: schema=0: must be 1; " + _NEEDED),
-        (
-            report(perftest(rounds=[{"metrics": {"errors": float("nan")}}])),
-            "report {path} is invalid: tests.0.rounds.0.metrics.errors=nan: must be a finite number; " + _NEEDED,
         ),
         (
             report(perftest(nodeid=5)),

@@ -29,7 +29,7 @@ def night(number: int, **changed: Any) -> dict[str, Any]:
     """The line of a night's run; its commit has the night's number."""
     time = datetime.datetime(2025, 3, 3, 4, tzinfo=datetime.UTC) + datetime.timedelta(days=number)
     return {
-        "schema": 1,
+        "schema_version": 1,
         "time": time.isoformat(),
         "plugin": "0.1.0",
         "commit": f"{number:02}" * 20,
@@ -154,7 +154,7 @@ def test_a_metric_and_a_test_can_be_chosen(trend: Trend) -> None:
 @needs_otava
 def test_half_a_line_of_a_killed_writer_is_skipped_and_counted(trend: Trend) -> None:
     """The lines after it are intact; a file that loses more and more lines must not go unnoticed."""
-    Path("history.jsonl").write_text('{"schema": 1, "metr', encoding="utf-8")
+    Path("history.jsonl").write_text('{"schema_version": 1, "metr', encoding="utf-8")
     told = "kafkaperf: history.jsonl: skipped 1 line of 13 that are not JSON: 1\n"
     assert trend(nights(series(*[0.01] * 12))) == (0, "no change points\n", told)
     Path("history.jsonl").write_text("x\n" * 7, encoding="utf-8")
@@ -195,14 +195,15 @@ HEADLINES = (
         (
             [night(1), {"tests": []}],
             [],
-            "line 2 of history.jsonl is not one of --kafka-report=history: schema is needed; time is needed; commit is "
-            "needed; environment is needed; nodeid is needed; kind is needed; verdict is needed; metrics is needed; "
-            "fingerprint is needed",
+            "line 2 of history.jsonl is not one of --kafka-report=history: schema_version is needed; time is needed; "
+            "commit is needed; environment is needed; nodeid is needed; kind is needed; verdict is needed; "
+            "metrics is needed; fingerprint is needed",
         ),
         (
-            [night(1, schema=2)],
+            [night(1, schema_version=2)],
             [],
-            "line 1 of history.jsonl is not one of --kafka-report=history: schema=2: must be 1",
+            "line 1 of history.jsonl has schema_version 2, but this version of pytest-kafkaperf reads only 1; "
+            "upgrade pytest-kafkaperf",
         ),
         (
             [night(1, metrics={LATENCY: "fast"})],

@@ -11,15 +11,18 @@ from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
+from pytest_kafkaperf.core.units import Count, Quantity, Unit
 from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.html.html_report import html_page
-from pytest_kafkaperf.reports.json_report import json_text
+from pytest_kafkaperf.reports.json_report import json_schema, json_text
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.writing import write_reports
 from pytest_kafkaperf.runner.result import Ending, Result, RunResult
-from pytest_kafkaperf.verdict.outcome import Ungated
+from pytest_kafkaperf.verdict.outcome import Ungated, Verdict
 from tests.support import results
+from tests.support.report_schema import validate_report
 from tests.support.results import (
     bare_result,
     calibration,
@@ -36,6 +39,7 @@ from tests.support.results import (
 def report(tests: list[Result], ends: dict[str, Ending], *, exit_status: int = 1, **given: Any) -> dict[str, Any]:
     run = results.run_of(tests, endings=ends, created="now", environment={}, **given)
     document: dict[str, Any] = json.loads(json_text(run, exit_status=exit_status))
+    validate_report(document)
     return document
 
 
@@ -58,12 +62,53 @@ def test_a_check_has_its_values_and_what_they_lie_between() -> None:
         "change": pytest.approx(0.5),
         "interval": pytest.approx([0.38, 0.63], abs=0.001),
         "detectable_change": pytest.approx(0.242, abs=0.001),
-        "outcome": "REGRESSED",
+        "verdict": "REGRESSED",
         "reason": (
             "+50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +9.5 % (baseline of 10 days)"
         ),
         "implied": False,
     }
+
+
+SAMPLES = [
+    *results.one_of_each(),
+    *results.sizes(),
+    *results.codecs(),
+    *results.many(2),
+    *results.hostile("<b>"),
+    results.regression(),
+    results.failover(),
+    results.side_by_side(),
+    results.capacity(),
+    results.calibration(),
+    results.external(),
+    results.nothing("the brokers did not start"),
+]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.nodeid)
+def test_every_report_matches_the_published_schema(sample: Result) -> None:
+    """Users generate code from it."""
+    assert report([sample], endings([sample]))["schema_version"] == 1
+
+
+def test_a_problem_has_its_kind_its_values_in_base_units_and_a_text() -> None:
+    """Programs need no number from a sentence."""
+    values = {"who": "group 'billing'", "metric": "app.recovery", "waited": Quantity(4.5, Unit.SECONDS)}
+    late = Problem(Cause.NOT_CAUGHT_UP, values)
+    cold = Problem(Cause.COLD_BROKER, {"names": "broker 1", "cold": 1, "rounds": Count(5, "round"), "most": math.inf})
+    kind, text = late.kind, late.text
+    lost = dataclasses.replace(bare_result(trial_at(12)), verdict=Verdict.INVALID, problems=(late, cold))
+    first, second = report([lost], endings([lost]))["tests"][0]["problems"]
+    assert first == {"kind": kind, "values": {**values, "waited": 4.5}, "text": text}
+    assert second["values"] == {"names": "broker 1", "cold": 1, "rounds": 5, "most": None}
+
+
+def test_the_schema_has_every_kind_of_problem_and_every_verdict() -> None:
+    """A report with a kind that the schema lacks would be refused by its readers."""
+    definitions = json_schema()["$defs"]
+    assert definitions["Problem"]["properties"]["kind"]["enum"] == [*ProblemKind]
+    assert definitions["Verdict"]["enum"] == [*Verdict]
 
 
 def test_every_report_tells_what_weakens_a_baseline() -> None:
@@ -98,9 +143,9 @@ def test_the_report_says_how_tests_ended_and_what_the_exit_status_is() -> None:
         "a.py::test_down": ending("a.py::test_down", "error", "127.0.0.1:1 is not ready"),
     }
     document = report([good], ends, errors=["--kafka-report=markdown:x: cannot write"])
-    assert [(test["verdict"], test["outcome"]) for test in document["tests"]] == [("PASSED", "error")]
+    assert [(test["verdict"], test["pytest_outcome"]) for test in document["tests"]] == [("PASSED", "error")]
     assert document["unmeasured"] == [
-        {"nodeid": "a.py::test_down", "outcome": "error", "reason": "127.0.0.1:1 is not ready"}
+        {"nodeid": "a.py::test_down", "pytest_outcome": "error", "reason": "127.0.0.1:1 is not ready"}
     ]
     assert (document["exit_status"], document["errors"]) == (1, ["--kafka-report=markdown:x: cannot write"])
 
@@ -112,9 +157,9 @@ def test_a_threshold_that_was_not_judged_has_passed_in_no_report(ungated: Ungate
     one = result("test_new", *limits, baseline=rounds(produce__throughput=3), ungated=ungated)
     assert (one.verdict, [check.outcome for check in one.checks]) == ("MEASURED", ["MEASURED", "PASSED"])
     test = report([one], endings([one]))["tests"][0]
-    assert (test["verdict"], test["checks"][0]["outcome"]) == ("MEASURED", "MEASURED")
+    assert (test["verdict"], test["checks"][0]["verdict"]) == ("MEASURED", "MEASURED")
     properties = dict(junit_properties(one))
-    assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", "MEASURED")
+    assert (properties["kafka_verdict"], properties["kafka_check_1_verdict"]) == ("MEASURED", "MEASURED")
     assert f"      not judged: {ungated}" in results.table([one], {})
     assert "baseline - 10%</code> MEASURED |" in markdown(results.run_of([one], endings=endings([one])))
     page = html_page(results.run_of([one]))
@@ -124,7 +169,7 @@ def test_a_threshold_that_was_not_judged_has_passed_in_no_report(ungated: Ungate
 def test_an_end_that_was_not_seen_is_null() -> None:
     """Ctrl-C between the measurement and the end of its test."""
     good = result("test_ok", "errors == 0")
-    assert report([good], {}, exit_status=2)["tests"][0]["outcome"] is None
+    assert report([good], {}, exit_status=2)["tests"][0]["pytest_outcome"] is None
 
 
 def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
@@ -141,7 +186,7 @@ def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
         ("produce.latency.p99", 0.0121),
         ("errors", 0.0),
         ("kafka_check_1", "produce.latency.p99 <= baseline + 20%"),
-        ("kafka_check_1_outcome", "PASSED"),
+        ("kafka_check_1_verdict", "PASSED"),
         ("kafka_check_1_reason", "0.0 % against the baseline, the threshold is +20.0 %"),
         ("kafka_check_1_observed", 0.0121),
         ("kafka_check_1_limit", pytest.approx(0.01452)),
@@ -149,7 +194,7 @@ def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
         ("kafka_check_1_change", 0.0),
         ("kafka_check_1_detectable_change", pytest.approx(0.2)),
         ("kafka_check_2", "errors == 0"),
-        ("kafka_check_2_outcome", "PASSED"),
+        ("kafka_check_2_verdict", "PASSED"),
         ("kafka_check_2_reason", "sum of 5 rounds, each 0 records"),
         ("kafka_check_2_observed", 0.0),
         ("kafka_check_2_limit", 0.0),
@@ -163,7 +208,7 @@ def test_properties_of_an_invalid_test_say_why() -> None:
         ("kafka_verdict", "INVALID"),
         ("kafka_problem", str(lost.problems[0])),
         ("kafka_check_1", "lost == 0"),
-        ("kafka_check_1_outcome", "INCONCLUSIVE"),
+        ("kafka_check_1_verdict", "INCONCLUSIVE"),
         ("kafka_check_1_reason", "no round was measured"),
         ("kafka_check_1_limit", 0.0),
     ]

@@ -41,7 +41,7 @@ def test_a_line_holds_what_weeks_later_is_asked() -> None:
     fresh = trial_at(13, {"produce.throughput": 9.0, "errors": 0.0})
     result = bare_result(first, fresh, verdict=Verdict.REGRESSED)
     common = {
-        "schema": 1,
+        "schema_version": 1,
         "plugin": "0.1.0",
         "commit": "abc123",
         "environment": "ci-local",

@@ -24,8 +24,8 @@ def test_slow_round():
     fails_until(3, "round")
 
 def test_slow_report():
-    trials = [{"rounds": [{"problems": [TOO_SLOW.text], "problem_kinds": [TOO_SLOW.kind]}]}]
-    pathlib.Path("report.json").write_text(json.dumps({"tests": [{"further_trials": trials}]}))
+    trials = [{"rounds": [{"problems": [{"kind": TOO_SLOW.kind, "text": TOO_SLOW.text}]}]}]
+    pathlib.Path("report.json").write_text(json.dumps({"tests": [{"trials": trials}]}))
     note_report(pathlib.Path("report.json"))
     fails_until(2, "report")
 

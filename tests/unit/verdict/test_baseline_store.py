@@ -53,7 +53,7 @@ def test_a_file_reads_as_a_review_needs_it(tmp_path: Path) -> None:
         path.read_text()
         == """\
 {
-  "schema": 1,
+  "schema_version": 1,
   "nodeid": "tests/perf/test_orders.py::test_ingest",
   "environment": "ci",
   "scenario": {
@@ -192,7 +192,7 @@ def test_an_environment_that_is_no_folder_name_is_refused(tmp_path: Path) -> Non
 
 
 def _written(**changes: Any) -> str:
-    content = json.loads(_record().model_dump_json(by_alias=True))
+    content = json.loads(_record().model_dump_json())
     return json.dumps({**content, **changes})
 
 
@@ -210,10 +210,9 @@ def _trial(**changes: Any) -> dict[str, Any]:
         ("[]", "must be a JSON object, not list"),
         (
             "{}",
-            "schema is needed; nodeid is needed; environment is needed; scenario is needed; trials is needed",
+            "schema_version is needed; nodeid is needed; environment is needed; scenario is needed; trials is needed",
         ),
-        (_written(schema=0), "schema=0: must be 1"),
-        (_written(schema="1"), "schema='1': must be 1"),
+        (_written(schema_version="1"), "schema_version='1': must be 1"),
         (_written(trials=[]), "trials=[]: must not be empty"),
         (_written(extra=1), "extra=1: extra inputs are not permitted"),
         (_written(nodeid=5), "nodeid=5: must be a valid string"),
@@ -280,7 +279,7 @@ def test_a_damaged_file_is_named_with_what_is_wrong_and_left_untouched(
     assert len(_files(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("content", ["[" * 100_000, "1" * 10_000, '{"schema": 1' + "0" * 400 + "}"])
+@pytest.mark.parametrize("content", ["[" * 100_000, "1" * 10_000, '{"schema_version": 1' + "0" * 400 + "}"])
 def test_a_file_that_is_hard_to_read_is_a_baseline_error_too(tmp_path: Path, content: str) -> None:
     """Nesting and numbers beyond Python's bounds raise errors of their own."""
     store = BaselineStore(tmp_path)
@@ -304,19 +303,23 @@ def test_what_is_wrong_is_cut_when_it_is_long(tmp_path: Path) -> None:
     assert text.endswith("...")
 
 
-def test_a_newer_file_is_refused_and_left_untouched(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "advice"), [(2, "upgrade pytest-kafkaperf"), (0, "write it again with this version")]
+)
+def test_a_file_of_another_version_is_refused_and_left_untouched(tmp_path: Path, version: int, advice: str) -> None:
     """A team upgrades one machine at a time; an older plugin must not write over what it cannot read."""
     store = BaselineStore(tmp_path)
     path = store.save(_record())
-    path.write_text('{"schema": 2, "unknown": "shape"}')
+    content = f'{{"schema_version": {version}, "unknown": "shape"}}'
+    path.write_text(content)
     for touch in (lambda: store.load("ci", _NODEID), lambda: store.save(_record())):
         with pytest.raises(BaselineError) as caught:
             touch()
         assert str(caught.value) == (
-            f"baseline {path} has schema 2, but this version of pytest-kafkaperf reads up to 1; upgrade "
-            "pytest-kafkaperf, or delete the file and make a new one with --kafka-update-baselines"
+            f"baseline {path} has schema_version {version}, but this version of pytest-kafkaperf reads only 1; "
+            f"{advice}, or delete the file and make a new one with --kafka-update-baselines"
         )
-    assert path.read_text() == '{"schema": 2, "unknown": "shape"}'
+    assert path.read_text() == content
 
 
 @pytest.mark.parametrize(
@@ -643,7 +646,7 @@ def test_a_baseline_of_a_newer_schema_is_listed(tmp_path: Path) -> None:
     """Whose it is can be told, and its test may be gone all the same."""
     store = BaselineStore(tmp_path)
     saved = _stored(store, _NODEID)
-    saved.write_text(_written(schema=2))
+    saved.write_text(_written(schema_version=2))
     assert store.stored() == {saved: _NODEID}
 
 
@@ -778,7 +781,7 @@ def test_measured_and_imported_trials_are_never_mixed(tmp_path: Path) -> None:
     measured = _record(created="2025-02-01T12:00:00+00:00")
     assert grown(_imported(), measured) == measured
     assert grown(measured, _imported()) == _imported()
-    content = json.loads(_imported().model_dump_json(by_alias=True))
+    content = json.loads(_imported().model_dump_json())
     content["trials"].append(json.loads(_written())["trials"][0])
     path = BaselineStore(tmp_path).path("ci", _NODEID)
     path.parent.mkdir(parents=True)

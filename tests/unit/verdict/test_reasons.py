@@ -31,17 +31,17 @@ _CHANGES = {"changes": "brokers: 3 -> 2; kafka: 4.0 -> 4.1"}
         ),
         (
             Obstacle(ObstacleKind.INVALID_REPORT, {"problem": "round 1: the broker was lost"}),
-            "the first report's run is INVALID: round 1: the broker was lost",
+            "the base run is INVALID: round 1: the broker was lost",
             "",
         ),
         (
             Obstacle(ObstacleKind.OTHER_SCENARIO_REPORTED, _CHANGES),
-            "the scenario differs from that of the first report (brokers: 3 -> 2; kafka: 4.0 -> 4.1)",
+            "the scenario differs from the base report (brokers: 3 -> 2; kafka: 4.0 -> 4.1)",
             "",
         ),
         (
-            Obstacle(ObstacleKind.OTHER_ENVIRONMENT_REPORTED, {"before": "ci", "after": "laptop"}),
-            "the first report is from environment 'ci', not 'laptop'; the change is shown but not judged",
+            Obstacle(ObstacleKind.OTHER_ENVIRONMENT_REPORTED, {"base": "ci", "head": "laptop"}),
+            "the base report is from environment 'ci', not 'laptop'; the change is shown but not judged",
             "",
         ),
     ],
