@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.cluster import Cluster
-    from pytest_kafkaperf.core.errors import KafkaPerfError
+    from pytest_kafkaperf.core.errors import KafkaPerfError, NotMeasuredError
     from pytest_kafkaperf.core.metrics import Metric
     from pytest_kafkaperf.plugin.kafka_perf import KafkaPerf
     from pytest_kafkaperf.plugin.options import kafka_cluster, kafka_scenario, kafka_threshold
@@ -27,6 +27,7 @@ __all__ = [
     "KafkaPerfError",
     "Metric",
     "MetricValues",
+    "NotMeasuredError",
     "Result",
     "Round",
     "Scenario",
@@ -46,6 +47,7 @@ _MODULES = {
     "Trial": "runner.result",
     "Metric": "core.metrics",
     "MetricValues": "runner.result",
+    "NotMeasuredError": "core.errors",
     "Result": "runner.result",
     "Round": "runner.rounds.round",
     "Scenario": "scenarios.scenario",
@@ -78,3 +80,7 @@ def _hint(name: str) -> str:
     if name in _FIXTURES:
         return "it is a fixture; add it to the arguments of the test function, without an import"
     return suggestion(name.lower(), _MARKERS, similarity=0.8) or f"the decorators are {', '.join(_MARKERS)}"
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,7 +9,7 @@ import functools
 import inspect
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, Unpack
 
@@ -66,8 +66,8 @@ _TOO_LATE = (
 _CAUGHT = "The test's own code caught this failure. To expect it, mark the test with pytest.mark.xfail."
 
 
-class KafkaPerf:
-    """The value of the `kafka_perf` fixture; call it to run the scenario."""
+class FixtureRun:
+    """One use of the `kafka_perf` fixture: what the plugin needs to know of it; tests have only `KafkaPerf`."""
 
     def __init__(
         self,
@@ -133,72 +133,45 @@ class KafkaPerf:
             with failing():
                 self._perf.keep()
 
-    def at(
-        self, time: str | timedelta | Literal[0], action: Callable[..., object], *arguments: object, **named: object
+    def plan(
+        self, time: object, action: Callable[..., object], arguments: tuple[object, ...], named: Mapping[str, object]
     ) -> None:
-        """Call `action` in every round, `time` after the start: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
+        """Plan a call of `action` for every round.
 
-        The action runs in its own thread. If it raises an exception, the round is INVALID.
+        Raises:
+            UsageError: the load has begun, or the action is not a function, or an async one.
+
         """
-        with failing():
-            if self._called or not callable(action) or inspect.iscoroutinefunction(action):
-                given = f"kafka_perf.at({time!r}, {printable(repr(action))})"
-                raise UsageError(f"{given}: call it before the load, with a function that is not async")
+        if self._called or not callable(action) or inspect.iscoroutinefunction(action):
+            given = f"kafka_perf.at({time!r}, {printable(repr(action))})"
+            raise UsageError(f"{given}: call it before the load, with a function that is not async")
         self._planned.append((time, functools.partial(action, *arguments, **named)))
 
-    def add_metric(
-        self, name: str, value: Callable[..., float] | float, *arguments: object, unit: str = "count", better: Better
-    ) -> None:
-        """Record a custom metric: `kafka_perf.add_metric("app.rows", sink.rows, unit="rows", better="higher")`.
+    def record(self, name: str, value: Callable[[], float], *, unit: str, better: Better) -> None:
+        """Record a custom metric in every round.
 
-        Call it before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A function
-        is called with `arguments` at the end of each round, when the application is done with the load. A number is the
-        value of each round, of the test's own side alone if there is a live baseline.
+        Raises:
+            ScenarioError: the name, the unit or the direction is invalid.
+            UsageError: the load has begun, or the metric is recorded already.
+
         """
-        with failing():
-            if self._called or name in self._recorded:
-                raise UsageError(f"kafka_perf.add_metric({name!r}, ...): {_ONE_FUNCTION}")
-            declare(name, unit=unit, better=better)
-        function = functools.partial(value, *arguments) if callable(value) else lambda: value
-        self._recorded[name] = Action(math.inf, function, metric=name)
+        if self._called or name in self._recorded:
+            raise UsageError(f"kafka_perf.add_metric({name!r}, ...): {_ONE_FUNCTION}")
+        declare(name, unit=unit, better=better)
+        self._recorded[name] = Action(math.inf, value, metric=name)
 
-    def __call__(self, **overrides: Unpack[ScenarioFields]) -> Result:
-        """Run the scenario, with these fields instead of the markers', and fail the test if a threshold is violated."""
-        _refuse_running_loop("kafka_perf()", "kafka_perf.run()")
-        return self._run(_overriding(overrides))
-
-    async def run(self, **overrides: Unpack[ScenarioFields]) -> Result:
-        """Do the same in an `async def` test: the event loop, and services in it, run on meanwhile."""
-        return await self._run_in_thread(_overriding(overrides))
-
-    def capacity(
-        self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
-    ) -> Result:
-        """Find the highest rate, from `low` to `high`, that meets these absolute limits; hold each rate for `hold`.
-
-        `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result has the metric `capacity`, in
-        records per second, which `kafka_threshold("capacity >= baseline - 10%")` can compare. Each round of the
-        scenario is one search. The default is one round if no threshold refers to a baseline.
-        """
-        _refuse_running_loop("kafka_perf.capacity()", "kafka_perf.run_capacity()")
-        return self._run(self._searching(limits, low, high, hold))
-
-    async def run_capacity(
-        self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
-    ) -> Result:
-        """Do the same as `capacity` in an `async def` test: the event loop, and services in it, run on meanwhile."""
-        return await self._run_in_thread(self._searching(limits, low, high, hold))
-
-    def _searching(
+    def searching(
         self, limits: Sequence[str], low: object, high: object, hold: object
     ) -> Callable[[PerfTest], PerfTest]:
+        """Return what configures a test as a search for the capacity."""
         if self._planned:
             pytest.fail("kafka_perf.at(...) cannot be combined with kafka_perf.capacity(): use only one", pytrace=False)
         return lambda test: test.with_search(limits, low=low, high=high, hold=hold)
 
-    async def _run_in_thread(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
+    async def run_in_thread(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
+        """Do the same as `run`, in a thread, so that the event loop of the test runs on."""
         thread = concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-run")
-        ended = asyncio.wrap_future(thread.submit(self._run, configure))
+        ended = asyncio.wrap_future(thread.submit(self.run, configure))
         thread.shutdown(wait=False)  # it ends after the load
         try:
             return await asyncio.shield(ended)
@@ -212,7 +185,8 @@ class KafkaPerf:
     def _actions(self, *, duration_s: float | None) -> list[Action]:
         return [*(planned(time, do, duration_s=duration_s) for time, do in self._planned), *self._recorded.values()]
 
-    def _run(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
+    def run(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
+        """Run the configured test once, and fail it by its verdict."""
         with self._lock:
             if self._is_over:
                 pytest.fail(_TOO_LATE, pytrace=False)
@@ -288,6 +262,63 @@ class KafkaPerf:
             return
         environment = perf.environment_key(result.cluster.provider)
         append_history(path, history_lines(result, plugin=perf.plugin, commit=perf.commit, environment=environment))
+
+
+class KafkaPerf:
+    """The value of the `kafka_perf` fixture; call it to run the scenario."""
+
+    def __init__(self, fixture: FixtureRun) -> None:
+        self._fixture = fixture
+
+    def at(
+        self, time: str | timedelta | Literal[0], action: Callable[..., object], *arguments: object, **named: object
+    ) -> None:
+        """Call `action` in every round, `time` after the start: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
+
+        The action runs in its own thread. If it raises an exception, the round is INVALID.
+        """
+        with failing():
+            self._fixture.plan(time, action, arguments, named)
+
+    def add_metric(
+        self, name: str, value: Callable[..., float] | float, *arguments: object, unit: str = "count", better: Better
+    ) -> None:
+        """Record a custom metric: `kafka_perf.add_metric("app.rows", sink.rows, unit="rows", better="higher")`.
+
+        Call it before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A function
+        is called with `arguments` at the end of each round, when the application is done with the load. A number is the
+        value of each round, of the test's own side alone if there is a live baseline.
+        """
+        function = functools.partial(value, *arguments) if callable(value) else lambda: value
+        with failing():
+            self._fixture.record(name, function, unit=unit, better=better)
+
+    def __call__(self, **overrides: Unpack[ScenarioFields]) -> Result:
+        """Run the scenario, with these fields instead of the markers', and fail the test if a threshold is violated."""
+        _refuse_running_loop("kafka_perf()", "kafka_perf.run()")
+        return self._fixture.run(_overriding(overrides))
+
+    async def run(self, **overrides: Unpack[ScenarioFields]) -> Result:
+        """Do the same in an `async def` test: the event loop, and services in it, run on meanwhile."""
+        return await self._fixture.run_in_thread(_overriding(overrides))
+
+    def capacity(
+        self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
+    ) -> Result:
+        """Find the highest rate, from `low` to `high`, that meets these absolute limits; hold each rate for `hold`.
+
+        `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result has the metric `capacity`, in
+        records per second, which `kafka_threshold("capacity >= baseline - 10%")` can compare. Each round of the
+        scenario is one search. The default is one round if no threshold refers to a baseline.
+        """
+        _refuse_running_loop("kafka_perf.capacity()", "kafka_perf.run_capacity()")
+        return self._fixture.run(self._fixture.searching(limits, low, high, hold))
+
+    async def run_capacity(
+        self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
+    ) -> Result:
+        """Do the same as `capacity` in an `async def` test: the event loop, and services in it, run on meanwhile."""
+        return await self._fixture.run_in_thread(self._fixture.searching(limits, low, high, hold))
 
 
 def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:

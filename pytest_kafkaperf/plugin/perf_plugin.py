@@ -35,7 +35,7 @@ from pytest_kafkaperf.plugin.conclusion import (
 )
 from pytest_kafkaperf.plugin.console import print_table
 from pytest_kafkaperf.plugin.items import PEER, Collection, arguments_of, has_thresholds, takes_perf
-from pytest_kafkaperf.plugin.kafka_perf import FailedByVerdict, KafkaPerf, conclude, failing
+from pytest_kafkaperf.plugin.kafka_perf import FailedByVerdict, FixtureRun, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.peer_side import compares_with_itself, peer_options
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE
 from pytest_kafkaperf.reports.ci import junit_properties
@@ -67,7 +67,7 @@ class PerfPlugin:
         self._perf: PerfRun | None = None
         self._run: RunResult | None = None
         """The run as the reports show it, once it is over."""
-        self._measuring: dict[str, KafkaPerf] = {}
+        self._measuring: dict[str, FixtureRun] = {}
         """The value of each test's `kafka_perf` fixture, by nodeid."""
         self._endings: dict[str, Ending] = {}
         """The outcome of each perf test so far, by nodeid."""
@@ -160,11 +160,11 @@ class PerfPlugin:
     def measuring(self, request: pytest.FixtureRequest, cluster: object) -> Iterator[KafkaPerf]:
         """Yield the value of one test's fixture `kafka_perf`."""
         node = request.node
-        self._measuring[node.nodeid] = perf = KafkaPerf(
+        self._measuring[node.nodeid] = fixture = FixtureRun(
             request, self.perf_run_or_fail(), cluster, test=self.test(node), later=self.later(node)
         )
-        yield perf
-        perf.keep(self._endings.get(node.nodeid))
+        yield KafkaPerf(fixture)
+        fixture.keep(self._endings.get(node.nodeid))
 
     @contextmanager
     def launching(self, own: object, node: pytest.Item | None) -> Iterator[Callable[..., Application]]:

@@ -35,6 +35,7 @@ class MetricValues:
     """The values of one metric in its base unit, such as seconds or records/s."""
 
     metric: Metric
+    """The metric, with its unit and its better direction."""
     rounds: tuple[float, ...]
     """One value for each round that has one; at least one."""
 
@@ -227,7 +228,9 @@ class Result:
     """The measurements and the verdict of one perf test."""
 
     nodeid: str
+    """The node ID of the test, as in pytest."""
     scenario: Scenario
+    """The scenario that was measured, with the options applied."""
     plan: SearchPlan | None = None
     """The search for the capacity that each round ran; None if the test declares its rate."""
     sources: Mapping[str, str]
@@ -235,6 +238,7 @@ class Result:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """The test's parameters other than fields of the scenario."""
     cluster: Cluster
+    """The cluster that was measured."""
     trials: tuple[Trial, ...]
     """The first trial, and further ones that confirm a suspected regression or calibrate."""
     live_baseline: Cluster | None
@@ -252,9 +256,11 @@ class Result:
     calibration: Mapping[str, Calibrated]
     """The noise between trials by metric; empty unless `--kafka-calibrate` is given."""
     verdict: Verdict
+    """The verdict of the test."""
     accepted: bool = False
     """True if the test is REGRESSED and passes because of `--kafka-accept=regressed`."""
     checks: tuple[Check, ...]
+    """The result of each threshold."""
     warnings: tuple[Notice, ...]
     """The warnings of all rounds, each once."""
     problems: tuple[Problem, ...]

@@ -108,6 +108,7 @@ def test_public_names_come_from_the_modules_that_define_them() -> None:
     found = {name: getattr(pytest_kafkaperf, name).__module__ for name in pytest_kafkaperf.__all__}
     homes = pytest_kafkaperf._MODULES  # noqa: SLF001 - what is imported late
     assert found == {name: f"pytest_kafkaperf.{home}" for name, home in homes.items()}
+    assert {*pytest_kafkaperf.__all__} <= {*dir(pytest_kafkaperf)}
 
 
 def test_imports_point_down_only() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.plugin.kafka_perf import KafkaPerf
+from pytest_kafkaperf.plugin.kafka_perf import FixtureRun, KafkaPerf
 
 ONE = (
     "give each metric once, before the load: a number, or a function that is called at the end of each round and "
@@ -22,7 +22,7 @@ def perf() -> KafkaPerf:
     request: Any = SimpleNamespace(node=SimpleNamespace(get_closest_marker=lambda _: None))
     perf: Any = None
     perftest: Any = None
-    return KafkaPerf(request, perf, None, test=perftest, later=[])
+    return KafkaPerf(FixtureRun(request, perf, None, test=perftest, later=[]))
 
 
 def refused(call: Callable[[], None]) -> str:
@@ -68,5 +68,16 @@ def test_an_action_that_would_not_be_done_fails_the_test(perf: KafkaPerf, action
 def test_an_action_after_the_load_fails_the_test(perf: KafkaPerf) -> None:
     """Nothing would do it any more."""
     perf.at("1 s", print)
-    perf._called = True  # noqa: SLF001 - a load needs brokers
+    perf._fixture._called = True  # noqa: SLF001 - a load needs brokers
     assert "call it before the load" in refused(lambda: perf.at("1 s", print))
+
+
+def test_a_test_sees_only_what_it_may_call() -> None:
+    """Editors offer each name."""
+    assert {name for name in dir(KafkaPerf) if not name.startswith("_")} == {
+        "add_metric",
+        "at",
+        "capacity",
+        "run",
+        "run_capacity",
+    }
