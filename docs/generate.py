@@ -467,7 +467,7 @@ def _of_command(name: str, parser: argparse.ArgumentParser, text: str) -> str:
 
 def _argument(one: argparse.Action) -> str:
     if not one.option_strings:
-        return f"{one.metavar}{'...' if one.nargs == '+' else ''}"
+        return f"{one.metavar}{'...' if one.nargs in ('+', '*') else ''}"
     return one.option_strings[0] + (f" {one.metavar or one.dest.upper()}" if one.nargs != 0 else "")
 
 

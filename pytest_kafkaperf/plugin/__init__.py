@@ -14,6 +14,7 @@
 - benchmarks: perf tests in pytest-benchmark's files
 - peer_side: the pytest of the other revision
 - cli: the command `kafkaperf`
+- starter: `kafkaperf init`
 - bisect_revisions: `kafkaperf bisect`
 
 It may import every other package.

@@ -1,4 +1,4 @@
-"""The command `kafkaperf`: import results of other tools, show baselines, compare two reports, find change points.
+"""The command `kafkaperf`: write a first test, import and show baselines, compare reports, find changes.
 
 Exit status: 0 on success, 1 if a comparison of two reports fails, 2 for a usage error or if nothing was compared.
 """
@@ -25,6 +25,7 @@ from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from pytest_kafkaperf.plugin.options import OPTIONS
+from pytest_kafkaperf.plugin.starter import start
 from pytest_kafkaperf.reports import terminal
 from pytest_kafkaperf.reports.columns import Paper
 from pytest_kafkaperf.reports.compare import compare_reports, read_report
@@ -101,6 +102,18 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = commands.add_parser(
+        "init",
+        help="write a first test",
+        description=(
+            "Write a first test that passes as it is, and the settings of pytest, into the current folder, which "
+            "should be the root folder of your repository. Existing files stay as they are; if one of them has the "
+            "settings of pytest, the command prints the lines to add."
+        ),
+    )
+    _add_audiences(command)
+    command.set_defaults(run=_init)
+
+    command = commands.add_parser(
         "import",
         help="make a baseline from the output of other tools",
         description=(
@@ -126,7 +139,13 @@ def make_parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_import)
 
     command = commands.add_parser("show", help="show the contents of baselines")
-    command.add_argument("paths", nargs="+", type=Path, metavar="BASELINE", help="baseline files or folders of them")
+    command.add_argument(
+        "paths",
+        nargs="*",
+        type=Path,
+        metavar="BASELINE",
+        help=f"baseline files or folders of them; default: {folder}",
+    )
     command.set_defaults(run=_show)
 
     command = commands.add_parser(
@@ -163,6 +182,35 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--test", default="", metavar="TEXT", help="only tests whose node ID contains this text")
     command.set_defaults(run=_trend)
     return parser
+
+
+def _add_audiences(command: argparse.ArgumentParser) -> None:
+    audience = command.add_mutually_exclusive_group(required=True)
+    audience.add_argument(
+        "--service",
+        dest="audience",
+        action="store_const",
+        const="service",
+        help="test the SLA of a service that reads and writes topics",
+    )
+    audience.add_argument(
+        "--cluster",
+        dest="audience",
+        action="store_const",
+        const="cluster",
+        help="compare a workload on two versions or settings of Kafka",
+    )
+    command.add_argument("--workflow", action="store_true", help="also write a workflow for GitHub Actions")
+
+
+def _init(given: argparse.Namespace, _: Paper) -> _Output:
+    started = start(Path(), given.audience, workflow=given.workflow)
+    lines = [f"written: {path}" for path in started.written]
+    lines += [f"exists, not changed: {path}" for path in started.kept]
+    missing = started.missing
+    if missing is not None:
+        lines += [f"add to {missing.file}, below {missing.section}:", *(f"  {line}" for line in missing.lines)]
+    return [*lines, "", "run it: pytest tests/perf", "then change the lines that have a comment"], _DONE
 
 
 def _import(given: argparse.Namespace, paper: Paper) -> _Output:
@@ -219,13 +267,29 @@ def _runs(file: str) -> list[ToolRun]:
 
 def _show(given: argparse.Namespace, paper: Paper) -> _Output:
     lines: list[str] = []
-    for path in (file for given_path in given.paths for file in _files(given_path)):
+    for path in (file for given_path in given.paths or [_default_folder()] for file in _files(given_path)):
         try:
             record = read_baseline(path)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UsageError(f"cannot read baseline {path}: {error.strerror}") from None
         lines += ["", *terminal.render_baseline(record, path, paper)]
     return lines[1:], _DONE
+
+
+def _default_folder() -> Path:
+    """Return the folder of the baselines below the current one.
+
+    Raises:
+        UsageError: there is none.
+
+    """
+    folder = Path(OPTIONS["baselines"].default)
+    if not folder.is_dir():
+        raise UsageError(
+            f"there is no folder {folder} here; run the command in pytest's root folder, give your folder of "
+            "baselines, or create baselines with pytest --kafka-update-baselines"
+        )
+    return folder
 
 
 def _files(path: Path) -> list[Path]:

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[3]
 GITHUB = ROOT / ".github"
 OWN = sorted((GITHUB / "workflows").glob("*.yml"))
 EXAMPLES = sorted([*ROOT.glob("examples/ci/github-*.yml"), *ROOT.glob("examples/*/.github/workflows/*.yml")])
+TEMPLATES = sorted(ROOT.glob("pytest_kafkaperf/plugin/templates/workflow/.github/workflows/*.yml.template"))
 each = pytest.mark.parametrize("path", OWN, ids=lambda path: str(path.name))
 _TIMEOUT_S = 60
 
@@ -32,9 +33,10 @@ def workflows(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         if "jobs" in YAML(typ="safe").load(block.text):
             copied.append(folder / f"{block.page.stem}-{number}.yml")
             copied[-1].write_text(block.text, encoding="utf-8")
-    assert OWN
-    assert EXAMPLES
-    assert copied
+    for template in TEMPLATES:
+        copied.append(folder / template.stem)
+        copied[-1].write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+    assert all((OWN, EXAMPLES, TEMPLATES, copied))
     return [*OWN, *EXAMPLES, *copied]
 
 

@@ -303,6 +303,18 @@ def test_show_fits_80_columns_and_keeps_names_whole(kafkaperf: Command, tmp_path
     assert max(map(len, others)) <= 80
 
 
+def test_show_without_arguments_shows_what_is_there(kafkaperf: Command, tmp_path: Path) -> None:
+    """Or says how to get something that can be shown."""
+    assert kafkaperf("show") == (
+        2,
+        "",
+        "kafkaperf: there is no folder kafka-baselines here; run the command in pytest's root folder, give your folder "
+        "of baselines, or create baselines with pytest --kafka-update-baselines\n",
+    )
+    BaselineStore(tmp_path / "kafka-baselines").save(record())
+    assert kafkaperf("show") == kafkaperf("show", "kafka-baselines")
+
+
 @pytest.mark.parametrize("colour", [True, False])
 def test_colour_is_for_terminals_and_can_be_turned_off(
     kafkaperf: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, colour: bool
