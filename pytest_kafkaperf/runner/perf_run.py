@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key
-from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.errors import UsageError, warn
 from pytest_kafkaperf.core.remarks import Notice, Remark
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -238,9 +238,12 @@ class PerfRun:
         if self.peer is None:
             return ()
         root, there = self.settings.root, self.peer.checkout
-        if isinstance(self.settings.compare, Revision) and self.settings.compare.folder is not None:
-            return removed_tests(root, there.root, None)
-        return removed_tests(root, root, there.commit)
+        is_folder = isinstance(self.settings.compare, Revision) and self.settings.compare.folder is not None
+        try:
+            return removed_tests(root, there.root, None) if is_folder else removed_tests(root, root, there.commit)
+        except (OSError, UsageError) as error:
+            warn(f"which tests this change removes is unknown: {error}")
+            return ()
 
     def environment_key(self, provider: str) -> str:
         """Return the key of the environment, under which its baselines are stored."""

@@ -23,6 +23,10 @@ def removed_tests(root: Path, other: Path, commit: str | None) -> tuple[str, ...
         other: a folder of a git repository, with the tests of the other side.
         commit: the commit of `other` to look at; None: its files as they are.
 
+    Raises:
+        OSError: a file cannot be read.
+        UsageError: git failed after it had found the files.
+
     """
     removed = []
     for file, text in _files_with_fixture(other, commit).items():
