@@ -219,7 +219,7 @@ def _show_counts(one: dict[str, Any], *, expected: int) -> bool:
     """Return True if each record of the window was read and timed once."""
     sent = sum(share["sent"] for share in one["workers"])
     read = sum(share["received"] for share in one["workers"])
-    problems = [*(problem["text"] for problem in one["problems"]), *one["warnings"]]
+    problems = [each["text"] for each in (*one["problems"], *one["warnings"])]
     print(f" records: {sent:,} sent, {read:,} read and timed, {expected:,} due; {'; '.join(problems) or 'no problem'}")
     p50_ms, p99_ms = (one["metrics"][f"e2e.latency.{name}"] * 1000 for name in ("p50", "p99"))
     print(f" end to end: p50 {p50_ms:.2f} ms, p99 {p99_ms:.1f} ms")

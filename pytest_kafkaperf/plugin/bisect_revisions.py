@@ -180,7 +180,7 @@ def _compared(
         return "skip", f"skipped: {len(tests)} tests ran; name one, with its parameters: {tests[0].nodeid}"
     (test,) = tests
     if test.verdict not in _ANSWERS:
-        reasons = (*map(str, test.problems), *test.notes, "")
+        reasons = (*map(str, test.problems), *map(str, test.notes), "")
         return "skip", f"{test.verdict}: {reasons[0]}"
     failed = [check for check in test.checks if check.verdict.fails]
     changes = ", ".join(f"{each.metric} {format_ratio(each.change)}" for each in failed if each.change is not None)

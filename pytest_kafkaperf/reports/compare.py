@@ -110,7 +110,7 @@ def _declare_metrics(tests: Iterable[ReportedTest]) -> None:
 
 
 def _missing(base: Report, head: Report, measured: Collection[str]) -> dict[str, str | None]:
-    reasons = {test.nodeid: "; ".join(test.notes) for test in head.tests}
+    reasons = {test.nodeid: "; ".join(map(str, test.notes)) for test in head.tests}
     reasons |= {one.nodeid: str(one) for one in head.unmeasured}
     wanted = [test.nodeid for test in base.tests if test.rounds]
     return {nodeid: reasons.get(nodeid) or None for nodeid in wanted if nodeid not in measured}
@@ -226,8 +226,8 @@ class ReportedRound(_Part):
     """Metrics by name, in base units."""
 
 
-class ReportedProblem(_Part):
-    """One reason why a measurement cannot be trusted."""
+class ReportedText(_Part):
+    """A problem or a note."""
 
     text: str
 
@@ -241,7 +241,7 @@ class ReportedTrial(_Part):
 
     rounds: tuple[ReportedRound, ...]
     baseline_rounds: tuple[JsonValue, ...] | None
-    problems: tuple[ReportedProblem, ...]
+    problems: tuple[ReportedText, ...]
     """Reasons why the trial is not valid."""
 
 
@@ -286,9 +286,9 @@ class ReportedTest(_Part):
     metrics: dict[str, ReportedMetric]
     trials: tuple[ReportedTrial, ...]
     checks: tuple[ReportedCheck, ...]
-    problems: tuple[ReportedProblem, ...]
+    problems: tuple[ReportedText, ...]
     """Reasons why the verdict is INVALID."""
-    notes: tuple[str, ...]
+    notes: tuple[ReportedText, ...]
 
     @property
     def rounds(self) -> tuple[ReportedRound, ...]:

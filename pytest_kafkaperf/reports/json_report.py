@@ -13,7 +13,8 @@ from typing import Any
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
-from pytest_kafkaperf.core.notices import Problem
+from pytest_kafkaperf.core.notices import Cause, Problem
+from pytest_kafkaperf.core.remarks import Notice
 from pytest_kafkaperf.core.units import Count, Quantity
 from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.runner.evidence import baseline_doubts
@@ -70,7 +71,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "live_baseline": None if result.live_baseline is None else _cluster(result.live_baseline),
         "revision": None if result.revision is None else str(result.revision),
         "baseline_trial_count": result.baseline_trials,
-        "baseline_doubts": list(map(str, baseline_doubts(result))),
+        "baseline_doubts": list(map(_remark, baseline_doubts(result))),
         "changed": list(map(str, result.changed)),
         "metrics": {name: _metric(CATALOGUE[name], values) for name, values in result.values().items()},
         "lower_bounds": list(result.lower_bounds),
@@ -78,9 +79,9 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "other_changes": [dataclasses.asdict(one) for one in result.other_changes],
         "calibration": {name: _calibrated(name, one, result) for name, one in result.calibration.items()},
         "spans_s": {str(span): seconds for span, seconds in result.spans.items()},
-        "notes": list(map(str, result.notes)),
-        "warnings": list(map(str, result.warnings)),
-        "problems": [_problem(one) for one in result.problems],
+        "notes": list(map(_remark, result.notes)),
+        "warnings": list(map(_remark, result.warnings)),
+        "problems": list(map(_remark, result.problems)),
     }
 
 
@@ -113,7 +114,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "warm_ups": _warm_ups(trial),
         "rounds": [_round(one) for one in trial.rounds],
         "baseline_rounds": None if trial.other_side is None else [_round(one) for one in trial.other_side],
-        "problems": [_problem(one) for one in trial.problems],
+        "problems": list(map(_remark, trial.problems)),
     }
 
 
@@ -151,8 +152,8 @@ def _round(one: Round) -> dict[str, Any]:
         series["brokers"] = one.brokers
     return {
         "metrics": dict(one.metrics),
-        "problems": [_problem(each) for each in one.problems],
-        "warnings": list(map(str, one.warnings)),
+        "problems": list(map(_remark, one.problems)),
+        "warnings": list(map(_remark, one.warnings)),
         "series": series,
         "broker_use": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
         "workers": [dataclasses.asdict(share) for share in one.shares],
@@ -172,13 +173,13 @@ def _event(one: RoundEvent) -> dict[str, Any]:
     return {"at_s": one.at_s, "action": action, "text": one.notice.text}
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
-    values = {name: _plain(value) for name, value in problem.values.items()}
-    return {"kind": str(problem.kind), "values": values, "text": problem.text}
+def _remark(one: Problem | Notice) -> dict[str, Any]:
+    values = {name: _plain(value) for name, value in one.values.items()}
+    return {"kind": str(one.kind), "values": values, "text": one.text}
 
 
 def _plain(value: object) -> float | str | None:
-    """Return a value of a problem for JSON: a number in base units, or text."""
+    """Return a value of a problem or a notice for JSON: a number in base units, or text."""
     match value:
         case bool() | None:
             return value
@@ -188,7 +189,7 @@ def _plain(value: object) -> float | str | None:
             return int(value)
         case float():
             return _number(value)
-    return str(value)
+    return value.name.lower() if isinstance(value, Cause) else str(value)
 
 
 def _check(check: Check) -> dict[str, Any]:

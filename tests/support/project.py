@@ -142,9 +142,14 @@ def problem_kinds(measured: dict[str, Any]) -> list[str]:
     return [problem["kind"] for problem in measured["problems"]]
 
 
+def texts(remarks: list[dict[str, Any]]) -> list[str]:
+    """Return the texts of warnings, notes or problems in a JSON report."""
+    return [one["text"] for one in remarks]
+
+
 def measured_again(test: dict[str, Any]) -> bool:
     """Return True if noise of this machine invalidated the first trial of a test, by its part of the JSON report."""
-    return any("the first trial was measured again" in note for note in test["notes"])
+    return any("the first trial was measured again" in note for note in texts(test["notes"]))
 
 
 def inherited() -> dict[str, str]:

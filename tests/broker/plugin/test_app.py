@@ -10,7 +10,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from tests.support import service
 from tests.support.orphans import ended
 from tests.support.patience import PATIENCE_S
-from tests.support.project import Project, measured_again, problem_kinds
+from tests.support.project import Project, measured_again, problem_kinds, texts
 from tests.support.serviced import drop_most_records, starts, through
 from tests.support.strangers import topics
 
@@ -86,7 +86,7 @@ def test_a_service_is_restarted_under_load(serviced: Project, on_broker: str) ->
     assert test["problems"] == [], run.out
     assert len(starts(serviced)) == 2 * (1 + measured_again(test))
     for event in ("mover stopped", "mover started", "mover ready"):
-        assert any(event in warning for warning in test["warnings"]), test["warnings"]
+        assert any(event in warning for warning in texts(test["warnings"])), texts(test["warnings"])
 
 
 FACTORY = """

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.support import service
-from tests.support.project import Project
+from tests.support.project import Project, texts
 from tests.support.repository import git
 
 TEST = """
@@ -37,7 +37,7 @@ def test_a_service_that_became_slower_is_told_from_kafka(project: Project, on_br
     (test,) = slow.report["tests"]
     assert test["verdict"] == "REGRESSED", slow.out
     assert test["changed"] == [f"commit: {commit} -> {commit} with uncommitted changes"]
-    (line,) = [note for note in test["notes"] if "bottleneck" in note]
+    (line,) = [note for note in texts(test["notes"]) if "bottleneck" in note]
     assert line.startswith("produce.latency.p50 "), line
     assert re.search(r"; output \d\d(\.\d)?/s of \d+/s, lag \d+: the application is the bottleneck$", line), line
     assert f"changed: commit {commit} → {commit} with uncommitted changes" in slow.out

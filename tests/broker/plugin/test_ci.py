@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.project import Project
+from tests.support.project import Project, texts
 
 TESTS = """
 pytestmark = pytest.mark.kafka_scenario(records=500, warmup="100 ms", rounds=1, partitions=1)
@@ -147,7 +147,7 @@ def test_of_a_test_that_another_plugin_repeats_the_last_run_counts(project: Proj
     run = project.test(TWICE).run(on_broker, "--reruns=1")
     assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_twice": "MEASURED"}), run.out
     (test,) = run.report["tests"]
-    assert "this test was repeated; its earlier verdict was MEASURED" in test["notes"]
+    assert "this test was repeated; its earlier verdict was MEASURED" in texts(test["notes"])
     assert test["pytest_outcome"] == "passed"
     names = [each.attrib["name"] for each in run.junit.iter("property")]
     assert {names.count(name) for name in names} == {2}

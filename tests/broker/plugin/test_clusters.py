@@ -20,7 +20,7 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.environment import default_environment_key
-from tests.support.project import INI, Project, problem_kinds
+from tests.support.project import INI, Project, problem_kinds, texts
 from tests.support.strangers import make_topic, topics
 
 SHORT = "pytestmark = pytest.mark.kafka_scenario(records=1000, warmup='200 ms', rounds=1, partitions=1)\n"
@@ -169,7 +169,7 @@ def test_equal_specs_share_a_cluster_until_a_test_disturbs_it(project: Project) 
     assert len({two, single, servers["test_after_the_stop"], servers["test_after_the_pause"]}) == 4
 
     _, paused = run.report["tests"]
-    told = "\n".join(paused["warnings"])
+    told = "\n".join(texts(paused["warnings"]))
     assert "broker 1 paused" in told
     assert "broker 1 resumed" in told
     assert re.search(r"\n  at \d\.\d s: broker 1 paused\n", run.out), run.out
@@ -314,4 +314,4 @@ def test_the_exporters_of_a_foreign_cluster_give_the_same(project: Project) -> N
         run = project.run(on_cluster, "-o", f"kafka_metrics_url={exporter.url}\nhttp://127.0.0.1:9/metrics")
     (test,) = run.report["tests"]
     assert (test["verdict"], {*problem_kinds(test)}) == ("INVALID", {"value_missing"}), run.out
-    assert "exporter 127.0.0.1:9 (ExporterProbe) in 0% of the window" in " ".join(test["warnings"])
+    assert "exporter 127.0.0.1:9 (ExporterProbe) in 0% of the window" in " ".join(texts(test["warnings"]))

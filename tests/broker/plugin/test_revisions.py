@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.support.project import INI, Project
+from tests.support.project import INI, Project, texts
 from tests.support.repository import git
 from tests.support.revisions import (
     RELATIVE,
@@ -37,7 +37,7 @@ def test_actions_and_own_metrics_are_those_of_each_side(repository: Project) -> 
     run = repository.run("--kafka-compare=git:HEAD", "--kafka-rounds=1")
     (test,) = run.report["tests"]
     assert test["problems"] == [], run.out
-    assert "nothing differs: this side has the live baseline's commit and packages" in test["notes"], run.out
+    assert "nothing differs: this side has the live baseline's commit and packages" in texts(test["notes"]), run.out
     ours, theirs = test["trials"][0]["rounds"][0], test["trials"][0]["baseline_rounds"][0]
     assert (ours["metrics"]["app.side"], theirs["metrics"]["app.side"]) == (0, 1)
     for one in (ours, theirs):
@@ -57,7 +57,7 @@ def test_a_new_test_is_judged_by_its_absolute_thresholds_alone(repository: Proje
     (test,) = run.report["tests"]
     assert (run.status, test["verdict"]) == (pytest.ExitCode.OK, "MEASURED"), run.out
     note = "the test is new: the baseline, --kafka-compare=git:HEAD, does not have it"
-    assert any(note in each for each in test["notes"])
+    assert any(note in each for each in texts(test["notes"]))
     outcomes = {check["metric"]: (check["verdict"], check["reason"]) for check in test["checks"]}
     assert outcomes["errors"][0] == "PASSED"
     assert outcomes["e2e.latency.p50"] == ("MEASURED", "new test, nothing to compare with")
@@ -93,7 +93,7 @@ def test_a_test_that_needs_a_new_fixture_is_undecided(repository: Project) -> No
     run = repository.run("--kafka-compare=git:HEAD", "--kafka-rounds=2")
     (test,) = run.report["tests"]
     assert (test["verdict"], test["problems"]) == ("INCONCLUSIVE", []), run.out
-    assert any("does not have the fixture 'tenant' that the test needs" in note for note in test["notes"])
+    assert any("does not have the fixture 'tenant' that the test needs" in note for note in texts(test["notes"]))
 
 
 def test_a_setup_that_fails_runs_once_and_is_told_once(repository: Project) -> None:

@@ -119,7 +119,7 @@ def test_a_test_that_measured_nothing_in_the_head_report_is_missing_there(outcom
 
 def test_a_test_without_rounds_in_the_head_report_is_missing_there() -> None:
     """No time was left for it, or its only worker died: a baseline alone shows nothing."""
-    found = comparison(report(perftest()), report(perftest(first=[], notes=["no time was left"])))
+    found = comparison(report(perftest()), report(perftest(first=[], notes=[{"text": "no time was left"}])))
     assert (found.missing, found.fails) == ({NODEID: "no time was left"}, True)
     assert comparison(report(perftest(first=[])), report(perftest(first=[]))).missing == {}
 

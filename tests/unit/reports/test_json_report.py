@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
+from pytest_kafkaperf.core.remarks import NoticeKind
 from pytest_kafkaperf.core.units import Count, Quantity, Unit
 from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.ci import junit_properties
@@ -109,12 +110,14 @@ def test_the_schema_has_every_kind_of_problem_and_every_verdict() -> None:
     definitions = json_schema()["$defs"]
     assert definitions["Problem"]["properties"]["kind"]["enum"] == [*ProblemKind]
     assert definitions["Verdict"]["enum"] == [*Verdict]
+    assert definitions["Notice"]["properties"]["kind"]["enum"] == [*NoticeKind]
 
 
 def test_every_report_tells_what_weakens_a_baseline() -> None:
     """Who reads the page of a job never sees the terminal."""
     weak = result("test_ingest", "produce.throughput >= baseline - 10%", baseline=rounds(), days_written=1)
-    (doubt,) = report([weak], endings([weak]))["tests"][0]["baseline_doubts"]
+    (found,) = report([weak], endings([weak]))["tests"][0]["baseline_doubts"]
+    doubt = found["text"]
     assert doubt.startswith("weak baselines (fewer than 3 days; ")
     assert doubt in html_page(results.run_of([weak]))
     assert f"- {doubt}\n" in markdown(results.run_of([weak], endings=endings([weak])))
