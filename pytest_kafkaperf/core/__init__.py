@@ -1,11 +1,11 @@
-"""Foundations without Kafka and pytest. Read errors, units, metrics, notices, remarks.
+"""Foundations without Kafka and pytest. Read errors, units, metrics, problems, notices.
 
 - errors: the exceptions that users see, and `warn`
 - text: safe reading and display of foreign text
 - units: quantities, parsed and formatted
 - metrics: the catalogue of metrics
-- notices: problems that make a round INVALID, with the table of their texts; events
-- remarks: warnings and notes, with the table of their texts
+- problems: what makes a round INVALID, with the table of texts
+- notices: warnings, notes and events, with the table of texts
 - spans: where the time of a test goes
 - environment: facts about the machine, the software and the commit
 - files: atomic writes and folder locks

@@ -1,300 +1,392 @@
-"""Problems and events: each has a kind and values for programs; one table has the texts for people.
-
-Warnings and notes, which make nothing INVALID, are in `remarks`.
-"""
+"""Warnings, notes and events: each has a kind and values for programs; one table has the texts for people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import NamedTuple
 
-from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
+from pytest_kafkaperf.core.problems import SKEWED, Place, Problem
 
 
-class ProblemKind(StrEnum):
-    """Kinds of problems, as in the JSON report."""
+class NoticeKind(StrEnum):
+    """Kinds of notices; those that people would call the same share a kind."""
 
-    GENERATOR_TOO_SLOW = "generator_too_slow"
-    """The machine left the workers too little time to make the load."""
-    LOAD_NOT_REACHED = "load_not_reached"
-    """The workers did not send all records of a closed loop within an hour."""
-    NOTHING_ACKNOWLEDGED = "nothing_acknowledged"
-    """The cluster acknowledged no record of the window."""
-    RECORDS_LOST = "records_lost"
-    """The cluster acknowledged records that are not in the log."""
-    LOSSES_UNKNOWN = "losses_unknown"
-    """The log could not be compared with the acknowledged records."""
-    RECORDS_UNREAD = "records_unread"
-    """The consumers did not receive all records in time."""
-    NO_OUTPUT = "no_output"
-    """The application wrote no record to its output topic."""
-    APPLICATION_ENDED = "application_ended"
-    """An application of `kafka_app` ended by itself, or was not ready in time after a restart."""
-    NO_COMMIT = "no_commit"
-    """A watched consumer group committed nothing."""
-    NOT_CAUGHT_UP = "not_caught_up"
-    """After a stop of the application, or with a backlog, the lag was not back at its level when the load ended."""
-    CLUSTER_ERROR = "cluster_error"
-    """The Kafka cluster or the Dask cluster is not reachable, refused a request, or was lost."""
-    WORKER_FAILED = "worker_failed"
-    """A worker could not start its part of the load, failed, or did not finish in time."""
-    WORKER_LOST = "worker_lost"
-    """A worker process died, for example for want of memory, or was killed because it hung."""
-    ACTION_FAILED = "action_failed"
-    """An action of `kafka_perf.at(...)` or a function of `kafka_perf.add_metric(...)` failed or did not end in time."""
-    CAPACITY_NOT_FOUND = "capacity_not_found"
-    """A search for the capacity found no rate that holds its thresholds."""
-    LOWER_BOUND = "lower_bound"
-    """Only a lower bound of a metric is known, which does not decide its threshold."""
-    VALUE_MISSING = "value_missing"
-    """A metric with a threshold has no value in some round, and that round could change the verdict."""
+    EVENT = "event"
+    """A change of brokers, partitions or applications at an instant, which may be planned."""
+    CLIENT = "client"
+    """The client library logged a warning."""
+    CONSUMERS_LIMIT = "consumers_limit"
+    GENERATOR_LIMITS = "generator_limits"
+    OUTPUT_MISSING = "output_missing"
+    OUTPUT_REPEATED = "output_repeated"
+    NOT_SENT = "not_sent"
+    RECORDS_FAILED = "records_failed"
+    RARE_COMMITS = "rare_commits"
+    NOT_COMMITTED = "not_committed"
+    UNREAD = "unread"
+    """Brokers or partitions were not read."""
+    BUSY_MACHINE = "busy_machine"
+    RECOVERY = "recovery"
+    LEFT_BEHIND = "left_behind"
+    CAPACITY_BOUND = "capacity_bound"
+    CLOCKS = "clocks"
     COMMIT_INTERVAL = "commit_interval"
-    """A threshold on a time of a group is below the interval of its commits."""
-    COLD_BROKER = "cold_broker"
-    """A broker or an application still compiled its code in a round that decides the verdict."""
-    CLOCK_UNCERTAIN = "clock_uncertain"
-    """A threshold on end-to-end latency is below the uncertainty of the clocks of the machines."""
+    REPEATED = "repeated"
+    """A trial or a test was measured again."""
+    COLD = "cold"
+    DOUBT = "doubt"
+    """A problem that does not explain why the test fails, or a reason why a threshold is not decided."""
+    BOTH_SLOWER = "both_slower"
+    DRIFT = "drift"
+    RETEST = "retest"
+    ROUNDS = "rounds"
+    """Fewer rounds than declared ran."""
+    TIME = "time"
+    """Time that was missing, or that was taken."""
+    SHORT_WARM_UP = "short_warm_up"
+    NOISE = "noise"
+    CALIBRATION = "calibration"
+    BOTTLENECK = "bottleneck"
+    OTHER_SIDE = "other_side"
+    """Remarks on the code of a live baseline."""
+    BASELINE = "baseline"
+    """Remarks on the stored baseline, and on its update."""
+    SMOKE_TEST = "smoke_test"
 
 
-MACHINE_MADE = frozenset({ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST})
-"""Kinds that this machine causes, and not Kafka; such a trial is measured again."""
-
-
-_TOO_SLOW_ADVICE = "use more producers, larger records or a lower rate, or give the machine more cores"
-_BELOW = "threshold {expression!r}: the threshold is {limit}, and the "
-_NOT_IN_LOG = "records lost: {lost:.0f} records were acknowledged and are not in the log"
-SKEWED = "records carry timestamps up to {skew} later than their reception, so the clocks differ by at least that"
-"""The reason why end-to-end latency is unknown."""
-_COLD = (
-    "{names} still compiled code in {cold} of {rounds}, with up to {most:.0%} of a core, and may be faster when warm"
+OTHER_PROGRAMS = "other programs used {used:.1f} of its {cores} cores"
+"""The fact about a busy machine."""
+_OUTPUT_MISSING = (
+    "{records} did not come out of {output_topic!r} in time (counted as lost); end-to-end latency is that of the others"
 )
+_UNDER_REPLICATED = "{affected} of {known} partitions under-replicated from {at}"
+_UNREAD = "{program} could not be read ({probe})"
+_CAPACITY = "the capacity is at least {capacity}: "
+_DRIFT = (
+    "from the first round to the last, which noise does not explain: the cluster may still have been warming up, or "
+    "its load changed"
+)
+_RUN_AGAIN = "run the test again before you rely on its values"
+_RETEST = (
+    "re-tested side by side with freshly started baseline brokers (Kafka {version}); the column `baseline` shows what "
+    "they reached in this re-test, on shared cores{shortened}"
+)
+_MAKE_NEW = "make new ones with --kafka-update-baselines"
+_MORE_TIME = "raise --kafka-time-budget"
+_SHIFT = "{metric} is {change} against the stored baseline on both sides today"
 
 
-class Cause(Enum):
-    """Everything that can be a problem: the kind, the text with the names of its values, and what to do about it.
+class Remark(Enum):
+    """Everything that can be remarked: the kind, the text with the names of its values, and what to do about it.
 
-    This is the one table of these texts; nothing reads them back.
+    This is the one table of these texts; nothing reads them back. Notices of one row say the same with other numbers,
+    unless the values differ that `apart` names.
     """
 
-    SENT_LATE = (
-        ProblemKind.GENERATOR_TOO_SLOW,
-        "generator too slow: {late} of {due} records were sent late although the in-flight limit allowed sending them",
-        _TOO_SLOW_ADVICE,
+    ACTION = NoticeKind.EVENT, "at {at}: {event}", "", ("what", "application")
+    LEADER_MOVED = NoticeKind.EVENT, "at {at}: {partitions} ({ids}): leader moved from broker {sources} to {targets}"
+    UNDER_REPLICATED = NoticeKind.EVENT, f"{_UNDER_REPLICATED} to {{until}}"
+    STILL_UNDER_REPLICATED = NoticeKind.EVENT, f"{_UNDER_REPLICATED} on"
+    MORE_EVENTS = NoticeKind.EVENT, "and {omitted} more such events until {until}"
+    CLIENT_WARNING = NoticeKind.CLIENT, "{library}: {message}", "", ("template",)
+    CONSUMERS_LIMIT = (
+        NoticeKind.CONSUMERS_LIMIT,
+        "the consumers may be the limit: a worker that reads had no idle time",
+        "use more consumers",
     )
-    NOT_SENT_IN_TIME = (
-        ProblemKind.GENERATOR_TOO_SLOW,
+    GENERATOR_LIMITS = (
+        NoticeKind.GENERATOR_LIMITS,
         (
-            "generator too slow: {unsent} of {due} records were not sent in the window, and a worker would need "
-            "{cores:.0%} of a core to send them in time"
+            "the generator may be the limit: a worker had no idle time in {limited} of {rounds}, so Kafka may take "
+            "more than this throughput"
         ),
-        _TOO_SLOW_ADVICE,
+        "declare a rate, or use more producers, larger records or another machine for the load",
     )
-    LOWEST_RATE_UNREACHED = (
-        ProblemKind.GENERATOR_TOO_SLOW,
-        "{reason} (at the lowest rate, {rate}: the capacity is unknown)",
+    OUTPUT_MISSING = NoticeKind.OUTPUT_MISSING, _OUTPUT_MISSING
+    OUTPUT_ENDED = (
+        NoticeKind.OUTPUT_MISSING,
+        f"{_OUTPUT_MISSING}, a lower bound: nothing came out in the last {{silence}} of the load",
     )
-    LOAD_NOT_REACHED = (
-        ProblemKind.LOAD_NOT_REACHED,
-        "load not reached: {missing} of {records} records were not sent within {timeout_s} s",
-        "use fewer records, or a duration",
-    )
-    NOTHING_ACKNOWLEDGED = (
-        ProblemKind.NOTHING_ACKNOWLEDGED,
-        "no record of the window was acknowledged{failures}",
-    )
-    RECORDS_LOST = (ProblemKind.RECORDS_LOST, _NOT_IN_LOG)
-    RECORDS_LOST_BEFORE = (
-        ProblemKind.RECORDS_LOST,
-        f"{_NOT_IN_LOG}, in a load before the first round (the broker warm-up, or the sizing of the workers)",
-    )
-    OUTPUT_LOST = (
-        ProblemKind.RECORDS_LOST,
-        "records lost: {lost:.0f} records were acknowledged and did not come out of the output topic",
-    )
-    LOSSES_UNKNOWN = (ProblemKind.LOSSES_UNKNOWN, "losses are unknown: {reason}")
-    EMPTY_TOPIC = (ProblemKind.RECORDS_UNREAD, "nothing was read from topic {topic!r}: it holds no record")
-    RECORDS_UNREAD = (
-        ProblemKind.RECORDS_UNREAD,
+    OUTPUT_REPEATED = NoticeKind.OUTPUT_REPEATED, "{records} came out of {output_topic!r} more than once"
+    NEVER_SENT = (
+        NoticeKind.NOT_SENT,
         (
-            "records unread: {unread} records in the log were not received by the consumers in time; end-to-end "
-            "values would leave out the slowest"
+            "{missing} records due in the window were never sent: the cluster took the load too slowly; they count in "
+            "the latency with the time that they waited"
         ),
     )
-    REJOINED = (ProblemKind.RECORDS_UNREAD, "records unread: {reason}")
-    HEADERS_MISSING = (
-        ProblemKind.NO_OUTPUT,
+    RECORDS_FAILED = NoticeKind.RECORDS_FAILED, "{failed} records failed{failures}", "", ("errors",)
+    RARE_COMMITS = (
+        NoticeKind.RARE_COMMITS,
+        "group {group!r} commits every {interval}, too rarely for this window: app.lag.slope is unknown",
+        "use a longer duration",
+        ("group",),
+    )
+    NOT_COMMITTED = (
+        NoticeKind.NOT_COMMITTED,
         (
-            "no record came out with the header {header!r}, but {others} arrived in {output_topic!r}: let the "
-            "application copy headers, or name a function with correlate="
+            "group {group!r} had not committed {late} of {records} records {waited} after the load: they count with "
+            "the time that they waited"
+        ),
+        "",
+        ("group",),
+    )
+    NEVER_READ = NoticeKind.UNREAD, f"{_UNREAD}: {{reason}}", "", ("probe",)
+    SOMETIMES_UNREAD = NoticeKind.UNREAD, f"{_UNREAD}, {{failures}} of {{readings}} times: {{reason}}", "", ("probe",)
+    PARTITIONS_UNREAD = (
+        NoticeKind.UNREAD,
+        ("the partitions of topic {topic} could not be read, so changes of leaders and replicas are unknown: {reason}"),
+    )
+    METRICS_LEFT_OUT = (
+        NoticeKind.UNREAD,
+        "not every broker was read: {parts}; so these metrics have no value: {metrics}",
+        "",
+        ("metrics",),
+    )
+    BUSY_MACHINE = (
+        NoticeKind.BUSY_MACHINE,
+        f"this machine was busy: {OTHER_PROGRAMS} during a round, which may have changed the results",
+    )
+    RECOVERY = (
+        NoticeKind.RECOVERY,
+        (
+            "latency was higher than usual for {took_s:.1f} s from {begin_s:.1f} s on, and throughput fell to {rate} "
+            "at {lowest_s:.0f} s"
         ),
     )
-    NOTHING_MATCHED = (
-        ProblemKind.NO_OUTPUT,
+    RECOVERY_UNENDED = (
+        NoticeKind.RECOVERY,
         (
-            "{function} matched no record, but {others} arrived in {output_topic!r}: it must return the first "
-            "{tag_bytes} bytes of the value that went in, which the application must keep"
+            "recovery is at least {took_s:.1f} s, because latency was higher than usual in the last {calm_s} s of the "
+            "window"
+        ),
+        "use a longer duration, or earlier actions",
+    )
+    TRANSACTIONS_LEFT = (
+        NoticeKind.LEFT_BEHIND,
+        (
+            "transactions on topic {topic} may stay open for {timeout_s:g} s and delay consumers with read_committed; "
+            "transactional ids {ids}: {reason}"
         ),
     )
-    NO_OUTPUT = (
-        ProblemKind.NO_OUTPUT,
-        (
-            "no record arrived in {output_topic!r}: start the application before kafka_perf(), and look into its log; "
-            "check that it reads {topic!r}, that it accepts what the test sends (payload=), and to which topic it "
-            "writes"
-        ),
+    TOPIC_LEFT = NoticeKind.LEFT_BEHIND, "topic {topic} was left behind: {reason}"
+    GROUPS_LEFT = NoticeKind.LEFT_BEHIND, "consumer groups of {run} were left behind: {reason}"
+    HIGHEST_RATE_HELD = (
+        NoticeKind.CAPACITY_BOUND,
+        f"{_CAPACITY}the highest rate held, too",
+        "give a higher high=",
     )
-    APPLICATION_ENDED = (ProblemKind.APPLICATION_ENDED, "{reason}")
-    NO_COMMIT = (
-        ProblemKind.NO_COMMIT,
-        (
-            "group {group!r} committed nothing on topic {topic!r} since the load began: check that the application "
-            "runs, reads this topic and commits its offsets"
-        ),
+    GENERATOR_ENDED_SEARCH = (
+        NoticeKind.CAPACITY_BOUND,
+        f"{_CAPACITY}the generator was too slow for more",
+        "use more producers, or give the machine more cores",
     )
-    NOT_CAUGHT_UP = (
-        ProblemKind.NOT_CAUGHT_UP,
-        "{who} had not caught up when the load ended, so {metric} is at least {waited}",
-        "use a duration longer than the times of the stop and of the threshold together, or a lower rate",
+    LATENCY_UNKNOWN = NoticeKind.CLOCKS, f"end-to-end latency is unknown, because {SKEWED}"
+    CLOCKS_UNCERTAIN = (
+        NoticeKind.CLOCKS,
+        "end-to-end latency was measured between machines whose clocks are known to ±{uncertainty}",
     )
-    CLUSTER_ERROR = (ProblemKind.CLUSTER_ERROR, "{reason}")
-    OFFSETS_UNREAD = (
-        ProblemKind.CLUSTER_ERROR,
-        (
-            "the offsets of group {group!r} could not be read in the last {unread} of the load: its coordinator, or "
-            "the leader of a partition of topic {topic!r}, did not answer"
-        ),
-    )
-    WORKER_FAILED = (ProblemKind.WORKER_FAILED, "{reason}")
-    WORKER_CRASHED = (ProblemKind.WORKER_FAILED, "worker {worker} failed: {error}\n{traceback}")
-    WORKER_LOST = (ProblemKind.WORKER_LOST, "{reason}")
-    WORKER_KILLED = (ProblemKind.WORKER_LOST, "worker {worker} did not report within {timeout_s} s and was killed")
-    ACTION_FAILED = (ProblemKind.ACTION_FAILED, "{action}: {reason}")
-    SEARCH_ENDED_BY_LOSS = (
-        ProblemKind.CAPACITY_NOT_FOUND,
-        "the search ended at {rate}, because {lost:.0f} acknowledged records were lost, so the capacity is unknown",
-        "to allow losses, give kafka_perf.capacity() a threshold on `lost`",
-    )
-    SEARCH_UNENDED = (
-        ProblemKind.CAPACITY_NOT_FOUND,
-        "the search did not end within {steps} steps: rates that held once failed later",
-        "hold each rate for longer",
-    )
-    NO_RATE_HELD = (
-        ProblemKind.CAPACITY_NOT_FOUND,
-        "no rate held the thresholds: at the lowest rate, {rate}, {reason}",
-        "give a lower low=, or other thresholds",
-    )
-    LOWER_BOUND = (
-        ProblemKind.LOWER_BOUND,
-        "{expression}: {metric} is a lower bound here, so the true value may {may} the threshold",
-        "see the warnings",
-    )
-    VALUE_MISSING = (ProblemKind.VALUE_MISSING, "threshold {expression!r} cannot be judged: {reason}")
     COMMIT_INTERVAL = (
-        ProblemKind.COMMIT_INTERVAL,
-        f"{_BELOW}group commits every {{interval}}, so nothing finer is known",
-        "raise the threshold, or have the application commit more often (offsets are read every 100 ms)",
+        NoticeKind.COMMIT_INTERVAL,
+        "times of the application include the group's commit interval: {interval}",
     )
-    CLOCK_UNCERTAIN = (
-        ProblemKind.CLOCK_UNCERTAIN,
-        f"{_BELOW}clocks of the machines that send and receive are known to ±{{uncertainty}} only",
+    TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} was measured again: {problem}", "", ("cause",)
+    UNEVEN_TRIAL_REPEATED = (
+        NoticeKind.REPEATED,
+        "trial {trial} was measured again: one side was colder than the other",
+    )
+    COLD = NoticeKind.COLD, "{problem}", "", ("cause", "other_side")
+    DOUBT = NoticeKind.DOUBT, "{problem}", "", ("cause", "other_side")
+    UNDECIDED = NoticeKind.DOUBT, "{reason}", "", ("expression",)
+    BOTH_SLOWER = NoticeKind.BOTH_SLOWER, _SHIFT, "", ("metric",)
+    MACHINE_SLOWER = (
+        NoticeKind.BOTH_SLOWER,
+        f"the machine differs: {_SHIFT}; Kafka is unchanged",
+        "",
+        ("metric",),
+    )
+    MACHINE_CHANGED = (
+        NoticeKind.BOTH_SLOWER,
+        f"the machine differs ({{changes}}): {_SHIFT}; Kafka is unchanged",
+        "",
+        ("metric",),
+    )
+    RISE = NoticeKind.DRIFT, f"{{metric}} rose by {{change}} {_DRIFT}", _RUN_AGAIN
+    FALL = NoticeKind.DRIFT, f"{{metric}} fell by {{change}} {_DRIFT}", _RUN_AGAIN
+    RETESTED_SIDE_BY_SIDE = NoticeKind.RETEST, _RETEST
+    RETESTED_AFTER_SHIFT = NoticeKind.RETEST, f"{_RETEST} ({{shift}})"
+    RETESTED_IN_FRESH_TRIALS = (
+        NoticeKind.RETEST,
+        "re-tested in fresh trials, not side by side with the baseline's brokers: {reasons}",
+    )
+    NOT_RETESTED = NoticeKind.RETEST, "{reason}"
+    FIRST_TRIAL_REPEATED = NoticeKind.REPEATED, "the first trial was measured again: {reasons}"
+    WARM_TRIAL = NoticeKind.REPEATED, "measured again on warm brokers: {reasons}"
+    TEST_REPEATED = NoticeKind.REPEATED, "this test was repeated; its earlier verdict was {verdict}"
+    REPEAT_UNDECIDED = (
+        NoticeKind.REPEATED,
+        "this test was repeated, but its last run is INCONCLUSIVE, so that the run before it counts",
+    )
+    SHORTENED = NoticeKind.ROUNDS, "side by side: {lengths}"
+    ROUNDS_CUT = NoticeKind.ROUNDS, "the time budget allowed {ran} of {rounds}"
+    ROUNDS_ENOUGH = (
+        NoticeKind.ROUNDS,
+        "{ran} of {declared} rounds were enough: most rounds meet every threshold already",
+    )
+    COMPARISON_TOOK = NoticeKind.TIME, "compared with the live baseline in {trials}, which took {took}"
+    TRIAL_BROKEN_OFF = (
+        NoticeKind.TIME,
+        "the time budget ended during a fresh trial, which does not count",
+        _MORE_TIME,
+    )
+    NO_TIME_FOR_TRIAL = (
+        NoticeKind.TIME,
+        "another fresh trial needs {needed}, and {left} of the time budget are left for it",
+        _MORE_TIME,
+    )
+    NOT_RUN = (
+        NoticeKind.TIME,
+        "not run: {rounds} need {needed}, and {left} of the time budget are left",
+        f"{_MORE_TIME}, or run fewer tests",
+    )
+    SHORT_WARM_UP = (
+        NoticeKind.SHORT_WARM_UP,
+        "measured after a short warm-up: warm brokers are faster and would meet these limits as well",
+    )
+    NOISY_TRIALS = (
+        NoticeKind.NOISE,
+        "the noise between trials was up to {noise}",
         (
-            "raise the threshold, move the machines and the Dask scheduler into one network, or let one machine send "
-            "and receive"
+            "--kafka-low-noise reduces it and saves trials, if neither the disk nor the JVM's second compiler is what "
+            "you compare"
         ),
     )
-    CLOCKS_DIFFER = (
-        ProblemKind.CLOCK_UNCERTAIN,
-        f"threshold {{expression!r}}: the latency is unknown, because {SKEWED}",
-        "synchronize the clocks, for example by NTP, or remove the threshold",
+    PARTLY_CALIBRATED = (
+        NoticeKind.CALIBRATION,
+        "{expression}: the calibration is of its part relative to the baseline alone",
     )
-    COLD_BROKER = (ProblemKind.COLD_BROKER, _COLD)
-    WARM_UP_OFF = (ProblemKind.COLD_BROKER, f"{_COLD} (kafka_broker_warmup is 0 s)")
-    WARM_UP_TOO_SHORT = (
-        ProblemKind.COLD_BROKER,
-        _COLD,
-        "the warm-up took as long as kafka_broker_warmup allows: raise it, or use a machine with more cores",
+    NOT_CALIBRATED = NoticeKind.CALIBRATION, "not calibrated: {reason}"
+    BOTTLENECK = NoticeKind.BOTTLENECK, "{deduced}"
+    NEW_TEST = (
+        NoticeKind.OTHER_SIDE,
+        "the test is new: the baseline, --kafka-compare={revision}, does not have it",
+    )
+    NOT_COMPARED = NoticeKind.OTHER_SIDE, "{reason}"
+    NOT_STARTED = NoticeKind.OTHER_SIDE, "--kafka-compare={revision} was not started"
+    IS_BASE = NoticeKind.OTHER_SIDE, "this is the base: {revision} is the commit that is checked out"
+    NOTHING_DIFFERS = (
+        NoticeKind.OTHER_SIDE,
+        "nothing differs: this side has the live baseline's commit and packages",
+    )
+    CLIENT_SHARED = (
+        NoticeKind.OTHER_SIDE,
+        (
+            "{package} {here} of this environment makes the load on both sides; the live baseline's own, {there}, is "
+            "compared only as far as its application uses it"
+        ),
+    )
+    STALE = (
+        NoticeKind.BASELINE,
+        (
+            "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
+            "pass"
+        ),
+        "accept the improvement with --kafka-update-baselines",
+    )
+    NOT_WRITTEN = NoticeKind.BASELINE, "not written into the baseline: {reason}"
+    STARTS_AGAIN = NoticeKind.BASELINE, "the baseline starts again: the scenario changed ({changes})"
+    WEAK = (
+        NoticeKind.BASELINE,
+        "weak baselines (fewer than {fewest} days; measure on another day with --kafka-update-baselines=add)",
+    )
+    ONE_ROUND = (
+        NoticeKind.BASELINE,
+        "baselines with one round per trial, whose noise is assumed, not measured",
+        "use at least three rounds",
+    )
+    OLD = (
+        NoticeKind.BASELINE,
+        "baselines older than {most} days, of {day}",
+        "machines drift, so measure again with --kafka-update-baselines=add",
+    )
+    LATER = NoticeKind.BASELINE, "baselines of a later day than today, {day}: a clock was wrong", _MAKE_NEW
+    OTHER_MACHINE = NoticeKind.BASELINE, "baselines of another machine or JDK ({changes})", _MAKE_NEW
+    SMOKE_TEST = (
+        NoticeKind.SMOKE_TEST,
+        "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged",
     )
 
-    def __init__(self, kind: ProblemKind, text: str, advice: str = "") -> None:
+    def __init__(self, kind: NoticeKind, text: str, advice: str = "", apart: tuple[str, ...] = ()) -> None:
         self.kind = kind
         self.text = text
         self.advice = advice
+        self.apart = apart
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Place where a problem occurred; empty if it is about the test as a whole, or the first trial."""
+class Notice:
+    """A warning or a note: something to know that does not make a round, a trial or a test INVALID."""
 
-    trial: int | None = None
-    """Number of a further trial."""
-    other_side: bool = False
-    """True for the live baseline, or the brokers of the stored one."""
-    round: int | None = None
-
-    def __str__(self) -> str:
-        """Return a text such as `trial 2: the baseline, round 1`."""
-        trial = "" if self.trial is None else f"trial {self.trial}"
-        number = "" if self.round is None else f"round {self.round}"
-        side = ", ".join(filter(None, ("the baseline" if self.other_side else "", number)))
-        return ": ".join(filter(None, (trial, side)))
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One reason why a round, a trial or a test is INVALID."""
-
-    cause: Cause
+    remark: Remark
     values: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """The values that the text of the cause names."""
-    metric: str | None = None
-    """Metric that has only a lower bound because of it; it counts no longer if that bound exceeds a threshold."""
-    place: Place = Place()
-    excuse: str = ""
-    """Possible explanation: `other programs used 1.5 of its 2 cores`."""
+    """The values that the text of the remark names, and those that tell notices apart."""
+    other_side: bool = False
+    """True if it is about the live baseline, or the brokers of the stored one."""
 
     @classmethod
-    def of(cls, error: ClusterError) -> Problem:
-        """Return the problem of a cluster, or of an application on it."""
-        ended = isinstance(error, ApplicationError)
-        return cls(Cause.APPLICATION_ENDED if ended else Cause.CLUSTER_ERROR, {"reason": str(error)})
+    def of(cls, problem: Problem, remark: Remark = Remark.DOUBT) -> Notice:
+        """Return a problem as a notice."""
+        other_side = problem.place.other_side
+        return cls(remark, {"problem": problem, "cause": problem.cause, "other_side": other_side})
 
     @property
-    def kind(self) -> ProblemKind:
+    def kind(self) -> NoticeKind:
         """The kind, for programs."""
-        return self.cause.kind
+        return self.remark.kind
 
     @property
     def fact(self) -> str:
-        """The place and what is wrong there, without advice."""
-        return self._placed(self.cause.text.format_map(self.values))
+        """The side if it is the other one, and what is remarked, without advice."""
+        fact = self.remark.text.format_map(self.values)
+        return f"{Place(other_side=True)}: {fact}" if self.other_side else fact
 
     @property
     def text(self) -> str:
-        """The place, what is wrong there, and what to do about it."""
-        excuse = f"perhaps because {self.excuse}" if self.excuse else ""
-        return "; ".join(filter(None, (self.fact, excuse, self.cause.advice)))
+        """The fact, and what to do about it."""
+        return "; ".join(filter(None, (self.fact, self.remark.advice)))
 
-    def _placed(self, text: str) -> str:
-        return ": ".join(filter(None, (str(self.place), text)))
+    @property
+    def alike(self) -> Hashable:
+        """The key of all notices that differ from it only in their numbers."""
+        return self.remark, self.other_side, *(self.values.get(name) for name in self.remark.apart)
 
     def __str__(self) -> str:
         """Return the text alone."""
         return self.text
 
-    def of_trial(self, number: int) -> Problem:
-        """Return the same problem as one of a further trial: `trial 2: round 1: ...`."""
-        return replace(self, place=replace(self.place, trial=number))
+    def of_other_side(self) -> Notice:
+        """Return the same notice as one of the live baseline; this machine, which both sides share, has no side."""
+        return self if self.kind is NoticeKind.BUSY_MACHINE else replace(self, other_side=True)
 
-    def of_round(self, number: int, *, other_side: bool = False) -> Problem:
-        """Return the same problem as one of a round: `round 2: ...`, or `the baseline, round 2: ...`."""
-        return replace(self, place=Place(other_side=other_side, round=number))
 
-    def perhaps_because(self, excuse: str) -> Problem:
-        """Return the same problem with a possible explanation."""
-        return replace(self, excuse=excuse)
+def each_once(notices: Iterable[Notice]) -> tuple[Notice, ...]:
+    """Return the notices without those that read like another one: their values differ by less than is shown."""
+    first: dict[str, Notice] = {}
+    for notice in notices:
+        first.setdefault(notice.text, notice)
+    return tuple(first.values())
+
+
+class Instant(NamedTuple):
+    """A time in seconds after the window opened, which may be before that."""
+
+    at_s: float
+
+    def __str__(self) -> str:
+        """Format the time: `1.5 s`."""
+        return f"{self.at_s:.1f} s" if self.at_s >= 0 else f"{-self.at_s:.1f} s before the start"
 
 
 class EventKind(StrEnum):

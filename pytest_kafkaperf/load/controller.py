@@ -18,7 +18,7 @@ from typing import Protocol, Self
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
-from pytest_kafkaperf.core.notices import Cause, Problem
+from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.audit import AuditTask
 from pytest_kafkaperf.load.clock import now_ns

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
-from pytest_kafkaperf.core.notices import Cause, Problem
-from pytest_kafkaperf.core.remarks import Notice
+from pytest_kafkaperf.core.notices import Notice
+from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.load.identity import NO_NONCE, Nonce, RecordSet
 from pytest_kafkaperf.load.recorder import Histogram, Series
 from pytest_kafkaperf.scenarios.scenario import Scenario

@@ -13,8 +13,8 @@ from typing import Any
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
-from pytest_kafkaperf.core.notices import Cause, Problem
-from pytest_kafkaperf.core.remarks import Notice
+from pytest_kafkaperf.core.notices import Notice
+from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.units import Count, Quantity
 from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.runner.evidence import baseline_doubts

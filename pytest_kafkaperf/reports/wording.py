@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
-from pytest_kafkaperf.core.remarks import Notice, NoticeKind, each_once
+from pytest_kafkaperf.core.notices import Notice, NoticeKind, each_once
 from pytest_kafkaperf.core.text import file_of, listed, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_quantity, short_change
 from pytest_kafkaperf.load.allocation import describe_workers

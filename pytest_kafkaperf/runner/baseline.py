@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pytest_kafkaperf.core.environment import Change
-from pytest_kafkaperf.core.remarks import Notice
+from pytest_kafkaperf.core.notices import Notice
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.settings import Revision
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds

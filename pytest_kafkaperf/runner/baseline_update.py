@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_kafkaperf.core.files import lock_folder
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.runner.result import Result, Trial, judged
 from pytest_kafkaperf.runner.rounds.capacity import workload_of

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import PROCESS_METRICS, metric
-from pytest_kafkaperf.core.notices import ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import Unit, format_quantity, short_change
 from pytest_kafkaperf.runner.result import Result, judged
 from pytest_kafkaperf.verdict.outcome import Verdict

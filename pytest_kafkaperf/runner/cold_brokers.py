@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import LOG_FACTS
-from pytest_kafkaperf.core.notices import Cause, Place, Problem
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import Cause, Place, Problem
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import Count, counted
 from pytest_kafkaperf.runner.result import Trial

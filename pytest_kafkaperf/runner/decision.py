@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pytest_kafkaperf.core.notices import ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import Count, Quantity, Unit
 from pytest_kafkaperf.runner.cold_brokers import cold_warnings, is_cold
 from pytest_kafkaperf.runner.evidence import Judging

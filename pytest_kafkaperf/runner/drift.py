@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.units import Quantity, Unit
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.runner.rounds.round import Round

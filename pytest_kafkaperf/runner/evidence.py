@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import Quantity, Unit

@@ -10,7 +10,7 @@ from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import Change, commit_change, differences
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBaseline

@@ -36,8 +36,7 @@ from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.core import errors, supervisor
 from pytest_kafkaperf.core.environment import Change, commits, current_commit, package_changes
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
-from pytest_kafkaperf.core.notices import Event
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Event, Notice, Remark
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.load.engines.engine import engines
 from pytest_kafkaperf.runner import peer_messages

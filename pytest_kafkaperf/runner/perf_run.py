@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key
 from pytest_kafkaperf.core.errors import UsageError, warn
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBaseline

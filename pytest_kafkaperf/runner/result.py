@@ -12,8 +12,8 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import Change
 from pytest_kafkaperf.core.errors import NotMeasuredError
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, Metric, metric
-from pytest_kafkaperf.core.notices import MACHINE_MADE, Problem
-from pytest_kafkaperf.core.remarks import Notice, NoticeKind, Remark, each_once
+from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark, each_once
+from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.core.units import Count, format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation

@@ -19,7 +19,7 @@ from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.clusters.target import decides_version
 from pytest_kafkaperf.core.environment import Change, code_change, differences
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.text import may_be_secret
 from pytest_kafkaperf.runner.decision import Bench, Decision, FirstTrial, FurtherTrials, RetestFailedError, decide, end
 from pytest_kafkaperf.runner.perf_run import PerfRun

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pytest_kafkaperf.clusters.target import External
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.units import Count, Quantity, Unit, counted
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.perftest import PerfTest

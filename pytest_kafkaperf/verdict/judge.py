@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.core.notices import Cause, Problem
-from pytest_kafkaperf.core.remarks import each_once
+from pytest_kafkaperf.core.notices import each_once
+from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated
 from pytest_kafkaperf.verdict.limits import UPPER, ComparedRounds, ThresholdResult, result_of, rounds_of
 from pytest_kafkaperf.verdict.outcome import Check, Finding, Judgement, Ungated, Verdict, worst

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.core.remarks import Notice
+from pytest_kafkaperf.core.notices import Notice
 from pytest_kafkaperf.core.units import counted, format_quantity
 from pytest_kafkaperf.scenarios.threshold import (
     Absolute,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pytest_kafkaperf.core.notices import Problem
-from pytest_kafkaperf.core.remarks import Notice, NoticeKind
+from pytest_kafkaperf.core.notices import Notice, NoticeKind
+from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.verdict.reasons import Obstacle, Reason, joined
 from pytest_kafkaperf.verdict.sequential import Look
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.environment import Change, Part
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.units import RelativeChange, counted, format_percent, format_ratio
 from pytest_kafkaperf.scenarios.threshold import Extreme, Relative, Threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.core.remarks import NoticeKind
+from pytest_kafkaperf.core.notices import NoticeKind
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.flow import Watch, run_test

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
-from pytest_kafkaperf.core.remarks import Instant, Notice, Remark
+from pytest_kafkaperf.core.notices import Instant, Notice, Remark
+from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
 from pytest_kafkaperf.runner.rounds.round import RoundEvent
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.auto import choose
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from tests.support.patience import RUN_S
 from tests.support.repeats import note_report
 from tests.support.report_schema import validate_report

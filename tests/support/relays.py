@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from tests.support import relay as application
 from tests.support.patience import PATIENCE_S
 from tests.support.rounds import Load

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.runner.rounds.round import Round
 
 REPEATS = 2

@@ -19,8 +19,8 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves
 from pytest_kafkaperf.core.environment import Change, Part, differences
 from pytest_kafkaperf.core.metrics import QUANTILES
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, each_once
+from pytest_kafkaperf.core.notices import Notice, each_once
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import WorkerShare
 from pytest_kafkaperf.load.recorder import Curves
 from pytest_kafkaperf.plugin.option_values import read_settings

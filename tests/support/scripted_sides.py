@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.notices import Problem
+from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.loads import Phase
 from pytest_kafkaperf.runner.rounds.round import Round

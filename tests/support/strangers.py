@@ -20,7 +20,7 @@ from aiokafka.errors import GroupLoadInProgressError
 from pytest_kafkaperf.clusters.admin.connection import ask_for_topics, connected
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.remarks import NoticeKind
+from pytest_kafkaperf.core.notices import NoticeKind
 from pytest_kafkaperf.runner.rounds.round import Round
 from tests.support.patience import PATIENCE_S
 

@@ -26,7 +26,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.core.errors import ClusterError, innermost
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pytest_kafkaperf.core.remarks import Instant, Notice, Remark
+from pytest_kafkaperf.core.notices import Instant, Notice, Remark
 from pytest_kafkaperf.core.units import NS_PER_S, Count
 
 MAX_EVENTS = 6

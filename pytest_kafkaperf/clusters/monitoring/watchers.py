@@ -30,7 +30,7 @@ from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, P
 from pytest_kafkaperf.clusters.monitoring.readings import Key, named
 from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.units import NS_PER_S
 
 INTERVAL_S = 1.0

@@ -14,7 +14,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Self
 
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError, UsageError
-from pytest_kafkaperf.core.notices import Cause, Problem
+from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.text import repr_of
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time
 from pytest_kafkaperf.load.messages import LoadReport

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.clusters.monitoring.watchers import OFFSETS_INTERVAL_S, GroupOffsets, Int64s
 from pytest_kafkaperf.core.metrics import bounded_latencies
-from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Problem
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Event, EventKind, Notice, Remark
+from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.units import NS_PER_S, Quantity, Unit
 from pytest_kafkaperf.load.recorder import Histogram
 from pytest_kafkaperf.runner.rounds.observations import Observations

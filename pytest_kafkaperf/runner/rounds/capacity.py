@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_kafkaperf.core.metrics import SEARCH_METRICS
-from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
 from pytest_kafkaperf.core.units import Quantity, Unit, format_quantity
 from pytest_kafkaperf.runner.rounds.round import Round, Step, StepOutcome
 from pytest_kafkaperf.scenarios.rate import peak_rate

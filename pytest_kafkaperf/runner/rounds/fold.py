@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState, events, instants
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Key, Readings, Use, named
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
-from pytest_kafkaperf.core.notices import Event, EventKind, Problem, ProblemKind
-from pytest_kafkaperf.core.remarks import Instant, Notice, Remark, each_once
+from pytest_kafkaperf.core.notices import Event, EventKind, Instant, Notice, Remark, each_once
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.recorder import Curves, Histogram, merged, merged_series

@@ -12,7 +12,7 @@ from pytest_kafkaperf.clusters.admin.preflight import Preflight
 from pytest_kafkaperf.clusters.admin.run_names import round_name
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError, warn
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.load.allocation import WorkerShares
 from pytest_kafkaperf.load.identity import Nonce

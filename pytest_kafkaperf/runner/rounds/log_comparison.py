@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_kafkaperf.clusters.admin.admin import Admin, TopicGoneError
 from pytest_kafkaperf.clusters.admin.preflight import gone
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.notices import Cause, Problem
+from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask, outcome
 from pytest_kafkaperf.load.clock import Stall, now_ns
 from pytest_kafkaperf.load.controller import WorkerPool

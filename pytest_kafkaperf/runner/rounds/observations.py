@@ -10,8 +10,8 @@ from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.readings import Key
 from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
-from pytest_kafkaperf.core.notices import Event, Problem
-from pytest_kafkaperf.core.remarks import Notice
+from pytest_kafkaperf.core.notices import Event, Notice
+from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.load.messages import Audit, LoadReport, Unaudited
 
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from pytest_kafkaperf.clusters.monitoring.compiler import CompilerWatcher
 from pytest_kafkaperf.clusters.monitoring.watchers import BrokerWatcher, GroupWatcher, TopicWatcher
-from pytest_kafkaperf.core.notices import Problem
+from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import LoadReport

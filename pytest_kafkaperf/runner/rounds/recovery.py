@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.units import Quantity, Unit
 from pytest_kafkaperf.load.recorder import Curves
 

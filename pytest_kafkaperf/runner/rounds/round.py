@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kafkaperf.core.remarks import Notice, NoticeKind
+from pytest_kafkaperf.core.notices import Notice, NoticeKind
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Key, Use
-    from pytest_kafkaperf.core.notices import Event, Problem
+    from pytest_kafkaperf.core.notices import Event
+    from pytest_kafkaperf.core.problems import Problem
     from pytest_kafkaperf.load.messages import WorkerShare
     from pytest_kafkaperf.load.recorder import Curves
 

@@ -21,8 +21,8 @@ from pytest_kafkaperf.clusters.admin.run_names import PREFIX, SUFFIX_BYTES, grou
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.notices import Cause, Problem
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, shares

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, QUANTILES
-from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
-from pytest_kafkaperf.core.remarks import OTHER_PROGRAMS, Notice, Remark
+from pytest_kafkaperf.core.notices import OTHER_PROGRAMS, Notice, Remark
+from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Count, Quantity, Unit
 from pytest_kafkaperf.load.ledger import LATE_NS
 from pytest_kafkaperf.load.messages import Unaudited

@@ -15,7 +15,7 @@ import pytest
 from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.recorder import merged
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.strangers import drop_topic, make_topic, on_a_loop

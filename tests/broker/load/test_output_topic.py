@@ -12,8 +12,8 @@ from aiokafka import AIOKafkaConsumer
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.notices import ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, NoticeKind, Remark
+from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support import relay as application

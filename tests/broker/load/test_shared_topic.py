@@ -13,7 +13,7 @@ from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.runner.rounds.side_rounds import resolve_scenario
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.orphans import becomes

@@ -16,7 +16,7 @@ import pytest
 from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
+from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
 from pytest_kafkaperf.load import controller
 from pytest_kafkaperf.load.messages import Assignment
 from pytest_kafkaperf.runner.rounds.load_run import LoadRun

@@ -12,8 +12,8 @@ import pytest
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
-from pytest_kafkaperf.core.notices import ProblemKind
-from pytest_kafkaperf.core.remarks import Remark
+from pytest_kafkaperf.core.notices import Remark
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load import schedule
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from tests.support.project import Project
 
 VIOLATED = """

@@ -1,200 +1,358 @@
-"""The texts of problems and events."""
+"""The texts of warnings and notes, and what makes two of them alike."""
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
-from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
-from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Place, Problem, ProblemKind
-from pytest_kafkaperf.core.units import Count, Quantity, Unit
+from pytest_kafkaperf.core.notices import Event, EventKind, Instant, Notice, NoticeKind, Remark, each_once
+from pytest_kafkaperf.core.problems import Cause, Place, Problem
+from pytest_kafkaperf.core.units import Count, Quantity, RelativeChange, Unit
 
-TOO_SLOW = "use more producers, larger records or a lower rate, or give the machine more cores"
-COLD: dict[str, object] = {"names": "broker 1", "cold": 2, "rounds": Count(5, "round"), "most": 0.42}
-STILL_COLD = "broker 1 still compiled code in 2 of 5 rounds, with up to 42% of a core, and may be faster when warm"
-LIMIT: dict[str, object] = {"expression": "app.delay.p99 <= 1 ms", "limit": Quantity(0.001, Unit.SECONDS)}
-BELOW = "threshold 'app.delay.p99 <= 1 ms': the threshold is 1 ms, and the "
-RATE = Quantity(1000, Unit.RECORD_RATE)
+PROBLEM = Problem(Cause.CLUSTER_ERROR, {"reason": "broker 1 has ended"})
+MISSING: dict[str, object] = {"records": Count(5, "record"), "output_topic": "bills"}
+NOT_OUT = "5 records did not come out of 'bills' in time (counted as lost); end-to-end latency is that of the others"
+THIN: dict[str, object] = {"affected": 2, "known": 3, "at": Instant(-0.5), "until": Instant(3.0)}
+UNREAD: dict[str, object] = {"program": "broker 1", "probe": "Process", "reason": "no answer"}
+CAPACITY: dict[str, object] = {"capacity": Quantity(2000, Unit.RECORD_RATE)}
+SHIFT: dict[str, object] = {
+    "metric": "produce.throughput",
+    "change": RelativeChange(-0.3),
+    "changes": "kernel: 6.1 -> 6.8",
+}
+SHIFTED = "produce.throughput is -30.0 % against the stored baseline on both sides today"
+DRIFT: dict[str, object] = {"metric": "produce.throughput", "change": Quantity(0.92, Unit.RATIO, 2)}
+RETESTED = (
+    "re-tested side by side with freshly started baseline brokers (Kafka 4.1.1); the column `baseline` shows what they "
+    "reached in this re-test, on shared cores"
+)
+UNEXPLAINED = (
+    "from the first round to the last, which noise does not explain: the cluster may still have been warming up, or "
+    "its load changed; run the test again before you rely on its values"
+)
 
-TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
-    Cause.SENT_LATE: (
-        {"late": 310, "due": 5000},
-        "generator too slow: 310 of 5000 records were sent late although the in-flight limit allowed sending them; "
-        + TOO_SLOW,
+TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
+    Remark.ACTION: (
+        {"at": Instant(1.5), "event": Event(5, EventKind.KILLED, "broker 1")},
+        "at 1.5 s: broker 1 killed",
     ),
-    Cause.NOT_SENT_IN_TIME: (
-        {"unsent": 310, "due": 5000, "cores": 1.234},
-        "generator too slow: 310 of 5000 records were not sent in the window, and a worker would need 123% of a core "
-        f"to send them in time; {TOO_SLOW}",
+    Remark.LEADER_MOVED: (
+        {"at": Instant(3.2), "partitions": Count(2, "partition"), "ids": "0, 3", "sources": "1", "targets": "2, 3"},
+        "at 3.2 s: 2 partitions (0, 3): leader moved from broker 1 to 2, 3",
     ),
-    Cause.LOWEST_RATE_UNREACHED: (
-        {"reason": "generator too slow", "rate": RATE},
-        "generator too slow (at the lowest rate, 1k records/s: the capacity is unknown)",
+    Remark.UNDER_REPLICATED: (THIN, "2 of 3 partitions under-replicated from 0.5 s before the start to 3.0 s"),
+    Remark.STILL_UNDER_REPLICATED: (THIN, "2 of 3 partitions under-replicated from 0.5 s before the start on"),
+    Remark.MORE_EVENTS: ({"omitted": 24, "until": Instant(19.0)}, "and 24 more such events until 19.0 s"),
+    Remark.CLIENT_WARNING: (
+        {"library": "aiokafka", "message": "no route to 10.0.0.1", "template": "no route to %s"},
+        "aiokafka: no route to 10.0.0.1",
     ),
-    Cause.LOAD_NOT_REACHED: (
-        {"missing": 5, "records": 9, "timeout_s": 3600},
-        "load not reached: 5 of 9 records were not sent within 3600 s; use fewer records, or a duration",
+    Remark.CONSUMERS_LIMIT: (
+        {},
+        "the consumers may be the limit: a worker that reads had no idle time; use more consumers",
     ),
-    Cause.NOTHING_ACKNOWLEDGED: (
-        {"failures": ": TimeoutError (9 records)"},
-        "no record of the window was acknowledged: TimeoutError (9 records)",
+    Remark.GENERATOR_LIMITS: (
+        {"limited": 2, "rounds": Count(3, "round")},
+        "the generator may be the limit: a worker had no idle time in 2 of 3 rounds, so Kafka may take more than this "
+        "throughput; declare a rate, or use more producers, larger records or another machine for the load",
     ),
-    Cause.RECORDS_LOST: ({"lost": 5.0}, "records lost: 5 records were acknowledged and are not in the log"),
-    Cause.RECORDS_LOST_BEFORE: (
-        {"lost": 5.0},
-        "records lost: 5 records were acknowledged and are not in the log, in a load before the first round (the "
-        "broker warm-up, or the sizing of the workers)",
+    Remark.OUTPUT_MISSING: (MISSING, NOT_OUT),
+    Remark.OUTPUT_ENDED: (
+        {**MISSING, "silence": Quantity(1.9, Unit.SECONDS)},
+        f"{NOT_OUT}, a lower bound: nothing came out in the last 1.9 s of the load",
     ),
-    Cause.OUTPUT_LOST: (
-        {"lost": 5.0},
-        "records lost: 5 records were acknowledged and did not come out of the output topic",
+    Remark.OUTPUT_REPEATED: (MISSING, "5 records came out of 'bills' more than once"),
+    Remark.NEVER_SENT: (
+        {"missing": 500},
+        "500 records due in the window were never sent: the cluster took the load too slowly; they count in the "
+        "latency with the time that they waited",
     ),
-    Cause.LOSSES_UNKNOWN: ({"reason": "no answer"}, "losses are unknown: no answer"),
-    Cause.EMPTY_TOPIC: ({"topic": "orders"}, "nothing was read from topic 'orders': it holds no record"),
-    Cause.RECORDS_UNREAD: (
-        {"unread": 17},
-        "records unread: 17 records in the log were not received by the consumers in time; end-to-end values would "
-        "leave out the slowest",
+    Remark.RECORDS_FAILED: (
+        {"failed": 7, "failures": ": no answer (7 records)", "errors": ("no answer",)},
+        "7 records failed: no answer (7 records)",
     ),
-    Cause.REJOINED: ({"reason": "they rejoined"}, "records unread: they rejoined"),
-    Cause.HEADERS_MISSING: (
-        {"header": "kafkaperf", "others": Count(1, "other record"), "output_topic": "bills"},
-        "no record came out with the header 'kafkaperf', but 1 other record arrived in 'bills': let the application "
-        "copy headers, or name a function with correlate=",
+    Remark.RARE_COMMITS: (
+        {"group": "billing", "interval": Quantity(5, Unit.SECONDS)},
+        "group 'billing' commits every 5 s, too rarely for this window: app.lag.slope is unknown; use a longer "
+        "duration",
     ),
-    Cause.NOTHING_MATCHED: (
-        {"function": "shop:id_of", "others": Count(2, "record"), "output_topic": "bills", "tag_bytes": 16},
-        "shop:id_of matched no record, but 2 records arrived in 'bills': it must return the first 16 bytes of the "
-        "value that went in, which the application must keep",
+    Remark.NOT_COMMITTED: (
+        {"group": "billing", "late": 260, "records": 1000, "waited": Quantity(4.9, Unit.SECONDS)},
+        "group 'billing' had not committed 260 of 1000 records 4.9 s after the load: they count with the time that "
+        "they waited",
     ),
-    Cause.NO_OUTPUT: (
-        {"topic": "orders", "output_topic": "bills"},
-        "no record arrived in 'bills': start the application before kafka_perf(), and look into its log; check that "
-        "it reads 'orders', that it accepts what the test sends (payload=), and to which topic it writes",
+    Remark.NEVER_READ: (UNREAD, "broker 1 could not be read (Process): no answer"),
+    Remark.SOMETIMES_UNREAD: (
+        {**UNREAD, "failures": 2, "readings": 9},
+        "broker 1 could not be read (Process), 2 of 9 times: no answer",
     ),
-    Cause.APPLICATION_ENDED: ({"reason": "it ended"}, "it ended"),
-    Cause.NO_COMMIT: (
-        {"group": "billing", "topic": "orders"},
-        "group 'billing' committed nothing on topic 'orders' since the load began: check that the application runs, "
-        "reads this topic and commits its offsets",
+    Remark.PARTITIONS_UNREAD: (
+        {"topic": "orders", "reason": "no answer"},
+        "the partitions of topic orders could not be read, so changes of leaders and replicas are unknown: no answer",
     ),
-    Cause.NOT_CAUGHT_UP: (
-        {"who": "the consumers", "metric": "catchup", "waited": Quantity(12.5, Unit.SECONDS)},
-        "the consumers had not caught up when the load ended, so catchup is at least 12.5 s; use a duration longer "
-        "than the times of the stop and of the threshold together, or a lower rate",
+    Remark.METRICS_LEFT_OUT: (
+        {"parts": "broker 2 (Process) in 0% of the window", "metrics": "broker.cpu, broker.memory"},
+        "not every broker was read: broker 2 (Process) in 0% of the window; so these metrics have no value: "
+        "broker.cpu, broker.memory",
     ),
-    Cause.CLUSTER_ERROR: ({"reason": "broker 1 has ended"}, "broker 1 has ended"),
-    Cause.OFFSETS_UNREAD: (
-        {"group": "billing", "topic": "orders", "unread": Quantity(2, Unit.SECONDS)},
-        "the offsets of group 'billing' could not be read in the last 2 s of the load: its coordinator, or the leader "
-        "of a partition of topic 'orders', did not answer",
+    Remark.BUSY_MACHINE: (
+        {"used": 1.5, "cores": 2},
+        "this machine was busy: other programs used 1.5 of its 2 cores during a round, which may have changed the "
+        "results",
     ),
-    Cause.WORKER_FAILED: ({"reason": "no connection"}, "no connection"),
-    Cause.WORKER_CRASHED: (
-        {"worker": 3, "error": "KeyError: {}", "traceback": "line 1"},
-        "worker 3 failed: KeyError: {}\nline 1",
+    Remark.RECOVERY: (
+        {"took_s": 4.0, "begin_s": 5.04, "rate": Quantity(20, Unit.RECORD_RATE), "lowest_s": 6.0},
+        "latency was higher than usual for 4.0 s from 5.0 s on, and throughput fell to 20 records/s at 6 s",
     ),
-    Cause.WORKER_LOST: ({"reason": "it died"}, "it died"),
-    Cause.WORKER_KILLED: ({"worker": 3, "timeout_s": 30}, "worker 3 did not report within 30 s and was killed"),
-    Cause.ACTION_FAILED: (
-        {"action": "kafka_perf.at('1 s')", "reason": "RuntimeError: no such broker"},
-        "kafka_perf.at('1 s'): RuntimeError: no such broker",
+    Remark.RECOVERY_UNENDED: (
+        {"took_s": 4.0, "calm_s": 3},
+        "recovery is at least 4.0 s, because latency was higher than usual in the last 3 s of the window; use a longer "
+        "duration, or earlier actions",
     ),
-    Cause.SEARCH_ENDED_BY_LOSS: (
-        {"rate": RATE, "lost": 5.0},
-        "the search ended at 1k records/s, because 5 acknowledged records were lost, so the capacity is unknown; to "
-        "allow losses, give kafka_perf.capacity() a threshold on `lost`",
+    Remark.TRANSACTIONS_LEFT: (
+        {"topic": "ledger", "timeout_s": 60.0, "ids": "a-0, a-1", "reason": "no answer"},
+        "transactions on topic ledger may stay open for 60 s and delay consumers with read_committed; transactional "
+        "ids a-0, a-1: no answer",
     ),
-    Cause.SEARCH_UNENDED: (
-        {"steps": 30},
-        "the search did not end within 30 steps: rates that held once failed later; hold each rate for longer",
+    Remark.TOPIC_LEFT: (
+        {"topic": "kafkaperf-1", "reason": "no answer"},
+        "topic kafkaperf-1 was left behind: no answer",
     ),
-    Cause.NO_RATE_HELD: (
-        {"rate": RATE, "reason": "errors 5 (threshold == 0)"},
-        "no rate held the thresholds: at the lowest rate, 1k records/s, errors 5 (threshold == 0); give a lower low=, "
-        "or other thresholds",
+    Remark.GROUPS_LEFT: (
+        {"run": "kafkaperf-1", "reason": "no answer"},
+        "consumer groups of kafkaperf-1 were left behind: no answer",
     ),
-    Cause.LOWER_BOUND: (
-        {"expression": "recovery <= 5 s", "metric": "recovery", "may": "exceed"},
-        "recovery <= 5 s: recovery is a lower bound here, so the true value may exceed the threshold; see the warnings",
+    Remark.HIGHEST_RATE_HELD: (
+        CAPACITY,
+        "the capacity is at least 2k records/s: the highest rate held, too; give a higher high=",
     ),
-    Cause.VALUE_MISSING: (
-        {"expression": "lag.max < 9", "reason": "lag.max was not measured"},
-        "threshold 'lag.max < 9' cannot be judged: lag.max was not measured",
+    Remark.GENERATOR_ENDED_SEARCH: (
+        CAPACITY,
+        "the capacity is at least 2k records/s: the generator was too slow for more; use more producers, or give the "
+        "machine more cores",
     ),
-    Cause.COMMIT_INTERVAL: (
-        {**LIMIT, "interval": Quantity(5, Unit.SECONDS)},
-        f"{BELOW}group commits every 5 s, so nothing finer is known; raise the threshold, or have the application "
-        "commit more often (offsets are read every 100 ms)",
+    Remark.LATENCY_UNKNOWN: (
+        {"skew": Quantity(5, Unit.SECONDS)},
+        "end-to-end latency is unknown, because records carry timestamps up to 5 s later than their reception, so the "
+        "clocks differ by at least that",
     ),
-    Cause.CLOCK_UNCERTAIN: (
-        {**LIMIT, "uncertainty": Quantity(0.00123, Unit.SECONDS, 2)},
-        f"{BELOW}clocks of the machines that send and receive are known to ±1.2 ms only; raise the threshold, move "
-        "the machines and the Dask scheduler into one network, or let one machine send and receive",
+    Remark.CLOCKS_UNCERTAIN: (
+        {"uncertainty": Quantity(0.000397, Unit.SECONDS, 2)},
+        "end-to-end latency was measured between machines whose clocks are known to ±397 µs",
     ),
-    Cause.CLOCKS_DIFFER: (
-        {"expression": "e2e.latency.p99 <= 1 ms", "skew": Quantity(5, Unit.SECONDS)},
-        "threshold 'e2e.latency.p99 <= 1 ms': the latency is unknown, because records carry timestamps up to 5 s later "
-        "than their reception, so the clocks differ by at least that; synchronize the clocks, for example by NTP, or "
-        "remove the threshold",
+    Remark.COMMIT_INTERVAL: (
+        {"interval": Quantity(0.25, Unit.SECONDS)},
+        "times of the application include the group's commit interval: 250 ms",
     ),
-    Cause.COLD_BROKER: (COLD, STILL_COLD),
-    Cause.WARM_UP_OFF: (COLD, f"{STILL_COLD} (kafka_broker_warmup is 0 s)"),
-    Cause.WARM_UP_TOO_SHORT: (
-        COLD,
-        f"{STILL_COLD}; the warm-up took as long as kafka_broker_warmup allows: raise it, or use a machine with more "
-        "cores",
+    Remark.TRIAL_REPEATED: (
+        {"trial": 2, "problem": PROBLEM, "cause": PROBLEM.cause},
+        "trial 2 was measured again: broker 1 has ended",
+    ),
+    Remark.UNEVEN_TRIAL_REPEATED: ({"trial": 2}, "trial 2 was measured again: one side was colder than the other"),
+    Remark.COLD: ({"problem": PROBLEM}, "broker 1 has ended"),
+    Remark.DOUBT: ({"problem": PROBLEM}, "broker 1 has ended"),
+    Remark.UNDECIDED: (
+        {"reason": "no baseline for this test", "expression": "errors == 0"},
+        "no baseline for this test",
+    ),
+    Remark.BOTH_SLOWER: (SHIFT, SHIFTED),
+    Remark.MACHINE_SLOWER: (SHIFT, f"the machine differs: {SHIFTED}; Kafka is unchanged"),
+    Remark.MACHINE_CHANGED: (SHIFT, f"the machine differs (kernel: 6.1 -> 6.8): {SHIFTED}; Kafka is unchanged"),
+    Remark.RISE: (DRIFT, f"produce.throughput rose by 92 % {UNEXPLAINED}"),
+    Remark.FALL: (DRIFT, f"produce.throughput fell by 92 % {UNEXPLAINED}"),
+    Remark.RETESTED_SIDE_BY_SIDE: ({"version": "4.1.1", "shortened": ""}, RETESTED),
+    Remark.RETESTED_AFTER_SHIFT: (
+        {
+            "version": "4.1.1",
+            "shortened": "; in the re-test, rounds=6 instead of 5",
+            "shift": "7 of 9 tests have suspected regressions",
+        },
+        f"{RETESTED}; in the re-test, rounds=6 instead of 5 (7 of 9 tests have suspected regressions)",
+    ),
+    Remark.SHORTENED: ({"lengths": "rounds=6 instead of 5"}, "side by side: rounds=6 instead of 5"),
+    Remark.RETESTED_IN_FRESH_TRIALS: (
+        {"reasons": "each round is a search for the capacity"},
+        "re-tested in fresh trials, not side by side with the baseline's brokers: each round is a search for the "
+        "capacity",
+    ),
+    Remark.NOT_RETESTED: ({"reason": "the machine is slower"}, "the machine is slower"),
+    Remark.FIRST_TRIAL_REPEATED: (
+        {"reasons": "round 1: no answer", "problems": (PROBLEM,)},
+        "the first trial was measured again: round 1: no answer",
+    ),
+    Remark.WARM_TRIAL: ({"reasons": "the warm-up was short"}, "measured again on warm brokers: the warm-up was short"),
+    Remark.TEST_REPEATED: ({"verdict": "PASSED"}, "this test was repeated; its earlier verdict was PASSED"),
+    Remark.REPEAT_UNDECIDED: (
+        {},
+        "this test was repeated, but its last run is INCONCLUSIVE, so that the run before it counts",
+    ),
+    Remark.ROUNDS_CUT: ({"ran": 4, "rounds": Count(5, "round")}, "the time budget allowed 4 of 5 rounds"),
+    Remark.ROUNDS_ENOUGH: (
+        {"ran": 3, "declared": 4},
+        "3 of 4 rounds were enough: most rounds meet every threshold already",
+    ),
+    Remark.COMPARISON_TOOK: (
+        {"trials": Count(5, "trial"), "took": Quantity(134, Unit.SECONDS)},
+        "compared with the live baseline in 5 trials, which took 134 s",
+    ),
+    Remark.TRIAL_BROKEN_OFF: (
+        {},
+        "the time budget ended during a fresh trial, which does not count; raise --kafka-time-budget",
+    ),
+    Remark.NO_TIME_FOR_TRIAL: (
+        {"needed": Quantity(35, Unit.SECONDS), "left": Quantity(16.1, Unit.SECONDS)},
+        "another fresh trial needs 35 s, and 16.1 s of the time budget are left for it; raise --kafka-time-budget",
+    ),
+    Remark.NOT_RUN: (
+        {
+            "rounds": Count(3, "round"),
+            "needed": Quantity(29.9, Unit.SECONDS),
+            "left": Quantity(20, Unit.SECONDS),
+        },
+        "not run: 3 rounds need 29.9 s, and 20 s of the time budget are left; raise --kafka-time-budget, or run "
+        "fewer tests",
+    ),
+    Remark.SHORT_WARM_UP: (
+        {},
+        "measured after a short warm-up: warm brokers are faster and would meet these limits as well",
+    ),
+    Remark.NOISY_TRIALS: (
+        {"noise": Quantity(0.12, Unit.RATIO, 2)},
+        "the noise between trials was up to 12 %; --kafka-low-noise reduces it and saves trials, if neither the disk "
+        "nor the JVM's second compiler is what you compare",
+    ),
+    Remark.PARTLY_CALIBRATED: (
+        {"expression": "recovery <= max(baseline, 5 s)"},
+        "recovery <= max(baseline, 5 s): the calibration is of its part relative to the baseline alone",
+    ),
+    Remark.NOT_CALIBRATED: ({"reason": "recovery is missing"}, "not calibrated: recovery is missing"),
+    Remark.BOTTLENECK: (
+        {"deduced": "output 38/s of 200/s: the application is the bottleneck"},
+        "output 38/s of 200/s: the application is the bottleneck",
+    ),
+    Remark.NEW_TEST: (
+        {"revision": "git:main"},
+        "the test is new: the baseline, --kafka-compare=git:main, does not have it",
+    ),
+    Remark.NOT_COMPARED: ({"reason": "it could not collect the test"}, "it could not collect the test"),
+    Remark.NOT_STARTED: ({"revision": "git:main"}, "--kafka-compare=git:main was not started"),
+    Remark.IS_BASE: (
+        {"revision": "git:main"},
+        "this is the base: git:main is the commit that is checked out",
+    ),
+    Remark.NOTHING_DIFFERS: ({}, "nothing differs: this side has the live baseline's commit and packages"),
+    Remark.CLIENT_SHARED: (
+        {"package": "aiokafka", "here": "0.14.0", "there": "0.13.0"},
+        "aiokafka 0.14.0 of this environment makes the load on both sides; the live baseline's own, 0.13.0, is "
+        "compared only as far as its application uses it",
+    ),
+    Remark.STALE: (
+        {},
+        "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
+        "pass; accept the improvement with --kafka-update-baselines",
+    ),
+    Remark.NOT_WRITTEN: (
+        {"reason": "the test is INCONCLUSIVE"},
+        "not written into the baseline: the test is INCONCLUSIVE",
+    ),
+    Remark.STARTS_AGAIN: (
+        {"changes": "rounds: 3 -> 5"},
+        "the baseline starts again: the scenario changed (rounds: 3 -> 5)",
+    ),
+    Remark.WEAK: (
+        {"fewest": 3},
+        "weak baselines (fewer than 3 days; measure on another day with --kafka-update-baselines=add)",
+    ),
+    Remark.ONE_ROUND: (
+        {},
+        "baselines with one round per trial, whose noise is assumed, not measured; use at least three rounds",
+    ),
+    Remark.OLD: (
+        {"most": 14, "day": "2026-01-16"},
+        "baselines older than 14 days, of 2026-01-16; machines drift, so measure again with "
+        "--kafka-update-baselines=add",
+    ),
+    Remark.LATER: (
+        {"day": "2026-02-01"},
+        "baselines of a later day than today, 2026-02-01: a clock was wrong; make new ones with "
+        "--kafka-update-baselines",
+    ),
+    Remark.OTHER_MACHINE: (
+        {"changes": "kernel: 6.1 -> 6.8"},
+        "baselines of another machine or JDK (kernel: 6.1 -> 6.8); make new ones with --kafka-update-baselines",
+    ),
+    Remark.SMOKE_TEST: (
+        {},
+        "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged",
     ),
 }
 
 
-@pytest.mark.parametrize("cause", Cause)
-def test_each_cause_has_one_text(cause: Cause) -> None:
-    """Reports, errors and failed tests show it; nothing else has it."""
-    values, text = TEXTS[cause]
-    assert str(Problem(cause, values)) == text
+@pytest.mark.parametrize("remark", Remark)
+def test_each_remark_has_one_text(remark: Remark) -> None:
+    """Reports and the terminal show it; nothing else has it."""
+    values, text = TEXTS[remark]
+    assert str(Notice(remark, values)) == text
 
 
-def test_each_kind_has_a_cause() -> None:
+def test_each_kind_has_a_remark() -> None:
     """No two rows are the same, which would make one of them an alias."""
-    assert {cause.kind for cause in Cause} == {*ProblemKind}
-    assert len({cause.value for cause in Cause}) == len(Cause.__members__)
+    assert {remark.kind for remark in Remark} == {*NoticeKind}
+    assert len({remark.value for remark in Remark}) == len(Remark.__members__)
 
 
-def test_a_problem_has_a_place_an_excuse_and_advice() -> None:
-    """Advice comes last, whatever stands before it."""
-    slow = Problem(Cause.SENT_LATE, {"late": 3, "due": 9}).of_round(2).of_trial(3)
-    fact = (
-        "trial 3: round 2: generator too slow: 3 of 9 records were sent late although the in-flight limit allowed "
-        "sending them"
-    )
-    assert slow.fact == fact
-    assert slow.perhaps_because("others run").text == f"{fact}; perhaps because others run; {TOO_SLOW}"
-    assert slow.perhaps_because("others run").fact == fact
+@pytest.mark.parametrize("remark", [remark for remark in Remark if remark.apart])
+def test_what_tells_notices_apart_are_values_of_their_texts(remark: Remark) -> None:
+    """A misspelt name would make all notices of a row alike."""
+    told = {*TEXTS[remark][0], "what", "application", "cause", "other_side"}
+    assert {*remark.apart} <= told
 
 
-@pytest.mark.parametrize(
-    ("place", "text"),
-    [
-        (Place(), ""),
-        (Place(round=2), "round 2"),
-        (Place(other_side=True), "the baseline"),
-        (Place(other_side=True, round=2), "the baseline, round 2"),
-        (Place(trial=3), "trial 3"),
-        (Place(trial=3, other_side=True, round=2), "trial 3: the baseline, round 2"),
-    ],
-)
-def test_a_place_names_what_is_known_of_it(place: Place, text: str) -> None:
-    """Trial, side and round."""
-    assert str(place) == text
+def test_a_notice_has_a_fact_apart_from_its_advice_and_its_side_before_both() -> None:
+    """Advice helps once; a side tells which cluster to look at."""
+    notice = Notice(Remark.HIGHEST_RATE_HELD, CAPACITY).of_other_side()
+    assert notice.fact == "the baseline: the capacity is at least 2k records/s: the highest rate held, too"
+    assert notice.text == f"{notice.fact}; give a higher high="
 
 
-def test_an_error_of_an_application_is_not_one_of_the_cluster() -> None:
-    """An owner of the cluster need not look at it."""
-    assert Problem.of(ClusterError("x")) == Problem(Cause.CLUSTER_ERROR, {"reason": "x"})
-    assert Problem.of(ApplicationError("x")) == Problem(Cause.APPLICATION_ENDED, {"reason": "x"})
+def test_a_busy_machine_has_no_side() -> None:
+    """Both sides share it, and the warning would stand there twice."""
+    busy = Notice(Remark.BUSY_MACHINE, {"used": 1.5, "cores": 2})
+    assert busy.of_other_side() == busy
 
 
-def test_an_event_tells_what_happened_to_whom() -> None:
-    """The chart marks it, and the warnings have it."""
-    assert str(Event(5, EventKind.STARTED, "broker 1")) == "broker 1 started"
-    assert str(Event(5, EventKind.KILLED, "shop", "ended by SIGKILL")) == "shop killed (ended by SIGKILL)"
+@pytest.mark.parametrize("remark", Remark)
+def test_a_notice_goes_from_one_process_to_another(remark: Remark) -> None:
+    """Workers send the warnings of their client, here and on other machines."""
+    notice = Notice(remark, TEXTS[remark][0], other_side=True)
+    assert pickle.loads(pickle.dumps(notice)) == notice  # noqa: S301 - it is our own
+    assert len({notice, Notice(remark, {**notice.values}, other_side=True)}) == 1
+
+
+def test_notices_with_other_numbers_are_alike() -> None:
+    """One line with a count shows them all."""
+    first, second = (Notice(Remark.NEVER_SENT, {"missing": missing}) for missing in (5, 7))
+    assert first != second
+    assert first.alike == second.alike != first.of_other_side().alike
+
+
+def test_notices_about_other_things_are_not_alike() -> None:
+    """A count would hide the second group, or the second error."""
+    late = {"late": 5, "records": 9, "waited": Quantity(1, Unit.SECONDS)}
+    billing, shipping = (Notice(Remark.NOT_COMMITTED, {"group": group, **late}) for group in ("billing", "shipping"))
+    assert billing.alike != shipping.alike
+
+
+def test_a_problem_is_alike_one_with_the_same_cause_on_the_same_side() -> None:
+    """Rounds and trials differ in their numbers alone."""
+    first, second = (Notice.of(PROBLEM.of_round(number)) for number in (1, 2))
+    other = Notice.of(PROBLEM.of_round(1, other_side=True))
+    assert first.alike == second.alike != other.alike
+    assert str(other) == f"{Place(other_side=True, round=1)}: {PROBLEM}"
+
+
+def test_notices_that_read_alike_stand_there_once() -> None:
+    """Values may differ by less than a text shows."""
+    first, second = (Notice(Remark.RECOVERY_UNENDED, {"took_s": took_s, "calm_s": 3}) for took_s in (4.01, 4.04))
+    assert each_once([first, second]) == (first,)

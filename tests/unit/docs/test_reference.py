@@ -18,7 +18,7 @@ from pytest_kafkaperf.clusters.application import Recipe
 from pytest_kafkaperf.clusters.monitoring.readings import Use
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.reports.compare import Report

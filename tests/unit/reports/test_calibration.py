@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.reports.calibration import (
     calibration_cells,

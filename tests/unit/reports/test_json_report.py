@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.core.notices import Cause, Problem, ProblemKind
-from pytest_kafkaperf.core.remarks import NoticeKind
+from pytest_kafkaperf.core.notices import NoticeKind
+from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
 from pytest_kafkaperf.core.units import Count, Quantity, Unit
 from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.ci import junit_properties

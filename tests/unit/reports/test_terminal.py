@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.environment import differences
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.reports.columns import Paper, mark_of
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.markdown import markdown

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.core.environment import Change, differences
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.baseline_update import accepted
 from pytest_kafkaperf.runner.evidence import Judging, baseline_doubts, stale_notes

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.metrics import declare
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.runner.bottleneck import GROUP, OUTPUT, Way, bottleneck, deduced
 from pytest_kafkaperf.runner.result import Result, Trial

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey, Key
-from pytest_kafkaperf.core.notices import Cause, ProblemKind
+from pytest_kafkaperf.core.problems import Cause, ProblemKind
 from pytest_kafkaperf.runner.cold_brokers import cold_judgement, cold_warnings, describe_warm_ups
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round

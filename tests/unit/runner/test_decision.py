@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.notices import ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.decision import Bench, Decision, FurtherTrials, RetestFailedError, decide, first_trial
 from pytest_kafkaperf.runner.evidence import Judging

@@ -14,8 +14,8 @@ import pytest
 from pytest_kafkaperf.clusters.brokers.config import Security
 from pytest_kafkaperf.clusters.brokers.fleet import Fleet
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.notices import ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.runner.drift import ALPHA, chance_of, drift_warnings
 from pytest_kafkaperf.runner.result import Result, Trial
 from pytest_kafkaperf.runner.rounds.actions import Action

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.core.notices import Cause, Problem
+from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.runner.evidence import is_acceptable
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from pytest_kafkaperf.core.notices import Problem, ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.runner.result import MOST_INVALIDATED, Trial, judged, problems_of, warnings_of
 from pytest_kafkaperf.runner.rounds.round import Round

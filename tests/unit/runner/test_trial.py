@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner import trial as trial_runs
 from pytest_kafkaperf.runner.rounds.round import Round

@@ -8,7 +8,7 @@ from tests.support.project import PLAIN
 
 TESTS = """
 import json, pathlib
-from pytest_kafkaperf.core.notices import Cause, Problem
+from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.runner.rounds.round import Round
 from tests.support.repeats import note_report, note_rounds
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.environment import Change, differences
-from pytest_kafkaperf.core.remarks import Remark
+from pytest_kafkaperf.core.notices import Remark
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import judge

@@ -20,7 +20,7 @@ from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
 from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey, Key
 from pytest_kafkaperf.clusters.monitoring.watchers import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
 from tests.support.patience import PATIENCE_S
 
 _PAUSE_S = 0.01

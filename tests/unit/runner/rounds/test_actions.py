@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from pytest_kafkaperf.core.errors import ScenarioError, UsageError
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.runner.rounds.actions import Action, ActionTimer, moved, planned

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.core.metrics import declare
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.runner.rounds import actions
 from pytest_kafkaperf.runner.rounds.actions import Action, ActionTimer

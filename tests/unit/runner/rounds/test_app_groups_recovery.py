@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
-from pytest_kafkaperf.core.notices import Event, EventKind, ProblemKind
+from pytest_kafkaperf.core.notices import Event, EventKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Consumed, Produced, WorkerReport
 from pytest_kafkaperf.runner.rounds.fold import fold

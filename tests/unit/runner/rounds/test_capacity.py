@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.core.notices import ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import Quantity, Unit
 from pytest_kafkaperf.runner.result import Trial, at_least
 from pytest_kafkaperf.runner.rounds.capacity import (

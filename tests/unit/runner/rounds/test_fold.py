@@ -12,8 +12,8 @@ import pytest
 from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey
 from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.core.notices import Cause, Event, EventKind, Problem, ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, NoticeKind, Remark
+from pytest_kafkaperf.core.notices import Event, EventKind, Notice, NoticeKind, Remark
+from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import (
     Audit,

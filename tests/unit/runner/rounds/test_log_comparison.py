@@ -14,7 +14,7 @@ import pytest
 from pytest_kafkaperf.clusters.admin.admin import TopicGoneError
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.notices import ProblemKind
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load import clock
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, Unaudited, WorkerReport
 from pytest_kafkaperf.runner.rounds import log_comparison

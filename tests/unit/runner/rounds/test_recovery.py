@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_kafkaperf.core.remarks import Remark
+from pytest_kafkaperf.core.notices import Remark
 from pytest_kafkaperf.load.recorder import Curves
 from pytest_kafkaperf.runner.rounds.recovery import dip, recovery_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.core.notices import ProblemKind
-from pytest_kafkaperf.core.remarks import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Quantity, Unit
 from pytest_kafkaperf.load.messages import Consumed, WorkerReport
 from pytest_kafkaperf.load.recorder import Histogram

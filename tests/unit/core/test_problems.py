@@ -1,0 +1,201 @@
+"""The texts of problems and events."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
+from pytest_kafkaperf.core.notices import Event, EventKind
+from pytest_kafkaperf.core.problems import Cause, Place, Problem, ProblemKind
+from pytest_kafkaperf.core.units import Count, Quantity, Unit
+
+TOO_SLOW = "use more producers, larger records or a lower rate, or give the machine more cores"
+COLD: dict[str, object] = {"names": "broker 1", "cold": 2, "rounds": Count(5, "round"), "most": 0.42}
+STILL_COLD = "broker 1 still compiled code in 2 of 5 rounds, with up to 42% of a core, and may be faster when warm"
+LIMIT: dict[str, object] = {"expression": "app.delay.p99 <= 1 ms", "limit": Quantity(0.001, Unit.SECONDS)}
+BELOW = "threshold 'app.delay.p99 <= 1 ms': the threshold is 1 ms, and the "
+RATE = Quantity(1000, Unit.RECORD_RATE)
+
+TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
+    Cause.SENT_LATE: (
+        {"late": 310, "due": 5000},
+        "generator too slow: 310 of 5000 records were sent late although the in-flight limit allowed sending them; "
+        + TOO_SLOW,
+    ),
+    Cause.NOT_SENT_IN_TIME: (
+        {"unsent": 310, "due": 5000, "cores": 1.234},
+        "generator too slow: 310 of 5000 records were not sent in the window, and a worker would need 123% of a core "
+        f"to send them in time; {TOO_SLOW}",
+    ),
+    Cause.LOWEST_RATE_UNREACHED: (
+        {"reason": "generator too slow", "rate": RATE},
+        "generator too slow (at the lowest rate, 1k records/s: the capacity is unknown)",
+    ),
+    Cause.LOAD_NOT_REACHED: (
+        {"missing": 5, "records": 9, "timeout_s": 3600},
+        "load not reached: 5 of 9 records were not sent within 3600 s; use fewer records, or a duration",
+    ),
+    Cause.NOTHING_ACKNOWLEDGED: (
+        {"failures": ": TimeoutError (9 records)"},
+        "no record of the window was acknowledged: TimeoutError (9 records)",
+    ),
+    Cause.RECORDS_LOST: ({"lost": 5.0}, "records lost: 5 records were acknowledged and are not in the log"),
+    Cause.RECORDS_LOST_BEFORE: (
+        {"lost": 5.0},
+        "records lost: 5 records were acknowledged and are not in the log, in a load before the first round (the "
+        "broker warm-up, or the sizing of the workers)",
+    ),
+    Cause.OUTPUT_LOST: (
+        {"lost": 5.0},
+        "records lost: 5 records were acknowledged and did not come out of the output topic",
+    ),
+    Cause.LOSSES_UNKNOWN: ({"reason": "no answer"}, "losses are unknown: no answer"),
+    Cause.EMPTY_TOPIC: ({"topic": "orders"}, "nothing was read from topic 'orders': it holds no record"),
+    Cause.RECORDS_UNREAD: (
+        {"unread": 17},
+        "records unread: 17 records in the log were not received by the consumers in time; end-to-end values would "
+        "leave out the slowest",
+    ),
+    Cause.REJOINED: ({"reason": "they rejoined"}, "records unread: they rejoined"),
+    Cause.HEADERS_MISSING: (
+        {"header": "kafkaperf", "others": Count(1, "other record"), "output_topic": "bills"},
+        "no record came out with the header 'kafkaperf', but 1 other record arrived in 'bills': let the application "
+        "copy headers, or name a function with correlate=",
+    ),
+    Cause.NOTHING_MATCHED: (
+        {"function": "shop:id_of", "others": Count(2, "record"), "output_topic": "bills", "tag_bytes": 16},
+        "shop:id_of matched no record, but 2 records arrived in 'bills': it must return the first 16 bytes of the "
+        "value that went in, which the application must keep",
+    ),
+    Cause.NO_OUTPUT: (
+        {"topic": "orders", "output_topic": "bills"},
+        "no record arrived in 'bills': start the application before kafka_perf(), and look into its log; check that "
+        "it reads 'orders', that it accepts what the test sends (payload=), and to which topic it writes",
+    ),
+    Cause.APPLICATION_ENDED: ({"reason": "it ended"}, "it ended"),
+    Cause.NO_COMMIT: (
+        {"group": "billing", "topic": "orders"},
+        "group 'billing' committed nothing on topic 'orders' since the load began: check that the application runs, "
+        "reads this topic and commits its offsets",
+    ),
+    Cause.NOT_CAUGHT_UP: (
+        {"who": "the consumers", "metric": "catchup", "waited": Quantity(12.5, Unit.SECONDS)},
+        "the consumers had not caught up when the load ended, so catchup is at least 12.5 s; use a duration longer "
+        "than the times of the stop and of the threshold together, or a lower rate",
+    ),
+    Cause.CLUSTER_ERROR: ({"reason": "broker 1 has ended"}, "broker 1 has ended"),
+    Cause.OFFSETS_UNREAD: (
+        {"group": "billing", "topic": "orders", "unread": Quantity(2, Unit.SECONDS)},
+        "the offsets of group 'billing' could not be read in the last 2 s of the load: its coordinator, or the leader "
+        "of a partition of topic 'orders', did not answer",
+    ),
+    Cause.WORKER_FAILED: ({"reason": "no connection"}, "no connection"),
+    Cause.WORKER_CRASHED: (
+        {"worker": 3, "error": "KeyError: {}", "traceback": "line 1"},
+        "worker 3 failed: KeyError: {}\nline 1",
+    ),
+    Cause.WORKER_LOST: ({"reason": "it died"}, "it died"),
+    Cause.WORKER_KILLED: ({"worker": 3, "timeout_s": 30}, "worker 3 did not report within 30 s and was killed"),
+    Cause.ACTION_FAILED: (
+        {"action": "kafka_perf.at('1 s')", "reason": "RuntimeError: no such broker"},
+        "kafka_perf.at('1 s'): RuntimeError: no such broker",
+    ),
+    Cause.SEARCH_ENDED_BY_LOSS: (
+        {"rate": RATE, "lost": 5.0},
+        "the search ended at 1k records/s, because 5 acknowledged records were lost, so the capacity is unknown; to "
+        "allow losses, give kafka_perf.capacity() a threshold on `lost`",
+    ),
+    Cause.SEARCH_UNENDED: (
+        {"steps": 30},
+        "the search did not end within 30 steps: rates that held once failed later; hold each rate for longer",
+    ),
+    Cause.NO_RATE_HELD: (
+        {"rate": RATE, "reason": "errors 5 (threshold == 0)"},
+        "no rate held the thresholds: at the lowest rate, 1k records/s, errors 5 (threshold == 0); give a lower low=, "
+        "or other thresholds",
+    ),
+    Cause.LOWER_BOUND: (
+        {"expression": "recovery <= 5 s", "metric": "recovery", "may": "exceed"},
+        "recovery <= 5 s: recovery is a lower bound here, so the true value may exceed the threshold; see the warnings",
+    ),
+    Cause.VALUE_MISSING: (
+        {"expression": "lag.max < 9", "reason": "lag.max was not measured"},
+        "threshold 'lag.max < 9' cannot be judged: lag.max was not measured",
+    ),
+    Cause.COMMIT_INTERVAL: (
+        {**LIMIT, "interval": Quantity(5, Unit.SECONDS)},
+        f"{BELOW}group commits every 5 s, so nothing finer is known; raise the threshold, or have the application "
+        "commit more often (offsets are read every 100 ms)",
+    ),
+    Cause.CLOCK_UNCERTAIN: (
+        {**LIMIT, "uncertainty": Quantity(0.00123, Unit.SECONDS, 2)},
+        f"{BELOW}clocks of the machines that send and receive are known to ±1.2 ms only; raise the threshold, move "
+        "the machines and the Dask scheduler into one network, or let one machine send and receive",
+    ),
+    Cause.CLOCKS_DIFFER: (
+        {"expression": "e2e.latency.p99 <= 1 ms", "skew": Quantity(5, Unit.SECONDS)},
+        "threshold 'e2e.latency.p99 <= 1 ms': the latency is unknown, because records carry timestamps up to 5 s later "
+        "than their reception, so the clocks differ by at least that; synchronize the clocks, for example by NTP, or "
+        "remove the threshold",
+    ),
+    Cause.COLD_BROKER: (COLD, STILL_COLD),
+    Cause.WARM_UP_OFF: (COLD, f"{STILL_COLD} (kafka_broker_warmup is 0 s)"),
+    Cause.WARM_UP_TOO_SHORT: (
+        COLD,
+        f"{STILL_COLD}; the warm-up took as long as kafka_broker_warmup allows: raise it, or use a machine with more "
+        "cores",
+    ),
+}
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_each_cause_has_one_text(cause: Cause) -> None:
+    """Reports, errors and failed tests show it; nothing else has it."""
+    values, text = TEXTS[cause]
+    assert str(Problem(cause, values)) == text
+
+
+def test_each_kind_has_a_cause() -> None:
+    """No two rows are the same, which would make one of them an alias."""
+    assert {cause.kind for cause in Cause} == {*ProblemKind}
+    assert len({cause.value for cause in Cause}) == len(Cause.__members__)
+
+
+def test_a_problem_has_a_place_an_excuse_and_advice() -> None:
+    """Advice comes last, whatever stands before it."""
+    slow = Problem(Cause.SENT_LATE, {"late": 3, "due": 9}).of_round(2).of_trial(3)
+    fact = (
+        "trial 3: round 2: generator too slow: 3 of 9 records were sent late although the in-flight limit allowed "
+        "sending them"
+    )
+    assert slow.fact == fact
+    assert slow.perhaps_because("others run").text == f"{fact}; perhaps because others run; {TOO_SLOW}"
+    assert slow.perhaps_because("others run").fact == fact
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        (Place(), ""),
+        (Place(round=2), "round 2"),
+        (Place(other_side=True), "the baseline"),
+        (Place(other_side=True, round=2), "the baseline, round 2"),
+        (Place(trial=3), "trial 3"),
+        (Place(trial=3, other_side=True, round=2), "trial 3: the baseline, round 2"),
+    ],
+)
+def test_a_place_names_what_is_known_of_it(place: Place, text: str) -> None:
+    """Trial, side and round."""
+    assert str(place) == text
+
+
+def test_an_error_of_an_application_is_not_one_of_the_cluster() -> None:
+    """An owner of the cluster need not look at it."""
+    assert Problem.of(ClusterError("x")) == Problem(Cause.CLUSTER_ERROR, {"reason": "x"})
+    assert Problem.of(ApplicationError("x")) == Problem(Cause.APPLICATION_ENDED, {"reason": "x"})
+
+
+def test_an_event_tells_what_happened_to_whom() -> None:
+    """The chart marks it, and the warnings have it."""
+    assert str(Event(5, EventKind.STARTED, "broker 1")) == "broker 1 started"
+    assert str(Event(5, EventKind.KILLED, "shop", "ended by SIGKILL")) == "shop killed (ended by SIGKILL)"
