@@ -191,8 +191,8 @@ def _parse(expression: str) -> Threshold:
         raise ScenarioError(f"invalid threshold {expression!r}: unknown operator {found[0]!r}; use one of {_OPERATORS}")
     left, right = expression[: found.start()].strip(), expression[found.end() :].strip()
     if _is_name(right) and not _is_name(left):
-        turned = found[0].translate(_TURNED)
-        raise ScenarioError(f"invalid threshold {expression!r}: put the metric first: '{right} {turned} {left}'")
+        turned = f"{right} {found[0].translate(_TURNED)} {left}"
+        raise ScenarioError(f"invalid threshold {expression!r}: put the metric first: {turned!r}")
     try:
         better: Better = "higher" if found[0].startswith(">") else "lower"
         subject = metric(left, better)

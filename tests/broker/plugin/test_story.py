@@ -117,6 +117,8 @@ def test_the_reports_hold_what_was_measured(project: Project, on_broker: str) ->
         "schema_version",
         "created",
         "plugin",
+        "new_tests",
+        "removed_tests",
         "environment",
         "exit_status",
         "errors",
