@@ -72,7 +72,7 @@ def test_an_accepted_regression_passes_and_changes_no_baseline(
 ) -> None:
     """A team accepts one slowdown knowingly; everything else must still fail, and the next run as well."""
     before = project.test(guard()).run_steadily(on_broker, "--kafka-update-baselines").baselines
-    with quota(broker, producer_byte_rate=1_500_000):
+    with quota(broker, producer_byte_rate=250_000):
         run = project.run_steadily(on_broker, "--kafka-no-confirm", "--kafka-accept=regressed")
         assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_guard": "REGRESSED"}), run.out
         (test,) = run.report["tests"]

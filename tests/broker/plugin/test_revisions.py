@@ -19,8 +19,8 @@ from tests.support.revisions import (
 
 
 def test_a_slower_service_fails_and_its_commit_is_named(repository: Project) -> None:
-    """By rounds in turns; `tests/nightly` confirms it on further trials."""
-    find_a_slower_service(repository, "--kafka-no-confirm")
+    """By rounds in turns."""
+    find_a_slower_service(repository)
 
 
 ACTIONS = """

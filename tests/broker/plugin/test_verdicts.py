@@ -86,7 +86,7 @@ def test_a_gain_makes_the_baseline_stale_until_it_is_accepted(
 ) -> None:
     """A fall back to the old level would pass; nothing but the user's command replaces what was measured."""
     project.test(guard())
-    with quota(broker, producer_byte_rate=1_500_000):
+    with quota(broker, producer_byte_rate=250_000):
         project.run_steadily(on_broker, "--kafka-update-baselines")
     fast = project.run_steadily(on_broker, "--kafka-rounds=4")
     assert (fast.verdicts, trials_of(project)) == ({"test_guard": "IMPROVED"}, [1]), fast.out
