@@ -60,10 +60,10 @@ def wait_for(happens: Callable[[], bool]) -> None:
     assert becomes(happens)
 
 
-def find_a_slower_service(repository: Project, *options: str) -> None:
+def find_a_slower_service(repository: Project) -> None:
     """Make the service slower: its commit is named, and the rounds of both sides take turns in each trial."""
     commit(repository.write("delay.txt", "100"), "Look up each order")
-    run = repository.run("--kafka-compare=git:HEAD~1", "--kafka-rounds=2", *options)
+    run = repository.run("--kafka-compare=git:HEAD~1", "--kafka-rounds=2")
     (test,) = run.report["tests"]
     assert test["verdict"] == "REGRESSED", run.out
     assert f"commit {git(repository.folder, 'rev-parse', '--short', 'HEAD')} Look up each order" in test["changed"]

@@ -25,7 +25,6 @@ from tests.support.revisions import (
     break_the_live_baseline,
     commit,
     end_a_comparison,
-    find_a_slower_service,
     wait_for,
 )
 
@@ -158,11 +157,6 @@ def test_a_service_of_the_whole_run_serves_all_tests_of_its_side(repository: Pro
         assert len(starts) == trials - 1
         assert len({servers for _, _, servers in starts}) == 1
         assert all(ended(int(pid)) for pid, *_ in starts)
-
-
-def test_a_slower_service_is_found_by_rounds_in_turns(repository: Project) -> None:
-    """The report has the instants of the rounds of all trials, which show their order."""
-    find_a_slower_service(repository)
 
 
 def test_a_live_baseline_whose_application_fails_is_one_clear_error(repository: Project) -> None:
