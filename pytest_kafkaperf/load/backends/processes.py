@@ -124,11 +124,13 @@ def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float)
     executor.shutdown(wait=False, cancel_futures=True)
     deadline = time.monotonic() + patience_s
     for process in processes:
-        process.join(max(0.0, deadline - time.monotonic()))
-        if process.is_alive():
+        # The executor's thread waits for the same processes, so that `is_alive()` is wrong until it has their status.
+        if not multiprocessing.connection.wait([process.sentinel], max(0.0, deadline - time.monotonic())):
             process.kill()
-            process.join(_GIVE_UP_S)
-        if process.pid is not None and not process.is_alive():
+            multiprocessing.connection.wait([process.sentinel], _GIVE_UP_S)
+        process.join(_GIVE_UP_S)
+        has_ended = multiprocessing.connection.wait([process.sentinel], 0)
+        if process.pid is not None and has_ended:
             supervisor.forget(process.pid)
 
 
