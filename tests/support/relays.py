@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -17,6 +15,7 @@ from pytest_kafkaperf.core.problems import ProblemKind
 from tests.support import relay as application
 from tests.support.patience import PATIENCE_S
 from tests.support.rounds import Load
+from tests.support.sink import running_when_ready
 from tests.support.strangers import drop_topic, make_topic
 
 WARM, DUE = 100, 600
@@ -42,19 +41,8 @@ def relay(broker: Cluster) -> Iterator[Start]:
 def running_relay(broker: Cluster, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, str(application.__file__), "--source", IN, "--target", OUT]
     command += ["--bootstrap-servers", broker.bootstrap_servers, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        timer = threading.Timer(PATIENCE_S, process.kill)
-        timer.start()
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            timer.cancel()
-            yield process
-        finally:
-            timer.cancel()
-            process.terminate()
-            process.send_signal(signal.SIGCONT)  # a suspended one ends only after that
-            process.wait(PATIENCE_S)
+    with running_when_ready(command, PATIENCE_S) as process:
+        yield process
 
 
 def find_no_output(broker: Cluster, load: Load, told: str) -> dict[str, float]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import aiokafka
@@ -78,8 +78,15 @@ def running_sink(
         "commit-ms": commit_ms,
     }
     command = [sys.executable, __file__, *(f"--{name}={value}" for name, value in options.items())]
+    with running_when_ready(command, START_TIMEOUT_S) as process:
+        yield process
+
+
+@contextmanager
+def running_when_ready(command: Sequence[str], patience_s: float) -> Iterator[subprocess.Popen[str]]:
+    """Run a program until the block ends; it has printed "ready"."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        timer = threading.Timer(START_TIMEOUT_S, process.kill)
+        timer = threading.Timer(patience_s, process.kill)
         timer.start()
         try:
             assert process.stdout is not None
@@ -89,7 +96,8 @@ def running_sink(
         finally:
             timer.cancel()
             process.terminate()
-            process.wait(START_TIMEOUT_S)
+            process.send_signal(signal.SIGCONT)  # a suspended one ends only after that
+            process.wait(patience_s)
 
 
 if __name__ == "__main__":
