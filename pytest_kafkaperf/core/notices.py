@@ -1,4 +1,4 @@
-"""Warnings, notes and events: each has a kind and values for programs; one table has the texts for people."""
+"""Warnings, notes and events: kinds and values for programs, and the table of texts for people."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pytest_kafkaperf.core.problems import SKEWED, Place, Problem
 
 
 class NoticeKind(StrEnum):
-    """Kinds of notices; those that people would call the same share a kind."""
+    """Kinds of notices; notices on the same topic share a kind."""
 
     EVENT = "event"
-    """A change of brokers, partitions or applications at an instant, which may be planned."""
+    """A change of brokers, partitions or applications at a point in time, planned or not."""
     CLIENT = "client"
     """The client library logged a warning."""
     CONSUMERS_LIMIT = "consumers_limit"
@@ -26,7 +26,7 @@ class NoticeKind(StrEnum):
     RARE_COMMITS = "rare_commits"
     NOT_COMMITTED = "not_committed"
     UNREAD = "unread"
-    """Brokers or partitions were not read."""
+    """Brokers or partitions could not be read."""
     BUSY_MACHINE = "busy_machine"
     RECOVERY = "recovery"
     LEFT_BEHIND = "left_behind"
@@ -37,98 +37,98 @@ class NoticeKind(StrEnum):
     """A trial or a test was measured again."""
     COLD = "cold"
     DOUBT = "doubt"
-    """A problem that does not explain why the test fails, or a reason why a threshold is not decided."""
+    """A problem that does not explain why the test fails, or a reason why a threshold is undecided."""
     BOTH_SLOWER = "both_slower"
     DRIFT = "drift"
     RETEST = "retest"
     ROUNDS = "rounds"
-    """Fewer rounds than declared ran."""
+    """The test ran fewer rounds than declared."""
     TIME = "time"
-    """Time that was missing, or that was taken."""
+    """Time ran out, or time was spent on a comparison."""
     SHORT_WARM_UP = "short_warm_up"
     NOISE = "noise"
     CALIBRATION = "calibration"
     BOTTLENECK = "bottleneck"
     OTHER_SIDE = "other_side"
-    """Remarks on the code of a live baseline."""
+    """Remarks on the code of the live baseline."""
     BASELINE = "baseline"
-    """Remarks on the stored baseline, and on its update."""
+    """Remarks on the stored baseline or on its update."""
     SMOKE_TEST = "smoke_test"
 
 
-OTHER_PROGRAMS = "other programs used {used:.1f} of its {cores} cores"
-"""The fact about a busy machine."""
+OTHER_PROGRAMS = "other programs used {used:.1f} of {cores} cores"
+"""Reason why this machine was busy."""
 _OUTPUT_MISSING = (
-    "{records} did not come out of {output_topic!r} in time (counted as lost); end-to-end latency is that of the others"
+    "{records} did not arrive in {output_topic!r} in time (counted as lost); end-to-end latency covers only the others"
 )
 _UNDER_REPLICATED = "{affected} of {known} partitions under-replicated from {at}"
-_UNREAD = "{program} could not be read ({probe})"
+_UNREAD = "could not read {program} ({probe})"
 _CAPACITY = "the capacity is at least {capacity}: "
 _DRIFT = (
-    "from the first round to the last, which noise does not explain: the cluster may still have been warming up, or "
-    "its load changed"
+    "from the first round to the last, more than noise explains: the cluster may still have been warming up, or its "
+    "load may have changed"
 )
 _RUN_AGAIN = "run the test again before you rely on its values"
 _RETEST = (
-    "re-tested side by side with freshly started baseline brokers (Kafka {version}); the column `baseline` shows what "
-    "they reached in this re-test, on shared cores{shortened}"
+    "re-tested side by side with freshly started baseline brokers (Kafka {version}); the column `baseline` shows "
+    "their results in this re-test, on shared cores{shortened}"
 )
-_MAKE_NEW = "make new ones with --kafka-update-baselines"
+_MAKE_NEW = "measure new ones with --kafka-update-baselines"
 _MORE_TIME = "raise --kafka-time-budget"
-_SHIFT = "{metric} is {change} against the stored baseline on both sides today"
+_SHIFT = "{metric} is {change} compared with the stored baseline, on both sides"
 
 
 class Remark(Enum):
-    """Everything that can be remarked: the kind, the text with the names of its values, and what to do about it.
+    """Table of all remarks: the kind, the text with placeholders for its values, and advice.
 
-    This is the one table of these texts; nothing reads them back. Notices of one row say the same with other numbers,
-    unless the values differ that `apart` names.
+    The texts exist only here, and no code parses them. Notices of one row differ only in their numbers, unless a value
+    listed in `apart` differs.
     """
 
     ACTION = NoticeKind.EVENT, "at {at}: {event}", "", ("what", "application")
     LEADER_MOVED = NoticeKind.EVENT, "at {at}: {partitions} ({ids}): leader moved from broker {sources} to {targets}"
     UNDER_REPLICATED = NoticeKind.EVENT, f"{_UNDER_REPLICATED} to {{until}}"
-    STILL_UNDER_REPLICATED = NoticeKind.EVENT, f"{_UNDER_REPLICATED} on"
+    STILL_UNDER_REPLICATED = NoticeKind.EVENT, f"{_UNDER_REPLICATED} onward"
     MORE_EVENTS = NoticeKind.EVENT, "and {omitted} more such events until {until}"
     CLIENT_WARNING = NoticeKind.CLIENT, "{library}: {message}", "", ("template",)
     CONSUMERS_LIMIT = (
         NoticeKind.CONSUMERS_LIMIT,
-        "the consumers may be the limit: a worker that reads had no idle time",
+        "the consumers may be the limit: one of their workers had no idle time",
         "use more consumers",
     )
     GENERATOR_LIMITS = (
         NoticeKind.GENERATOR_LIMITS,
         (
-            "the generator may be the limit: a worker had no idle time in {limited} of {rounds}, so Kafka may take "
-            "more than this throughput"
+            "the generator may be the limit: a worker had no idle time in {limited} of {rounds}, so Kafka may be able "
+            "to handle more than this throughput"
         ),
-        "declare a rate, or use more producers, larger records or another machine for the load",
+        "declare a rate, or use more producers, larger records or a separate machine for the load",
     )
     OUTPUT_MISSING = NoticeKind.OUTPUT_MISSING, _OUTPUT_MISSING
     OUTPUT_ENDED = (
         NoticeKind.OUTPUT_MISSING,
-        f"{_OUTPUT_MISSING}, a lower bound: nothing came out in the last {{silence}} of the load",
+        f"{_OUTPUT_MISSING} and is a lower bound, because nothing arrived in the last {{silence}} of the load",
     )
-    OUTPUT_REPEATED = NoticeKind.OUTPUT_REPEATED, "{records} came out of {output_topic!r} more than once"
+    OUTPUT_REPEATED = NoticeKind.OUTPUT_REPEATED, "{records} arrived in {output_topic!r} more than once"
     NEVER_SENT = (
         NoticeKind.NOT_SENT,
         (
-            "{missing} records due in the window were never sent: the cluster took the load too slowly; they count in "
-            "the latency with the time that they waited"
+            "{missing} records due in the window were never sent, because the cluster accepted the load too slowly; "
+            "their waiting time counts as latency"
         ),
     )
     RECORDS_FAILED = NoticeKind.RECORDS_FAILED, "{failed} records failed{failures}", "", ("errors",)
     RARE_COMMITS = (
         NoticeKind.RARE_COMMITS,
-        "group {group!r} commits every {interval}, too rarely for this window: app.lag.slope is unknown",
+        "group {group!r} commits only every {interval}, so app.lag.slope is unknown for such a short window",
         "use a longer duration",
         ("group",),
     )
     NOT_COMMITTED = (
         NoticeKind.NOT_COMMITTED,
         (
-            "group {group!r} had not committed {late} of {records} records {waited} after the load: they count with "
-            "the time that they waited"
+            "group {group!r} had not committed {late} of {records} records {waited} after the load; their waiting time "
+            "until then counts as delay"
         ),
         "",
         ("group",),
@@ -137,60 +137,60 @@ class Remark(Enum):
     SOMETIMES_UNREAD = NoticeKind.UNREAD, f"{_UNREAD}, {{failures}} of {{readings}} times: {{reason}}", "", ("probe",)
     PARTITIONS_UNREAD = (
         NoticeKind.UNREAD,
-        ("the partitions of topic {topic} could not be read, so changes of leaders and replicas are unknown: {reason}"),
+        "could not read the partitions of topic {topic}, so leader and replica changes are unknown: {reason}",
     )
     METRICS_LEFT_OUT = (
         NoticeKind.UNREAD,
-        "not every broker was read: {parts}; so these metrics have no value: {metrics}",
+        "{metrics} cannot be reported, because not every broker could be read throughout the window: {parts}",
         "",
         ("metrics",),
     )
     BUSY_MACHINE = (
         NoticeKind.BUSY_MACHINE,
-        f"this machine was busy: {OTHER_PROGRAMS} during a round, which may have changed the results",
+        f"this machine was busy: {OTHER_PROGRAMS} during a round, which may have affected the results",
     )
     RECOVERY = (
         NoticeKind.RECOVERY,
         (
-            "latency was higher than usual for {took_s:.1f} s from {begin_s:.1f} s on, and throughput fell to {rate} "
-            "at {lowest_s:.0f} s"
+            "latency was higher than usual for {took_s:.1f} s, starting at {begin_s:.1f} s, and throughput fell to "
+            "{rate} at {lowest_s:.0f} s"
         ),
     )
     RECOVERY_UNENDED = (
         NoticeKind.RECOVERY,
         (
-            "recovery is at least {took_s:.1f} s, because latency was higher than usual in the last {calm_s} s of the "
-            "window"
+            "recovery is at least {took_s:.1f} s, because latency was still higher than usual in the last {calm_s} s "
+            "of the window"
         ),
-        "use a longer duration, or earlier actions",
+        "use a longer duration, or run the actions earlier",
     )
     TRANSACTIONS_LEFT = (
         NoticeKind.LEFT_BEHIND,
         (
-            "transactions on topic {topic} may stay open for {timeout_s:g} s and delay consumers with read_committed; "
-            "transactional ids {ids}: {reason}"
+            "transactions on topic {topic} may stay open for {timeout_s:g} s and delay read_committed consumers "
+            "(transactional ids {ids}): {reason}"
         ),
     )
-    TOPIC_LEFT = NoticeKind.LEFT_BEHIND, "topic {topic} was left behind: {reason}"
-    GROUPS_LEFT = NoticeKind.LEFT_BEHIND, "consumer groups of {run} were left behind: {reason}"
+    TOPIC_LEFT = NoticeKind.LEFT_BEHIND, "could not delete topic {topic}: {reason}"
+    GROUPS_LEFT = NoticeKind.LEFT_BEHIND, "could not delete the consumer groups of {run}: {reason}"
     HIGHEST_RATE_HELD = (
         NoticeKind.CAPACITY_BOUND,
-        f"{_CAPACITY}the highest rate held, too",
-        "give a higher high=",
+        f"{_CAPACITY}even the highest rate met the thresholds",
+        "use a higher high=",
     )
     GENERATOR_ENDED_SEARCH = (
         NoticeKind.CAPACITY_BOUND,
-        f"{_CAPACITY}the generator was too slow for more",
+        f"{_CAPACITY}the generator was too slow for higher rates",
         "use more producers, or give the machine more cores",
     )
     LATENCY_UNKNOWN = NoticeKind.CLOCKS, f"end-to-end latency is unknown, because {SKEWED}"
     CLOCKS_UNCERTAIN = (
         NoticeKind.CLOCKS,
-        "end-to-end latency was measured between machines whose clocks are known to ±{uncertainty}",
+        "end-to-end latency was measured between machines whose clock offset is known only to ±{uncertainty}",
     )
     COMMIT_INTERVAL = (
         NoticeKind.COMMIT_INTERVAL,
-        "times of the application include the group's commit interval: {interval}",
+        "application times include the group's commit interval of {interval}",
     )
     TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} was measured again: {problem}", "", ("cause",)
     UNEVEN_TRIAL_REPEATED = (
@@ -227,28 +227,28 @@ class Remark(Enum):
     TEST_REPEATED = NoticeKind.REPEATED, "this test was repeated; its earlier verdict was {verdict}"
     REPEAT_UNDECIDED = (
         NoticeKind.REPEATED,
-        "this test was repeated, but its last run is INCONCLUSIVE, so that the run before it counts",
+        "this test was repeated, but its last run is INCONCLUSIVE, so the run before it counts",
     )
     SHORTENED = NoticeKind.ROUNDS, "side by side: {lengths}"
-    ROUNDS_CUT = NoticeKind.ROUNDS, "the time budget allowed {ran} of {rounds}"
+    ROUNDS_CUT = NoticeKind.ROUNDS, "the time budget allowed only {ran} of {rounds}"
     ROUNDS_ENOUGH = (
         NoticeKind.ROUNDS,
-        "{ran} of {declared} rounds were enough: most rounds meet every threshold already",
+        "{ran} of {declared} rounds were enough, because most rounds already meet every threshold",
     )
     COMPARISON_TOOK = NoticeKind.TIME, "compared with the live baseline in {trials}, which took {took}"
     TRIAL_BROKEN_OFF = (
         NoticeKind.TIME,
-        "the time budget ended during a fresh trial, which does not count",
+        "the time budget ran out during a fresh trial, so that trial does not count",
         _MORE_TIME,
     )
     NO_TIME_FOR_TRIAL = (
         NoticeKind.TIME,
-        "another fresh trial needs {needed}, and {left} of the time budget are left for it",
+        "another fresh trial takes {needed}, but only {left} of the time budget is left for it",
         _MORE_TIME,
     )
     NOT_RUN = (
         NoticeKind.TIME,
-        "not run: {rounds} need {needed}, and {left} of the time budget are left",
+        "not run: {rounds} take {needed}, but only {left} of the time budget is left",
         f"{_MORE_TIME}, or run fewer tests",
     )
     SHORT_WARM_UP = (
@@ -259,44 +259,44 @@ class Remark(Enum):
         NoticeKind.NOISE,
         "the noise between trials was up to {noise}",
         (
-            "--kafka-low-noise reduces it and saves trials, if neither the disk nor the JVM's second compiler is what "
-            "you compare"
+            "--kafka-low-noise reduces it and saves trials; do not use it to compare disks or the JVM's optimizing "
+            "compiler"
         ),
     )
     PARTLY_CALIBRATED = (
         NoticeKind.CALIBRATION,
-        "{expression}: the calibration is of its part relative to the baseline alone",
+        "{expression}: the calibration covers only the part relative to the baseline",
     )
     NOT_CALIBRATED = NoticeKind.CALIBRATION, "not calibrated: {reason}"
     BOTTLENECK = NoticeKind.BOTTLENECK, "{deduced}"
     NEW_TEST = (
         NoticeKind.OTHER_SIDE,
-        "the test is new: the baseline, --kafka-compare={revision}, does not have it",
+        "the test is new: it does not exist in the baseline, --kafka-compare={revision}",
     )
     NOT_COMPARED = NoticeKind.OTHER_SIDE, "{reason}"
     NOT_STARTED = NoticeKind.OTHER_SIDE, "--kafka-compare={revision} was not started"
-    IS_BASE = NoticeKind.OTHER_SIDE, "this is the base: {revision} is the commit that is checked out"
+    IS_BASE = NoticeKind.OTHER_SIDE, "this is the base: {revision} is the checked-out commit"
     NOTHING_DIFFERS = (
         NoticeKind.OTHER_SIDE,
-        "nothing differs: this side has the live baseline's commit and packages",
+        "nothing differs: both sides have the same commit and packages",
     )
     CLIENT_SHARED = (
         NoticeKind.OTHER_SIDE,
         (
-            "{package} {here} of this environment makes the load on both sides; the live baseline's own, {there}, is "
-            "compared only as far as its application uses it"
+            "{package} {here} from this environment generates the load on both sides; the live baseline's version, "
+            "{there}, is compared only if its application uses it"
         ),
     )
     STALE = (
         NoticeKind.BASELINE,
         (
-            "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
-            "pass"
+            "the baseline is stale: every metric improved by more than its tolerance, so a regression to the old level "
+            "would pass"
         ),
         "accept the improvement with --kafka-update-baselines",
     )
     NOT_WRITTEN = NoticeKind.BASELINE, "not written into the baseline: {reason}"
-    STARTS_AGAIN = NoticeKind.BASELINE, "the baseline starts again: the scenario changed ({changes})"
+    STARTS_AGAIN = NoticeKind.BASELINE, "the baseline starts over, because the scenario changed ({changes})"
     WEAK = (
         NoticeKind.BASELINE,
         "weak baselines (fewer than {fewest} days; measure on another day with --kafka-update-baselines=add)",
@@ -308,11 +308,11 @@ class Remark(Enum):
     )
     OLD = (
         NoticeKind.BASELINE,
-        "baselines older than {most} days, of {day}",
+        "baselines older than {most} days, from {day}",
         "machines drift, so measure again with --kafka-update-baselines=add",
     )
-    LATER = NoticeKind.BASELINE, "baselines of a later day than today, {day}: a clock was wrong", _MAKE_NEW
-    OTHER_MACHINE = NoticeKind.BASELINE, "baselines of another machine or JDK ({changes})", _MAKE_NEW
+    LATER = NoticeKind.BASELINE, "baselines from the future, {day}: a clock was wrong", _MAKE_NEW
+    OTHER_MACHINE = NoticeKind.BASELINE, "baselines from another machine or JDK ({changes})", _MAKE_NEW
     SMOKE_TEST = (
         NoticeKind.SMOKE_TEST,
         "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged",
@@ -327,17 +327,17 @@ class Remark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning or a note: something to know that does not make a round, a trial or a test INVALID."""
+    """A warning or a note, which does not make a round, a trial or a test INVALID."""
 
     remark: Remark
     values: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """The values that the text of the remark names, and those that tell notices apart."""
+    """Values of the placeholders in the remark's text, and of `Remark.apart`."""
     other_side: bool = False
-    """True if it is about the live baseline, or the brokers of the stored one."""
+    """True if it concerns the live baseline, or the stored baseline's brokers."""
 
     @classmethod
     def of(cls, problem: Problem, remark: Remark = Remark.DOUBT) -> Notice:
-        """Return a problem as a notice."""
+        """Turn a problem into a notice."""
         other_side = problem.place.other_side
         return cls(remark, {"problem": problem, "cause": problem.cause, "other_side": other_side})
 
@@ -348,31 +348,31 @@ class Notice:
 
     @property
     def fact(self) -> str:
-        """The side if it is the other one, and what is remarked, without advice."""
+        """The remark without advice, after the side if it is the other one."""
         fact = self.remark.text.format_map(self.values)
         return f"{Place(other_side=True)}: {fact}" if self.other_side else fact
 
     @property
     def text(self) -> str:
-        """The fact, and what to do about it."""
+        """The fact and the advice."""
         return "; ".join(filter(None, (self.fact, self.remark.advice)))
 
     @property
     def alike(self) -> Hashable:
-        """The key of all notices that differ from it only in their numbers."""
+        """Key that this notice shares with those that differ only in their numbers."""
         return self.remark, self.other_side, *(self.values.get(name) for name in self.remark.apart)
 
     def __str__(self) -> str:
-        """Return the text alone."""
+        """Return the text."""
         return self.text
 
     def of_other_side(self) -> Notice:
-        """Return the same notice as one of the live baseline; this machine, which both sides share, has no side."""
+        """Return the same notice for the live baseline. A busy machine has no side, because both sides share it."""
         return self if self.kind is NoticeKind.BUSY_MACHINE else replace(self, other_side=True)
 
 
 def each_once(notices: Iterable[Notice]) -> tuple[Notice, ...]:
-    """Return the notices without those that read like another one: their values differ by less than is shown."""
+    """Drop notices whose text repeats an earlier one, because their values differ by less than the text shows."""
     first: dict[str, Notice] = {}
     for notice in notices:
         first.setdefault(notice.text, notice)
@@ -380,7 +380,7 @@ def each_once(notices: Iterable[Notice]) -> tuple[Notice, ...]:
 
 
 class Instant(NamedTuple):
-    """A time in seconds after the window opened, which may be before that."""
+    """Time in seconds after the window opened; negative before that."""
 
     at_s: float
 
@@ -390,14 +390,14 @@ class Instant(NamedTuple):
 
 
 class EventKind(StrEnum):
-    """Kinds of what a test does to brokers and applications."""
+    """Kinds of events that a test causes at brokers and applications."""
 
     STOPPED = "stopped"
     KILLED = "killed"
     STARTED = "started"
     READY = "ready"
     READY_AGAIN = "ready again"
-    """A broker that was stopped."""
+    """A stopped broker."""
     PAUSED = "paused"
     RESUMED = "resumed"
 
@@ -406,14 +406,14 @@ class Event(NamedTuple):
     """One stop, start or pause of a broker or an application by the test."""
 
     at_ns: int
-    """On the monotonic clock."""
+    """Time on the monotonic clock."""
     kind: EventKind
     subject: str
     """`broker 1`, or the name of the application."""
     detail: str = ""
-    """Ending of a process that was stopped: `exited with status 0`."""
+    """How a stopped process ended: `exited with status 0`."""
 
     def __str__(self) -> str:
-        """Return a text such as `broker 1 started`."""
+        """Format the event: `broker 1 started`."""
         text = f"{self.subject} {self.kind}"
         return f"{text} ({self.detail})" if self.detail else text

@@ -106,5 +106,5 @@ def test_an_empty_topic_is_no_measurement(broker: Cluster, load: Load) -> None:
     """The text says why."""
     ran = load(broker, **READ)
     assert [(problem.kind, str(problem)) for problem in ran.round.problems] == [
-        (ProblemKind.RECORDS_UNREAD, "nothing was read from topic 'archive': it holds no record")
+        (ProblemKind.RECORDS_UNREAD, "nothing was read from topic 'archive', because it is empty")
     ]

@@ -65,7 +65,7 @@ def test_records_that_the_client_itself_refuses_are_errors(broker: Cluster, load
     config = {"max.request.size": 500}
     ran = load(broker, client="record", duration="300 ms", rate=500, record_size=1000, warmup=0, producer_config=config)
 
-    text = "no record of the window was acknowledged: MessageSizeTooLargeError (150 records)"
+    text = "no record in the window was acknowledged: MessageSizeTooLargeError (150 records)"
     assert ran.round.problems == (problem_told(ProblemKind.NOTHING_ACKNOWLEDGED, text),)
     assert ran.metrics["errors"] == 150
 

@@ -108,7 +108,7 @@ def test_records_that_the_broker_refuses_are_errors_with_their_reason(
 
     (problem,) = ran.round.problems
     assert problem.kind is ProblemKind.NOTHING_ACKNOWLEDGED
-    assert problem.text.startswith("no record of the window was acknowledged: MessageSizeTooLargeError (")
+    assert problem.text.startswith("no record in the window was acknowledged: MessageSizeTooLargeError (")
     assert ran.metrics["errors"] > 0
     assert ran.metrics["duplicated"] == 0
 

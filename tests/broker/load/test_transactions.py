@@ -202,8 +202,8 @@ def test_transactions_that_could_not_be_aborted_are_named(
     told += [str(warning.message) for warning in recwarn]
     (text,) = [text for text in told if "transactional ids" in text]
     assert re.fullmatch(
-        r"transactions on topic ledger may stay open for 60 s and delay consumers with read_committed; transactional "
-        r"ids (kafkaperf-\S+-1)-0, \1-1: could not abort open transactions on 127\.0\.0\.1:\d+: .+",
+        r"transactions on topic ledger may stay open for 60 s and delay read_committed consumers \(transactional ids "
+        r"(kafkaperf-\S+-1)-0, \1-1\): could not abort open transactions on 127\.0\.0\.1:\d+: .+",
         text,
     )
 

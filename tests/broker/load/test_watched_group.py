@@ -157,4 +157,4 @@ def test_a_group_that_commits_nothing_makes_the_run_invalid(
     with running_sink(broker.bootstrap_servers, TOPIC, GROUP, commit_ms=0):
         ran = load(broker, **WATCHED, rate=100, duration="1 s")
     assert [problem.kind for problem in ran.round.problems] == [ProblemKind.NO_COMMIT]
-    assert str(ran.round.problems[0]).startswith(f"group {GROUP!r} committed nothing on topic {TOPIC!r}")
+    assert str(ran.round.problems[0]).startswith(f"group {GROUP!r} has committed nothing on topic {TOPIC!r}")

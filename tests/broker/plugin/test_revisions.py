@@ -37,7 +37,7 @@ def test_actions_and_own_metrics_are_those_of_each_side(repository: Project) -> 
     run = repository.run("--kafka-compare=git:HEAD", "--kafka-rounds=1")
     (test,) = run.report["tests"]
     assert test["problems"] == [], run.out
-    assert "nothing differs: this side has the live baseline's commit and packages" in texts(test["notes"]), run.out
+    assert "nothing differs: both sides have the same commit and packages" in texts(test["notes"]), run.out
     ours, theirs = test["trials"][0]["rounds"][0], test["trials"][0]["baseline_rounds"][0]
     assert (ours["metrics"]["app.side"], theirs["metrics"]["app.side"]) == (0, 1)
     for one in (ours, theirs):
@@ -56,7 +56,7 @@ def test_a_new_test_is_judged_by_its_absolute_thresholds_alone(repository: Proje
     run = repository.run("--kafka-compare=git:HEAD", "test_new.py", "--kafka-rounds=2", "--kafka-strict")
     (test,) = run.report["tests"]
     assert (run.status, test["verdict"]) == (pytest.ExitCode.OK, "MEASURED"), run.out
-    note = "the test is new: the baseline, --kafka-compare=git:HEAD, does not have it"
+    note = "the test is new: it does not exist in the baseline, --kafka-compare=git:HEAD"
     assert any(note in each for each in texts(test["notes"]))
     outcomes = {check["metric"]: (check["verdict"], check["reason"]) for check in test["checks"]}
     assert outcomes["errors"][0] == "PASSED"

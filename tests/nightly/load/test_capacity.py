@@ -54,7 +54,7 @@ def test_what_consumers_cannot_keep_up_with_is_no_capacity(limited: Cluster) -> 
         found = search(limited, ["errors == 0", "lag.end <= 5000"], low=10_000, high=20_000, consumers=1)
     (problem,) = found.problems
     assert problem.kind is ProblemKind.CAPACITY_NOT_FOUND
-    assert problem.text.startswith("no rate held the thresholds: at the lowest rate, 10k records/s")
+    assert problem.text.startswith("no rate met the thresholds: at the lowest rate, 10k records/s")
     told = [
         step for step in found.steps if step.outcome is not StepOutcome.DISTURBED
     ]  # others may use the machine, too

@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.units import Count, Quantity, RelativeChange, Unit
 
 PROBLEM = Problem(Cause.CLUSTER_ERROR, {"reason": "broker 1 has ended"})
 MISSING: dict[str, object] = {"records": Count(5, "record"), "output_topic": "bills"}
-NOT_OUT = "5 records did not come out of 'bills' in time (counted as lost); end-to-end latency is that of the others"
+NOT_OUT = "5 records did not arrive in 'bills' in time (counted as lost); end-to-end latency covers only the others"
 THIN: dict[str, object] = {"affected": 2, "known": 3, "at": Instant(-0.5), "until": Instant(3.0)}
 UNREAD: dict[str, object] = {"program": "broker 1", "probe": "Process", "reason": "no answer"}
 CAPACITY: dict[str, object] = {"capacity": Quantity(2000, Unit.RECORD_RATE)}
@@ -21,15 +21,15 @@ SHIFT: dict[str, object] = {
     "change": RelativeChange(-0.3),
     "changes": "kernel: 6.1 -> 6.8",
 }
-SHIFTED = "produce.throughput is -30.0 % against the stored baseline on both sides today"
+SHIFTED = "produce.throughput is -30.0 % compared with the stored baseline, on both sides"
 DRIFT: dict[str, object] = {"metric": "produce.throughput", "change": Quantity(0.92, Unit.RATIO, 2)}
 RETESTED = (
-    "re-tested side by side with freshly started baseline brokers (Kafka 4.1.1); the column `baseline` shows what they "
-    "reached in this re-test, on shared cores"
+    "re-tested side by side with freshly started baseline brokers (Kafka 4.1.1); the column `baseline` shows "
+    "their results in this re-test, on shared cores"
 )
 UNEXPLAINED = (
-    "from the first round to the last, which noise does not explain: the cluster may still have been warming up, or "
-    "its load changed; run the test again before you rely on its values"
+    "from the first round to the last, more than noise explains: the cluster may still have been warming up, or its "
+    "load may have changed; run the test again before you rely on its values"
 )
 
 TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
@@ -42,7 +42,7 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
         "at 3.2 s: 2 partitions (0, 3): leader moved from broker 1 to 2, 3",
     ),
     Remark.UNDER_REPLICATED: (THIN, "2 of 3 partitions under-replicated from 0.5 s before the start to 3.0 s"),
-    Remark.STILL_UNDER_REPLICATED: (THIN, "2 of 3 partitions under-replicated from 0.5 s before the start on"),
+    Remark.STILL_UNDER_REPLICATED: (THIN, "2 of 3 partitions under-replicated from 0.5 s before the start onward"),
     Remark.MORE_EVENTS: ({"omitted": 24, "until": Instant(19.0)}, "and 24 more such events until 19.0 s"),
     Remark.CLIENT_WARNING: (
         {"library": "aiokafka", "message": "no route to 10.0.0.1", "template": "no route to %s"},
@@ -50,23 +50,24 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.CONSUMERS_LIMIT: (
         {},
-        "the consumers may be the limit: a worker that reads had no idle time; use more consumers",
+        "the consumers may be the limit: one of their workers had no idle time; use more consumers",
     ),
     Remark.GENERATOR_LIMITS: (
         {"limited": 2, "rounds": Count(3, "round")},
-        "the generator may be the limit: a worker had no idle time in 2 of 3 rounds, so Kafka may take more than this "
-        "throughput; declare a rate, or use more producers, larger records or another machine for the load",
+        "the generator may be the limit: a worker had no idle time in 2 of 3 rounds, so Kafka may be able to handle "
+        "more than this throughput; declare a rate, or use more producers, larger records or a separate machine for "
+        "the load",
     ),
     Remark.OUTPUT_MISSING: (MISSING, NOT_OUT),
     Remark.OUTPUT_ENDED: (
         {**MISSING, "silence": Quantity(1.9, Unit.SECONDS)},
-        f"{NOT_OUT}, a lower bound: nothing came out in the last 1.9 s of the load",
+        f"{NOT_OUT} and is a lower bound, because nothing arrived in the last 1.9 s of the load",
     ),
-    Remark.OUTPUT_REPEATED: (MISSING, "5 records came out of 'bills' more than once"),
+    Remark.OUTPUT_REPEATED: (MISSING, "5 records arrived in 'bills' more than once"),
     Remark.NEVER_SENT: (
         {"missing": 500},
-        "500 records due in the window were never sent: the cluster took the load too slowly; they count in the "
-        "latency with the time that they waited",
+        "500 records due in the window were never sent, because the cluster accepted the load too slowly; their "
+        "waiting time counts as latency",
     ),
     Remark.RECORDS_FAILED: (
         {"failed": 7, "failures": ": no answer (7 records)", "errors": ("no answer",)},
@@ -74,76 +75,75 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.RARE_COMMITS: (
         {"group": "billing", "interval": Quantity(5, Unit.SECONDS)},
-        "group 'billing' commits every 5 s, too rarely for this window: app.lag.slope is unknown; use a longer "
+        "group 'billing' commits only every 5 s, so app.lag.slope is unknown for such a short window; use a longer "
         "duration",
     ),
     Remark.NOT_COMMITTED: (
         {"group": "billing", "late": 260, "records": 1000, "waited": Quantity(4.9, Unit.SECONDS)},
-        "group 'billing' had not committed 260 of 1000 records 4.9 s after the load: they count with the time that "
-        "they waited",
+        "group 'billing' had not committed 260 of 1000 records 4.9 s after the load; their waiting time until then "
+        "counts as delay",
     ),
-    Remark.NEVER_READ: (UNREAD, "broker 1 could not be read (Process): no answer"),
+    Remark.NEVER_READ: (UNREAD, "could not read broker 1 (Process): no answer"),
     Remark.SOMETIMES_UNREAD: (
         {**UNREAD, "failures": 2, "readings": 9},
-        "broker 1 could not be read (Process), 2 of 9 times: no answer",
+        "could not read broker 1 (Process), 2 of 9 times: no answer",
     ),
     Remark.PARTITIONS_UNREAD: (
         {"topic": "orders", "reason": "no answer"},
-        "the partitions of topic orders could not be read, so changes of leaders and replicas are unknown: no answer",
+        "could not read the partitions of topic orders, so leader and replica changes are unknown: no answer",
     ),
     Remark.METRICS_LEFT_OUT: (
         {"parts": "broker 2 (Process) in 0% of the window", "metrics": "broker.cpu, broker.memory"},
-        "not every broker was read: broker 2 (Process) in 0% of the window; so these metrics have no value: "
-        "broker.cpu, broker.memory",
+        "broker.cpu, broker.memory cannot be reported, because not every broker could be read throughout the window: "
+        "broker 2 (Process) in 0% of the window",
     ),
     Remark.BUSY_MACHINE: (
         {"used": 1.5, "cores": 2},
-        "this machine was busy: other programs used 1.5 of its 2 cores during a round, which may have changed the "
-        "results",
+        "this machine was busy: other programs used 1.5 of 2 cores during a round, which may have affected the results",
     ),
     Remark.RECOVERY: (
         {"took_s": 4.0, "begin_s": 5.04, "rate": Quantity(20, Unit.RECORD_RATE), "lowest_s": 6.0},
-        "latency was higher than usual for 4.0 s from 5.0 s on, and throughput fell to 20 records/s at 6 s",
+        "latency was higher than usual for 4.0 s, starting at 5.0 s, and throughput fell to 20 records/s at 6 s",
     ),
     Remark.RECOVERY_UNENDED: (
         {"took_s": 4.0, "calm_s": 3},
-        "recovery is at least 4.0 s, because latency was higher than usual in the last 3 s of the window; use a longer "
-        "duration, or earlier actions",
+        "recovery is at least 4.0 s, because latency was still higher than usual in the last 3 s of the window; use a "
+        "longer duration, or run the actions earlier",
     ),
     Remark.TRANSACTIONS_LEFT: (
         {"topic": "ledger", "timeout_s": 60.0, "ids": "a-0, a-1", "reason": "no answer"},
-        "transactions on topic ledger may stay open for 60 s and delay consumers with read_committed; transactional "
-        "ids a-0, a-1: no answer",
+        "transactions on topic ledger may stay open for 60 s and delay read_committed consumers (transactional ids "
+        "a-0, a-1): no answer",
     ),
     Remark.TOPIC_LEFT: (
         {"topic": "kafkaperf-1", "reason": "no answer"},
-        "topic kafkaperf-1 was left behind: no answer",
+        "could not delete topic kafkaperf-1: no answer",
     ),
     Remark.GROUPS_LEFT: (
         {"run": "kafkaperf-1", "reason": "no answer"},
-        "consumer groups of kafkaperf-1 were left behind: no answer",
+        "could not delete the consumer groups of kafkaperf-1: no answer",
     ),
     Remark.HIGHEST_RATE_HELD: (
         CAPACITY,
-        "the capacity is at least 2k records/s: the highest rate held, too; give a higher high=",
+        "the capacity is at least 2k records/s: even the highest rate met the thresholds; use a higher high=",
     ),
     Remark.GENERATOR_ENDED_SEARCH: (
         CAPACITY,
-        "the capacity is at least 2k records/s: the generator was too slow for more; use more producers, or give the "
-        "machine more cores",
+        "the capacity is at least 2k records/s: the generator was too slow for higher rates; use more producers, or "
+        "give the machine more cores",
     ),
     Remark.LATENCY_UNKNOWN: (
         {"skew": Quantity(5, Unit.SECONDS)},
-        "end-to-end latency is unknown, because records carry timestamps up to 5 s later than their reception, so the "
-        "clocks differ by at least that",
+        "end-to-end latency is unknown, because records carry timestamps up to 5 s after their receipt, so the clocks "
+        "differ by at least that much",
     ),
     Remark.CLOCKS_UNCERTAIN: (
         {"uncertainty": Quantity(0.000397, Unit.SECONDS, 2)},
-        "end-to-end latency was measured between machines whose clocks are known to ±397 µs",
+        "end-to-end latency was measured between machines whose clock offset is known only to ±397 µs",
     ),
     Remark.COMMIT_INTERVAL: (
         {"interval": Quantity(0.25, Unit.SECONDS)},
-        "times of the application include the group's commit interval: 250 ms",
+        "application times include the group's commit interval of 250 ms",
     ),
     Remark.TRIAL_REPEATED: (
         {"trial": 2, "problem": PROBLEM, "cause": PROBLEM.cause},
@@ -185,12 +185,12 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     Remark.TEST_REPEATED: ({"verdict": "PASSED"}, "this test was repeated; its earlier verdict was PASSED"),
     Remark.REPEAT_UNDECIDED: (
         {},
-        "this test was repeated, but its last run is INCONCLUSIVE, so that the run before it counts",
+        "this test was repeated, but its last run is INCONCLUSIVE, so the run before it counts",
     ),
-    Remark.ROUNDS_CUT: ({"ran": 4, "rounds": Count(5, "round")}, "the time budget allowed 4 of 5 rounds"),
+    Remark.ROUNDS_CUT: ({"ran": 4, "rounds": Count(5, "round")}, "the time budget allowed only 4 of 5 rounds"),
     Remark.ROUNDS_ENOUGH: (
         {"ran": 3, "declared": 4},
-        "3 of 4 rounds were enough: most rounds meet every threshold already",
+        "3 of 4 rounds were enough, because most rounds already meet every threshold",
     ),
     Remark.COMPARISON_TOOK: (
         {"trials": Count(5, "trial"), "took": Quantity(134, Unit.SECONDS)},
@@ -198,11 +198,11 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.TRIAL_BROKEN_OFF: (
         {},
-        "the time budget ended during a fresh trial, which does not count; raise --kafka-time-budget",
+        "the time budget ran out during a fresh trial, so that trial does not count; raise --kafka-time-budget",
     ),
     Remark.NO_TIME_FOR_TRIAL: (
         {"needed": Quantity(35, Unit.SECONDS), "left": Quantity(16.1, Unit.SECONDS)},
-        "another fresh trial needs 35 s, and 16.1 s of the time budget are left for it; raise --kafka-time-budget",
+        "another fresh trial takes 35 s, but only 16.1 s of the time budget is left for it; raise --kafka-time-budget",
     ),
     Remark.NOT_RUN: (
         {
@@ -210,7 +210,7 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
             "needed": Quantity(29.9, Unit.SECONDS),
             "left": Quantity(20, Unit.SECONDS),
         },
-        "not run: 3 rounds need 29.9 s, and 20 s of the time budget are left; raise --kafka-time-budget, or run "
+        "not run: 3 rounds take 29.9 s, but only 20 s of the time budget is left; raise --kafka-time-budget, or run "
         "fewer tests",
     ),
     Remark.SHORT_WARM_UP: (
@@ -219,12 +219,12 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.NOISY_TRIALS: (
         {"noise": Quantity(0.12, Unit.RATIO, 2)},
-        "the noise between trials was up to 12 %; --kafka-low-noise reduces it and saves trials, if neither the disk "
-        "nor the JVM's second compiler is what you compare",
+        "the noise between trials was up to 12 %; --kafka-low-noise reduces it and saves trials; do not use it to "
+        "compare disks or the JVM's optimizing compiler",
     ),
     Remark.PARTLY_CALIBRATED: (
         {"expression": "recovery <= max(baseline, 5 s)"},
-        "recovery <= max(baseline, 5 s): the calibration is of its part relative to the baseline alone",
+        "recovery <= max(baseline, 5 s): the calibration covers only the part relative to the baseline",
     ),
     Remark.NOT_CALIBRATED: ({"reason": "recovery is missing"}, "not calibrated: recovery is missing"),
     Remark.BOTTLENECK: (
@@ -233,24 +233,24 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.NEW_TEST: (
         {"revision": "git:main"},
-        "the test is new: the baseline, --kafka-compare=git:main, does not have it",
+        "the test is new: it does not exist in the baseline, --kafka-compare=git:main",
     ),
     Remark.NOT_COMPARED: ({"reason": "it could not collect the test"}, "it could not collect the test"),
     Remark.NOT_STARTED: ({"revision": "git:main"}, "--kafka-compare=git:main was not started"),
     Remark.IS_BASE: (
         {"revision": "git:main"},
-        "this is the base: git:main is the commit that is checked out",
+        "this is the base: git:main is the checked-out commit",
     ),
-    Remark.NOTHING_DIFFERS: ({}, "nothing differs: this side has the live baseline's commit and packages"),
+    Remark.NOTHING_DIFFERS: ({}, "nothing differs: both sides have the same commit and packages"),
     Remark.CLIENT_SHARED: (
         {"package": "aiokafka", "here": "0.14.0", "there": "0.13.0"},
-        "aiokafka 0.14.0 of this environment makes the load on both sides; the live baseline's own, 0.13.0, is "
-        "compared only as far as its application uses it",
+        "aiokafka 0.14.0 from this environment generates the load on both sides; the live baseline's version, 0.13.0, "
+        "is compared only if its application uses it",
     ),
     Remark.STALE: (
         {},
-        "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
-        "pass; accept the improvement with --kafka-update-baselines",
+        "the baseline is stale: every metric improved by more than its tolerance, so a regression to the old level "
+        "would pass; accept the improvement with --kafka-update-baselines",
     ),
     Remark.NOT_WRITTEN: (
         {"reason": "the test is INCONCLUSIVE"},
@@ -258,7 +258,7 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.STARTS_AGAIN: (
         {"changes": "rounds: 3 -> 5"},
-        "the baseline starts again: the scenario changed (rounds: 3 -> 5)",
+        "the baseline starts over, because the scenario changed (rounds: 3 -> 5)",
     ),
     Remark.WEAK: (
         {"fewest": 3},
@@ -270,17 +270,16 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.OLD: (
         {"most": 14, "day": "2026-01-16"},
-        "baselines older than 14 days, of 2026-01-16; machines drift, so measure again with "
+        "baselines older than 14 days, from 2026-01-16; machines drift, so measure again with "
         "--kafka-update-baselines=add",
     ),
     Remark.LATER: (
         {"day": "2026-02-01"},
-        "baselines of a later day than today, 2026-02-01: a clock was wrong; make new ones with "
-        "--kafka-update-baselines",
+        "baselines from the future, 2026-02-01: a clock was wrong; measure new ones with --kafka-update-baselines",
     ),
     Remark.OTHER_MACHINE: (
         {"changes": "kernel: 6.1 -> 6.8"},
-        "baselines of another machine or JDK (kernel: 6.1 -> 6.8); make new ones with --kafka-update-baselines",
+        "baselines from another machine or JDK (kernel: 6.1 -> 6.8); measure new ones with --kafka-update-baselines",
     ),
     Remark.SMOKE_TEST: (
         {},
@@ -312,8 +311,10 @@ def test_what_tells_notices_apart_are_values_of_their_texts(remark: Remark) -> N
 def test_a_notice_has_a_fact_apart_from_its_advice_and_its_side_before_both() -> None:
     """Advice helps once; a side tells which cluster to look at."""
     notice = Notice(Remark.HIGHEST_RATE_HELD, CAPACITY).of_other_side()
-    assert notice.fact == "the baseline: the capacity is at least 2k records/s: the highest rate held, too"
-    assert notice.text == f"{notice.fact}; give a higher high="
+    assert (
+        notice.fact == "the baseline: the capacity is at least 2k records/s: even the highest rate met the thresholds"
+    )
+    assert notice.text == f"{notice.fact}; use a higher high="
 
 
 def test_a_busy_machine_has_no_side() -> None:

@@ -11,9 +11,9 @@ from pytest_kafkaperf.core.units import Count, Quantity, Unit
 
 TOO_SLOW = "use more producers, larger records or a lower rate, or give the machine more cores"
 COLD: dict[str, object] = {"names": "broker 1", "cold": 2, "rounds": Count(5, "round"), "most": 0.42}
-STILL_COLD = "broker 1 still compiled code in 2 of 5 rounds, with up to 42% of a core, and may be faster when warm"
+STILL_COLD = "broker 1 still compiled code in 2 of 5 rounds, using up to 42% of a core, and may be faster when warm"
 LIMIT: dict[str, object] = {"expression": "app.delay.p99 <= 1 ms", "limit": Quantity(0.001, Unit.SECONDS)}
-BELOW = "threshold 'app.delay.p99 <= 1 ms': the threshold is 1 ms, and the "
+BELOW = "threshold 'app.delay.p99 <= 1 ms': the threshold is 1 ms, but the "
 RATE = Quantity(1000, Unit.RECORD_RATE)
 
 TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
@@ -29,65 +29,65 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
     ),
     Cause.LOWEST_RATE_UNREACHED: (
         {"reason": "generator too slow", "rate": RATE},
-        "generator too slow (at the lowest rate, 1k records/s: the capacity is unknown)",
+        "generator too slow (at the lowest rate, 1k records/s, so the capacity is unknown)",
     ),
     Cause.LOAD_NOT_REACHED: (
         {"missing": 5, "records": 9, "timeout_s": 3600},
-        "load not reached: 5 of 9 records were not sent within 3600 s; use fewer records, or a duration",
+        "load not reached: 5 of 9 records were not sent within 3600 s; use fewer records, or set a duration instead",
     ),
     Cause.NOTHING_ACKNOWLEDGED: (
         {"failures": ": TimeoutError (9 records)"},
-        "no record of the window was acknowledged: TimeoutError (9 records)",
+        "no record in the window was acknowledged: TimeoutError (9 records)",
     ),
-    Cause.RECORDS_LOST: ({"lost": 5.0}, "records lost: 5 records were acknowledged and are not in the log"),
+    Cause.RECORDS_LOST: ({"lost": 5.0}, "records lost: 5 acknowledged records are missing from the log"),
     Cause.RECORDS_LOST_BEFORE: (
         {"lost": 5.0},
-        "records lost: 5 records were acknowledged and are not in the log, in a load before the first round (the "
-        "broker warm-up, or the sizing of the workers)",
+        "records lost: 5 acknowledged records are missing from the log after a load before the first round (the "
+        "broker warm-up, or the one that sizes the workers)",
     ),
     Cause.OUTPUT_LOST: (
         {"lost": 5.0},
-        "records lost: 5 records were acknowledged and did not come out of the output topic",
+        "records lost: 5 acknowledged records did not reach the output topic",
     ),
     Cause.LOSSES_UNKNOWN: ({"reason": "no answer"}, "losses are unknown: no answer"),
-    Cause.EMPTY_TOPIC: ({"topic": "orders"}, "nothing was read from topic 'orders': it holds no record"),
+    Cause.EMPTY_TOPIC: ({"topic": "orders"}, "nothing was read from topic 'orders', because it is empty"),
     Cause.RECORDS_UNREAD: (
         {"unread": 17},
-        "records unread: 17 records in the log were not received by the consumers in time; end-to-end values would "
-        "leave out the slowest",
+        "records unread: the consumers did not receive 17 records from the log in time, so end-to-end values would "
+        "leave out the slowest records",
     ),
     Cause.REJOINED: ({"reason": "they rejoined"}, "records unread: they rejoined"),
     Cause.HEADERS_MISSING: (
         {"header": "kafkaperf", "others": Count(1, "other record"), "output_topic": "bills"},
-        "no record came out with the header 'kafkaperf', but 1 other record arrived in 'bills': let the application "
-        "copy headers, or name a function with correlate=",
+        "no record came out with the header 'kafkaperf', but 1 other record arrived in 'bills': make the application "
+        "copy the headers of its input, or pass a function as correlate=",
     ),
     Cause.NOTHING_MATCHED: (
         {"function": "shop:id_of", "others": Count(2, "record"), "output_topic": "bills", "tag_bytes": 16},
         "shop:id_of matched no record, but 2 records arrived in 'bills': it must return the first 16 bytes of the "
-        "value that went in, which the application must keep",
+        "input value, so the application must include them in its output",
     ),
     Cause.NO_OUTPUT: (
         {"topic": "orders", "output_topic": "bills"},
-        "no record arrived in 'bills': start the application before kafka_perf(), and look into its log; check that "
-        "it reads 'orders', that it accepts what the test sends (payload=), and to which topic it writes",
+        "no record arrived in 'bills': start the application before you call kafka_perf(), and check its log; make "
+        "sure that it reads 'orders', accepts the records of this test (payload=), and writes to 'bills'",
     ),
     Cause.APPLICATION_ENDED: ({"reason": "it ended"}, "it ended"),
     Cause.NO_COMMIT: (
         {"group": "billing", "topic": "orders"},
-        "group 'billing' committed nothing on topic 'orders' since the load began: check that the application runs, "
-        "reads this topic and commits its offsets",
+        "group 'billing' has committed nothing on topic 'orders' since the load started: check that the application "
+        "is running, reads this topic and commits its offsets",
     ),
     Cause.NOT_CAUGHT_UP: (
         {"who": "the consumers", "metric": "catchup", "waited": Quantity(12.5, Unit.SECONDS)},
-        "the consumers had not caught up when the load ended, so catchup is at least 12.5 s; use a duration longer "
-        "than the times of the stop and of the threshold together, or a lower rate",
+        "the consumers had not caught up when the load ended, so catchup is at least 12.5 s; use a longer duration "
+        "(at least the outage and the threshold together) or a lower rate",
     ),
     Cause.CLUSTER_ERROR: ({"reason": "broker 1 has ended"}, "broker 1 has ended"),
     Cause.OFFSETS_UNREAD: (
         {"group": "billing", "topic": "orders", "unread": Quantity(2, Unit.SECONDS)},
-        "the offsets of group 'billing' could not be read in the last 2 s of the load: its coordinator, or the leader "
-        "of a partition of topic 'orders', did not answer",
+        "could not read the offsets of group 'billing' during the last 2 s of the load: its coordinator or a "
+        "partition leader of topic 'orders' did not answer",
     ),
     Cause.WORKER_FAILED: ({"reason": "no connection"}, "no connection"),
     Cause.WORKER_CRASHED: (
@@ -102,17 +102,18 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
     ),
     Cause.SEARCH_ENDED_BY_LOSS: (
         {"rate": RATE, "lost": 5.0},
-        "the search ended at 1k records/s, because 5 acknowledged records were lost, so the capacity is unknown; to "
-        "allow losses, give kafka_perf.capacity() a threshold on `lost`",
+        "the search ended at 1k records/s because 5 acknowledged records were lost, so the capacity is unknown; to "
+        "allow losses, pass kafka_perf.capacity() a threshold on `lost`",
     ),
     Cause.SEARCH_UNENDED: (
         {"steps": 30},
-        "the search did not end within 30 steps: rates that held once failed later; hold each rate for longer",
+        "the search did not end within 30 steps: rates that met the thresholds once did not meet them again; hold "
+        "each rate for longer",
     ),
     Cause.NO_RATE_HELD: (
         {"rate": RATE, "reason": "errors 5 (threshold == 0)"},
-        "no rate held the thresholds: at the lowest rate, 1k records/s, errors 5 (threshold == 0); give a lower low=, "
-        "or other thresholds",
+        "no rate met the thresholds: at the lowest rate, 1k records/s, errors 5 (threshold == 0); use a lower low= or "
+        "looser thresholds",
     ),
     Cause.LOWER_BOUND: (
         {"expression": "recovery <= 5 s", "metric": "recovery", "may": "exceed"},
@@ -124,26 +125,25 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
     ),
     Cause.COMMIT_INTERVAL: (
         {**LIMIT, "interval": Quantity(5, Unit.SECONDS)},
-        f"{BELOW}group commits every 5 s, so nothing finer is known; raise the threshold, or have the application "
+        f"{BELOW}group commits every 5 s, so shorter times are unknown; raise the threshold, or have the application "
         "commit more often (offsets are read every 100 ms)",
     ),
     Cause.CLOCK_UNCERTAIN: (
         {**LIMIT, "uncertainty": Quantity(0.00123, Unit.SECONDS, 2)},
-        f"{BELOW}clocks of the machines that send and receive are known to ±1.2 ms only; raise the threshold, move "
-        "the machines and the Dask scheduler into one network, or let one machine send and receive",
+        f"{BELOW}clock offset between the sending and receiving machines is known only to ±1.2 ms; raise the "
+        "threshold, move the machines and the Dask scheduler into one network, or send and receive on the same machine",
     ),
     Cause.CLOCKS_DIFFER: (
         {"expression": "e2e.latency.p99 <= 1 ms", "skew": Quantity(5, Unit.SECONDS)},
-        "threshold 'e2e.latency.p99 <= 1 ms': the latency is unknown, because records carry timestamps up to 5 s later "
-        "than their reception, so the clocks differ by at least that; synchronize the clocks, for example by NTP, or "
-        "remove the threshold",
+        "threshold 'e2e.latency.p99 <= 1 ms': the latency is unknown, because records carry timestamps up to 5 s "
+        "after their receipt, so the clocks differ by at least that much; synchronize the clocks, for example with "
+        "NTP, or remove the threshold",
     ),
     Cause.COLD_BROKER: (COLD, STILL_COLD),
     Cause.WARM_UP_OFF: (COLD, f"{STILL_COLD} (kafka_broker_warmup is 0 s)"),
     Cause.WARM_UP_TOO_SHORT: (
         COLD,
-        f"{STILL_COLD}; the warm-up took as long as kafka_broker_warmup allows: raise it, or use a machine with more "
-        "cores",
+        f"{STILL_COLD}; the warm-up used all of kafka_broker_warmup: raise it, or use a machine with more cores",
     ),
 }
 
@@ -169,7 +169,7 @@ def test_a_problem_has_a_place_an_excuse_and_advice() -> None:
         "sending them"
     )
     assert slow.fact == fact
-    assert slow.perhaps_because("others run").text == f"{fact}; perhaps because others run; {TOO_SLOW}"
+    assert slow.perhaps_because("others run").text == f"{fact}; possibly because others run; {TOO_SLOW}"
     assert slow.perhaps_because("others run").fact == fact
 
 

@@ -273,8 +273,8 @@ def test_a_failure_names_what_disturbed_it_once() -> None:
     )
     told = " ".join(str(message).rpartition("\n  warning: ")[2].split())
     assert told == (
-        "this machine was busy: other programs used 0.5 of its 8 cores during a round, which may have changed the "
-        "results (and 4 more with other values)"
+        "this machine was busy: other programs used 0.5 of 8 cores during a round, which may have affected the results "
+        "(and 4 more with other values)"
     )
 
 

@@ -98,7 +98,7 @@ def test_a_reading_that_is_missing_does_not_hide_that_both_sides_are_slower() ->
         ),
     )
     assert judgement.verdict is Verdict.INCONCLUSIVE
-    assert "-30.0 % against the stored baseline on both sides today" in judgement.checks[0].reason
+    assert "-30.0 % compared with the stored baseline, on both sides" in judgement.checks[0].reason
 
 
 def test_a_machine_that_was_changed_passes_with_a_warning_that_says_so() -> None:

@@ -204,8 +204,8 @@ def test_a_group_that_commits_nothing_is_a_problem() -> None:
     assert done.problems == (
         problem_told(
             ProblemKind.NO_COMMIT,
-            "group 'billing' committed nothing on topic 'orders' since the load began: check that the application "
-            "runs, reads this topic and commits its offsets",
+            "group 'billing' has committed nothing on topic 'orders' since the load started: check that the "
+            "application is running, reads this topic and commits its offsets",
         ),
     )
     assert not [name for name in done.metrics if name.startswith("app.")]
@@ -225,8 +225,8 @@ def test_a_group_that_nobody_could_read_until_the_end_is_a_problem() -> None:
     assert done.problems == (
         problem_told(
             ProblemKind.CLUSTER_ERROR,
-            "the offsets of group 'billing' could not be read in the last 5.09 s of the load: its coordinator, or the "
-            "leader of a partition of topic 'orders', did not answer",
+            "could not read the offsets of group 'billing' during the last 5.09 s of the load: its coordinator or a "
+            "partition leader of topic 'orders' did not answer",
         ),
     )
     assert not [name for name in done.metrics if name.startswith("app.")]

@@ -147,8 +147,8 @@ def test_one_that_does_not_recover_under_load_makes_the_round_invalid(
     (problem,) = found.problems
     assert problem == problem_told(
         ProblemKind.NOT_CAUGHT_UP,
-        "group 'billing' had not caught up when the load ended, so app.recovery is at least 25.9 s; use a duration "
-        "longer than the times of the stop and of the threshold together, or a lower rate",
+        "group 'billing' had not caught up when the load ended, so app.recovery is at least 25.9 s; use a longer "
+        "duration (at least the outage and the threshold together) or a lower rate",
         "app.recovery",
     )
     assert found.metrics["app.recovery"] == pytest.approx(25.9, abs=0.1)
@@ -208,8 +208,8 @@ def test_consumers_that_do_not_catch_up_make_the_round_invalid() -> None:
     assert (
         problem_told(
             ProblemKind.NOT_CAUGHT_UP,
-            "the consumers had not caught up when the load ended, so catchup is at least 4.9 s; use a duration "
-            "longer than the times of the stop and of the threshold together, or a lower rate",
+            "the consumers had not caught up when the load ended, so catchup is at least 4.9 s; use a longer duration "
+            "(at least the outage and the threshold together) or a lower rate",
             "catchup",
         )
         in found.problems

@@ -282,8 +282,8 @@ def test_where_the_lowest_rate_does_not_hold_the_round_says_why() -> None:
     assert found.problems == (
         problem_told(
             ProblemKind.CAPACITY_NOT_FOUND,
-            "no rate held the thresholds: at the lowest rate, 1k records/s, of 1k records/s only 455 records/s were "
-            "acknowledged in time; give a lower low=, or other thresholds",
+            "no rate met the thresholds: at the lowest rate, 1k records/s, of 1k records/s only 455 records/s were "
+            "acknowledged in time; use a lower low= or looser thresholds",
         ),
     )
     assert [step.rate for step in found.steps] == [LOW, LOW, LOW]

@@ -405,7 +405,7 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
 
     reasons = "MessageSizeTooLargeError (5 records), no answer (2 records)"
     assert done.problems == (
-        problem_told(ProblemKind.NOTHING_ACKNOWLEDGED, f"no record of the window was acknowledged: {reasons}"),
+        problem_told(ProblemKind.NOTHING_ACKNOWLEDGED, f"no record in the window was acknowledged: {reasons}"),
     )
     errors = ("MessageSizeTooLargeError", "no answer")
     assert done.warnings == (
@@ -416,8 +416,8 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
 
 NO_OUTPUT = problem_told(
     ProblemKind.NO_OUTPUT,
-    "no record arrived in 'out': start the application before kafka_perf(), and look into its log; check that it reads "
-    "'in', that it accepts what the test sends (payload=), and to which topic it writes",
+    "no record arrived in 'out': start the application before you call kafka_perf(), and check its log; make sure that "
+    "it reads 'in', accepts the records of this test (payload=), and writes to 'out'",
 )
 THROUGH: dict[str, Any] = {"rate": 100, "duration": "10 s", "consumers": 1, "topic": "in", "output_topic": "out"}
 
@@ -427,7 +427,7 @@ THROUGH: dict[str, Any] = {"rate": 100, "duration": "10 s", "consumers": 1, "top
     [
         (1000, 999, []),
         (1000, 0, [NO_OUTPUT]),
-        (0, 0, [problem_told(ProblemKind.NOTHING_ACKNOWLEDGED, "no record of the window was acknowledged")]),
+        (0, 0, [problem_told(ProblemKind.NOTHING_ACKNOWLEDGED, "no record in the window was acknowledged")]),
     ],
 )
 def test_an_application_may_drop_records_but_not_all(acknowledged: int, received: int, problems: list[Problem]) -> None:
@@ -478,14 +478,14 @@ def _correlated(record: Any) -> bytes:
         (
             {},
             1,
-            "no record came out with the header 'kafkaperf-tag', but 1 other record arrived in 'out': let the "
-            "application copy headers, or name a function with correlate=",
+            "no record came out with the header 'kafkaperf-tag', but 1 other record arrived in 'out': make the "
+            "application copy the headers of its input, or pass a function as correlate=",
         ),
         (
             {"correlate": _correlated},
             900,
             "tests.unit.runner.rounds.test_fold._correlated matched no record, but 900 records arrived in 'out': it "
-            "must return the first 16 bytes of the value that went in, which the application must keep",
+            "must return the first 16 bytes of the input value, so the application must include them in its output",
         ),
         ({}, 0, NO_OUTPUT.text),
     ],
@@ -505,7 +505,8 @@ def test_a_closed_loop_that_ran_out_of_time_is_invalid() -> None:
     assert done.problems == (
         problem_told(
             ProblemKind.LOAD_NOT_REACHED,
-            "load not reached: 400 of 1000 records were not sent within 3600 s; use fewer records, or a duration",
+            "load not reached: 400 of 1000 records were not sent within 3600 s; use fewer records, or set a duration "
+            "instead",
         ),
     )
 
@@ -536,8 +537,8 @@ def test_records_that_no_consumer_got_make_the_round_invalid(parts: tuple[Consum
     (problem,) = done.problems
     assert problem.kind is ProblemKind.RECORDS_UNREAD
     assert problem.text == (
-        "records unread: 3 records in the log were not received by the consumers in time; end-to-end values would "
-        "leave out the slowest"
+        "records unread: the consumers did not receive 3 records from the log in time, so end-to-end values would "
+        "leave out the slowest records"
     )
 
 
@@ -573,8 +574,8 @@ def test_records_of_aborted_transactions_are_read_by_whoever_reads_all(isolation
     parts: list[Produced | Consumed] = [produced(acknowledged=800, aborted=200), consumed(received=800)]
     problems = fold(report(*parts), scenario).problems
 
-    assert [problem.text.split(" in ")[0] for problem in problems] == (
-        [f"records unread: {unread} records"] if unread else []
+    assert [problem.text.split(" from ")[0] for problem in problems] == (
+        [f"records unread: the consumers did not receive {unread} records"] if unread else []
     )
 
 
@@ -791,5 +792,5 @@ def test_other_programs_are_named_as_a_possible_reason_of_a_slow_generator() -> 
     slow = Problem(Cause.SENT_LATE, {"late": 5, "due": 9})
     unread = problem_told(ProblemKind.RECORDS_UNREAD, "records unread: 5; use more consumers")
     blamed, other = blamed_on(BUSY, [slow, unread])
-    assert "; perhaps because other programs used 1.5 of its 2 cores; use more producers" in blamed.text
+    assert "; possibly because other programs used 1.5 of 2 cores; use more producers" in blamed.text
     assert (blamed.kind, other) == (ProblemKind.GENERATOR_TOO_SLOW, unread)

@@ -71,9 +71,9 @@ def test_the_reason_names_limit_and_clocks_and_what_to_do() -> None:
     assert resolution_problems([threshold], [0.0003], of(0.0004)) == [
         problem_told(
             ProblemKind.CLOCK_UNCERTAIN,
-            "threshold 'e2e.latency.p99 <= 0.3 ms': the threshold is 300 µs, and the clocks of the machines that send "
-            "and receive are known to ±400 µs only; raise the threshold, move the machines and the Dask scheduler into "
-            "one network, or let one machine send and receive",
+            "threshold 'e2e.latency.p99 <= 0.3 ms': the threshold is 300 µs, but the clock offset between the sending "
+            "and receiving machines is known only to ±400 µs; raise the threshold, move the machines and the Dask "
+            "scheduler into one network, or send and receive on the same machine",
         )
     ]
 
@@ -104,8 +104,8 @@ def test_a_limit_finer_than_the_commit_interval_cannot_be_judged(expression: str
     value = limit_value(threshold.limit, None)
     problem = problem_told(
         ProblemKind.COMMIT_INTERVAL,
-        f"threshold {expression!r}: the threshold is 300 ms, and the group commits every 1 s, so nothing finer is "
-        "known; raise the threshold, or have the application commit more often (offsets are read every 100 ms)",
+        f"threshold {expression!r}: the threshold is 300 ms, but the group commits every 1 s, so shorter times are "
+        "unknown; raise the threshold, or have the application commit more often (offsets are read every 100 ms)",
     )
     assert resolution_problems([threshold], [value], [Round(metrics={}, commit_interval_s=1.0)]) == [problem] * is_open
     assert resolution_problems([threshold], [value], of(None)) == []
@@ -122,13 +122,13 @@ def test_clocks_that_differ_leave_no_latency_to_judge() -> None:
     """Records that are 5 s younger than nothing would pass every threshold with 0 s."""
     thresholds = [parse_threshold(text) for text in ("e2e.latency.p99 <= 10 s", "consume.throughput >= 1k records/s")]
     skewed = [Round(metrics={}, clock_skew_s=4.9), Round(metrics={}, clock_skew_s=5.0), Round(metrics={})]
-    why = "because records carry timestamps up to 5 s later than their reception, so the clocks differ by at least that"
+    why = "because records carry timestamps up to 5 s after their receipt, so the clocks differ by at least that much"
     assert resolution_warnings(skewed) == [Notice(Remark.LATENCY_UNKNOWN, {"skew": Quantity(5.0, Unit.SECONDS)})]
     assert skew_problems(thresholds, skewed) == [
         problem_told(
             ProblemKind.CLOCK_UNCERTAIN,
             f"threshold 'e2e.latency.p99 <= 10 s': the latency is unknown, {why}; synchronize the clocks, for example "
-            "by NTP, or remove the threshold",
+            "with NTP, or remove the threshold",
         )
     ]
     assert skew_problems(thresholds, of(None)) == []
