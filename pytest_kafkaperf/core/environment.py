@@ -65,7 +65,10 @@ _FACTS = {
 """Names of facts (up to the first dot), in descending order of their effect; those that are not listed are about the
 cluster."""
 
-_SETTINGS = ("config.", "java options")
+_BROKER_SETTING = "config."
+_SETTINGS = (_BROKER_SETTING, "java options")
+_PROPER_NAMES = {"kafka": "Kafka", "java": "Java", "python": "Python", "cpu": "CPU"}
+"""Facts that reports write with capitals."""
 
 
 @functools.cache
@@ -149,27 +152,34 @@ class Change:
     """Addition to the text, in brackets."""
 
     def __str__(self) -> str:
-        """Return a text such as `kafka: 4.0.0 -> 4.1.1`."""
-        return self.shown()
+        """Return the text for files: `kafka: 4.0.0 -> 4.1.1`."""
+        return self._text(self.fact, colon=":", arrow="->", default="not set")
 
-    def shown(self, *, colon: str = ":", arrow: str = "->") -> str:
-        """Return the text with other signs between the fact and its values; a fact without values stands alone."""
-        text = self.fact
-        if self.before is not None or self.now is not None:
-            text = f"{self.fact}{colon} {self._text(self.before)} {arrow} {self._text(self.now)}"
-        return f"{text} ({self.remark})" if self.remark else text
+    def shown(self) -> str:
+        """Return the text for reports: `Kafka 4.0.0 → 4.1.1`, `broker setting num.io.threads (default) → 16`."""
+        name = self.fact
+        if name.startswith(_BROKER_SETTING):
+            name = f"broker setting {name.removeprefix(_BROKER_SETTING)}"
+        return self._text(_PROPER_NAMES.get(name, name), colon="", arrow="→", default="(default)")
 
     def with_remark(self, remark: str) -> Change:
         """Return the same change with an addition to its text."""
         return replace(self, remark=remark)
 
-    def _text(self, value: str | None) -> str:
+    def _text(self, name: str, *, colon: str, arrow: str, default: str) -> str:
+        """Return the name with its values; a fact without values stands alone. `default` is a setting that is unset."""
+        text = name
+        if self.before is not None or self.now is not None:
+            text = f"{name}{colon} {self._value(self.before, default)} {arrow} {self._value(self.now, default)}"
+        return f"{text} ({self.remark})" if self.remark else text
+
+    def _value(self, value: str | None, default: str) -> str:
         """Return a value as text: a fact is not known if an older plugin did not record it."""
         if value is not None:
             return value
         if self.of is Part.PACKAGES:
             return "not installed"
-        return "not set" if self.fact.startswith(_SETTINGS) else "not known"
+        return default if self.fact.startswith(_SETTINGS) else "not known"
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:

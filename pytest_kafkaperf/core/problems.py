@@ -272,10 +272,15 @@ class Problem:
         return self._placed(self.cause.text.format_map(self.values))
 
     @property
+    def advice(self) -> str:
+        """Advice on it; empty if there is none."""
+        return self.cause.advice
+
+    @property
     def text(self) -> str:
-        """The place, what is wrong there, a possible explanation, and advice."""
+        """The place, what is wrong there, a possible explanation, and what to do about it."""
         excuse = f"possibly because {self.excuse}" if self.excuse else ""
-        return "; ".join(filter(None, (self.fact, excuse, self.cause.advice)))
+        return "; ".join(filter(None, (self.fact, excuse, self.advice)))
 
     def _placed(self, text: str) -> str:
         return ": ".join(filter(None, (str(self.place), text)))

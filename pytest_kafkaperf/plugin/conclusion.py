@@ -14,7 +14,7 @@ from pytest_kafkaperf.core.errors import shortened, suggestion
 from pytest_kafkaperf.core.metrics import JMX_METRICS, LOG_FACTS
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.plugin.items import Collection
-from pytest_kafkaperf.reports.failure import failure_of, is_undecided
+from pytest_kafkaperf.reports.headline import failure_of, is_undecided
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.outcome import Verdict

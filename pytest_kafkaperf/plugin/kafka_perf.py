@@ -23,8 +23,7 @@ from pytest_kafkaperf.plugin.benchmarks import LoadClock, is_disabled, record_ro
 from pytest_kafkaperf.plugin.console import TrialLines, progress
 from pytest_kafkaperf.plugin.items import PEER
 from pytest_kafkaperf.plugin.options import ScenarioFields
-from pytest_kafkaperf.reports.failure import failure_of
-from pytest_kafkaperf.reports.remedy import remedy_of, undecided
+from pytest_kafkaperf.reports.headline import failure_of, headline_of
 from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.flow import Watch, run_test
 from pytest_kafkaperf.runner.perf_run import PerfRun
@@ -324,12 +323,12 @@ class KafkaPerf:
 def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:
     """Fail or skip a test according to its verdict; warn if it could not be decided."""
     text = failure_of(result, strict=perf.settings.strict)
-    is_undecided = result.verdict is Verdict.INCONCLUSIVE
     if text is not None:
-        raise FailedByVerdict(f"{text}\n{remedy_of(result)}" if is_undecided else text, pytrace=False)
-    if is_undecided:
+        raise FailedByVerdict(text, pytrace=False)
+    headline = headline_of(result, strict=False)
+    if result.verdict is Verdict.INCONCLUSIVE and headline is not None:
         with contextlib.suppress(InconclusiveWarning):  # only --kafka-strict makes it an error
-            item.warn(InconclusiveWarning(printable(undecided(result))))
+            item.warn(InconclusiveWarning(printable(headline.in_one_line)))
     if not result.rounds:  # the time budget was used up; the rest of the test needs a result
         pytest.skip("; ".join(map(str, result.notes)))
 

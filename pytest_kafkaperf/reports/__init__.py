@@ -1,9 +1,9 @@
-"""Results as text and files; it decides nothing. Read wording, columns, terminal.
+"""Results as text and files; it decides nothing. Read headline, wording, columns, terminal.
 
 - columns: columns of the tables that fit into a width
 - wording: what reports say of a test
-- failure: the message of a failed test
-- remedy: the command that runs a test again
+- headline: what happened, what changed, and what to do
+- remedy: the command that decides or accepts a test
 - standing: lines about the trials so far
 - calibration: texts of `--kafka-calibrate`
 - span_table: where the time of tests went

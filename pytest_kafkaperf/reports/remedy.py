@@ -1,9 +1,10 @@
-"""The commands that run a test again: as it ran, or so that it is decided."""
+"""The next step after a test: a command that runs it again, so that it is decided, or accepts its result."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from pytest_kafkaperf.core.text import shown_value
 from pytest_kafkaperf.runner.result import Result
@@ -12,13 +13,26 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.reasons import Obstacle
 
 
-def undecided(result: Result) -> str:
-    """Return why a test is INCONCLUSIVE, and at the end the command that resolves it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextStep:
+    """Advice after a test that did not pass."""
+
+    label: str
+    """Text before the command: `make one:`."""
+    command: str = ""
+    """Shell command or option; empty if the label needs none."""
+
+    def __str__(self) -> str:
+        """Return the label and the command."""
+        return " ".join(filter(None, (self.label, self.command)))
+
+
+def reasons_undecided(result: Result) -> tuple[str, ...]:
+    """Return why a test is INCONCLUSIVE, each reason once."""
     checks = result.checks if result.rounds else ()
     reasons = [reason_before_command(check) for check in checks if check.outcome is Verdict.INCONCLUSIVE]
     reasons = reasons if reasons and not _is_incomparable(result) else [*map(str, result.notes)]
-    reason = next(iter(reasons), "nothing was measured")
-    return f"INCONCLUSIVE: {reason}; {remedy_of(result)}"
+    return tuple(dict.fromkeys(reasons)) or ("nothing was measured",)
 
 
 def reason_before_command(check: Check) -> str:
@@ -42,10 +56,22 @@ def _is_incomparable(result: Result) -> bool:
     return result.revision is not None and result.live_baseline is None
 
 
-def remedy_of(result: Result) -> str:
-    """Return what resolves an INCONCLUSIVE test, and the command that does it."""
+def remedy_of(result: Result) -> NextStep:
+    """Return what resolves an INCONCLUSIVE test."""
     label, *options = _remedy(result)
-    return f"{label}: {command_for(result, *options)}"
+    return NextStep(label=f"{label}:", command=command_for(result, *options))
+
+
+def acceptance_of(result: Result) -> NextStep:
+    """Return how to accept a regression that is intended. A live baseline has no file that could be updated."""
+    if result.live_baseline is not None:
+        return NextStep(
+            label="intended? add the label accept-slower, or pass",
+            command="--kafka-accept=regressed",
+        )
+    calibrate = f"--kafka-calibrate={max(2, result.baseline_trials or 2)}"  # to make no weaker baseline
+    command = command_for(result, calibrate, "--kafka-update-baselines")
+    return NextStep(label="intended? accept it with:", command=command)
 
 
 def _remedy(result: Result) -> tuple[str, ...]:

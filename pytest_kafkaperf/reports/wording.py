@@ -15,7 +15,7 @@ from pytest_kafkaperf.core.units import counted, format_quantity, short_change
 from pytest_kafkaperf.load.allocation import describe_workers
 from pytest_kafkaperf.reports.columns import Row
 from pytest_kafkaperf.reports.latency_curve import describe_search
-from pytest_kafkaperf.reports.remedy import command_for, is_compared, obstacle_of, reason_before_command, remedy_of
+from pytest_kafkaperf.reports.remedy import acceptance_of, is_compared, obstacle_of, remedy_of
 from pytest_kafkaperf.reports.span_table import describe_spans
 from pytest_kafkaperf.runner.cold_brokers import describe_warm_ups
 from pytest_kafkaperf.runner.evidence import baseline_doubts
@@ -93,7 +93,7 @@ def shown_metrics(declared: Sequence[Check] | Sequence[Threshold]) -> list[str]:
 def row_of(check: Check, result: Result | None = None) -> Row:
     """Return the row of a threshold; a baseline that does not count for the result is left out."""
     unit = metric(check.metric).unit
-    digits = _digits_of(check)
+    digits = digits_of(check)
     measured = "-" if check.observed is None else short(check.observed, unit, digits)
     if result is not None and not is_compared(result):
         check = dataclasses.replace(check, baseline=None, change=None, interval=None)
@@ -103,16 +103,11 @@ def row_of(check: Check, result: Result | None = None) -> Row:
         rounds="" if metric(check.metric).over_rounds == "sum" else _spread(measured, check.spread, unit),
         baseline="" if check.baseline is None else short(check.baseline, unit),
         change="" if check.change is None else short_change(check.change),
-        interval="" if check.interval is None else _interval(check.interval),
+        interval="" if check.interval is None else f"({range_of(check.interval).removesuffix('%')})",
         can_detect=_can_detect(check, unit),
         outcome=check.outcome,
         why=_joined(_allowed(check), check.reason),
     )
-
-
-def why_before_command(check: Check) -> str:
-    """Return why a threshold is not met where the command that makes a baseline follows."""
-    return _joined(_allowed(check), reason_before_command(check))
 
 
 def _joined(*texts: str) -> str:
@@ -233,19 +228,19 @@ def describe_other_change(other: OtherChange) -> str:
 
 
 def describe_changes(result: Result) -> str:
-    """Return what differs from the baseline, stored or live: `changed: kafka 4.0.0 → 4.1.1`; empty if nothing."""
+    """Return what differs from the baseline, stored or live: `changed: Kafka 4.0.0 → 4.1.1`; empty if nothing."""
     return f"changed: {', '.join(changes_of(result))}" if result.changed else ""
 
 
 def changes_of(result: Result) -> list[str]:
-    """Return what differs from the baseline, stored or live, as shown: `kafka 4.0.0 → 4.1.1`."""
-    return [each.shown(colon="", arrow="→") for each in result.changed]
+    """Return what differs from the baseline, stored or live, as shown: `Kafka 4.0.0 → 4.1.1`."""
+    return [each.shown() for each in result.changed]
 
 
 def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
     """Yield for each threshold why it did not pass, and what to do; what all of them share only once."""
     changed = describe_changes(result)
-    remedy = remedy_of(result)
+    remedy = str(remedy_of(result))
     for check in result.checks:
         if check.outcome.fails and check.is_relative:
             yield _joined(_allowed(check), check.reason if verbose else "", changed)
@@ -266,7 +261,7 @@ def _allowed(check: Check) -> str:
     """Return the value of a threshold relative to the baseline that fails: `14.5 ms allowed`."""
     if not check.outcome.fails or not check.is_relative or check.limit_value is None:
         return ""
-    return f"{short(check.limit_value, metric(check.metric).unit, _digits_of(check))} allowed"
+    return f"{short(check.limit_value, metric(check.metric).unit, digits_of(check))} allowed"
 
 
 def _merged(rows: Sequence[Row]) -> list[Row]:
@@ -279,7 +274,7 @@ def _merged(rows: Sequence[Row]) -> list[Row]:
     return merged
 
 
-def _digits_of(check: Check) -> int:
+def digits_of(check: Check) -> int:
     """Return the number of digits that tell a measured value from its threshold, such as 25.04 ms from 25 ms."""
     if check.observed is None or check.limit_value is None or check.observed == check.limit_value:
         return _DIGITS
@@ -314,13 +309,13 @@ def _spread(median: str, ends: tuple[float, float] | None, unit: str) -> str:
     return f"{least}–{most}" if least != most else ""  # noqa: RUF001 - a dash between two values
 
 
-def _interval(ends: tuple[float, float]) -> str:
-    """Format a confidence interval in whole per cent, because it is not more exact; from ten times on, as factors."""
+def range_of(ends: tuple[float, float]) -> str:
+    """Format an interval in whole percent, because it is not more exact: `+50…+60%`; from ten times on, as factors."""
     if max(ends) >= 9:  # noqa: PLR2004 - ten times
         factors = (short_change(end) if end >= 9 else f"×{1 + end:.2g}" for end in ends)  # noqa: PLR2004, RUF001
-        return f"({'…'.join(factors)})"
+        return "…".join(factors)
     texts = (f"{change * 100:+.0f}" for change in ends)
-    return f"({'…'.join('0' if text in ('+0', '-0') else text for text in texts)})"
+    return f"{'…'.join('0' if text in ('+0', '-0') else text for text in texts)}%"
 
 
 _MOST_NAMES = 20
@@ -390,9 +385,8 @@ def moved_much(result: Result) -> bool:
 def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
     if result.changed and (verbose or _needs_changes(result)) and not _has_changes_in_rows(result):
         yield describe_changes(result)
-    if result.verdict is Verdict.REGRESSED and result.live_baseline is None:
-        calibrate = f"--kafka-calibrate={max(2, result.baseline_trials or 2)}"  # to make no weaker baseline
-        yield f"accept it, if it is intended: {command_for(result, calibrate, '--kafka-update-baselines')}"
+    if result.verdict is Verdict.REGRESSED and not result.accepted:
+        yield str(acceptance_of(result))
     yield from warning_lines(result)
     yield from map(str, result.notes)
     for other in result.other_changes:

@@ -21,6 +21,11 @@ class ToldProblem(Problem):
         return self._placed(self.words.partition(";")[0])
 
     @property
+    def advice(self) -> str:
+        """What follows the fact."""
+        return self.words.partition(";")[2].strip()
+
+    @property
     def text(self) -> str:
         """The text with the place."""
         return self._placed(self.words)

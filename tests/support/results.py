@@ -548,11 +548,14 @@ def _round(behaviour: Behaviour, scenario: Scenario, source: random.Random, leve
     )
 
 
+def worker_share(records: int, *, producers: int = 1) -> WorkerShare:
+    """The share of one worker that sends all records."""
+    return WorkerShare(host=None, producers=producers, consumers=0, cpu_s=0.9, busy_ratio=0.1, sent=records, received=0)
+
+
 def _shares(scenario: Scenario, records: int) -> tuple[WorkerShare, ...]:
     """One worker of each kind."""
-    share = WorkerShare(
-        host=None, producers=scenario.producers, consumers=0, cpu_s=0.9, busy_ratio=0.1, sent=records, received=0
-    )
+    share = worker_share(records, producers=scenario.producers)
     reading = dataclasses.replace(share, producers=0, consumers=scenario.consumers, sent=0, received=records)
     return (share, reading) if scenario.consumers else (share,)
 

@@ -7,8 +7,10 @@ import dataclasses
 import pytest
 
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
-from pytest_kafkaperf.reports.remedy import command_for, undecided
+from pytest_kafkaperf.reports.headline import headline_of
+from pytest_kafkaperf.reports.remedy import command_for
 from pytest_kafkaperf.reports.wording import rows_of
+from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.project import RunPytest
 from tests.support.results import Behaviour, drawn_result, external, result
@@ -22,6 +24,13 @@ def test_second(kafka_perf):
     kafka_perf()
 """
 _COMMAND = "pytest test_perf.py::test_first --kafka-cluster=local --kafka-time-budget=1h"
+
+
+def undecided(result: Result) -> str:
+    """The warning that such a test gets."""
+    headline = headline_of(result, strict=False)
+    assert headline is not None
+    return headline.in_one_line
 
 
 def test_each_inconclusive_test_is_a_warning_that_ends_in_a_command(run_pytest: RunPytest) -> None:
@@ -49,9 +58,11 @@ def test_under_strict_the_failure_ends_in_the_command(run_pytest: RunPytest) -> 
     """It is what the developer runs next."""
     status, out = run_pytest(_TESTS, "--kafka-cluster=local", "--kafka-time-budget=1s", "--kafka-strict")
     assert status == NOT_JUDGED
-    assert f"give it more time: {_COMMAND.replace(' --kafka-time', ' --kafka-strict --kafka-time')}" in out.splitlines()
+    assert f"give it more time: {_COMMAND.replace(' --kafka-time', ' --kafka-strict --kafka-time')}" in map(
+        str.strip, out.splitlines()
+    )
     assert "InconclusiveWarning" not in out
-    assert "ERROR test_perf.py::test_first - Failed: INCONCLUSIVE: " in out
+    assert "ERROR test_perf.py::test_first - Failed: test_first could not be decided: " in out
 
 
 def test_the_command_has_the_options_of_the_run() -> None:
@@ -59,7 +70,9 @@ def test_the_command_has_the_options_of_the_run() -> None:
     new = result("test_new", "produce.throughput >= baseline - 10%")
     command = "pytest tests/perf/test_orders.py::test_new --kafka-cluster=local:4.0.0 --kafka-brokers=3"
     new = dataclasses.replace(new, options={"cluster": "local:4.0.0", "brokers": "3"})
-    assert undecided(new) == (f"INCONCLUSIVE: no baseline for this test; make one: {command} --kafka-update-baselines")
+    assert undecided(new) == (
+        f"test_new could not be decided: no baseline for this test; make one: {command} --kafka-update-baselines"
+    )
     assert [row.why for row in rows_of(new, verbose=True)] == [f"make one: {command} --kafka-update-baselines"]
 
 
@@ -78,7 +91,7 @@ def test_a_command_may_contain_semicolons(run_pytest: RunPytest) -> None:
     tests = _TESTS.replace("def test_first(", parametrized)
     _, out = run_pytest(tests, "--kafka-cluster=local", "--kafka-time-budget=1s", "--kafka-strict")
     command = "pytest 'test_perf.py::test_first[a; b]' --kafka-cluster=local --kafka-strict --kafka-time-budget=1h"
-    assert f"give it more time: {command}" in out.splitlines()
+    assert f"  give it more time: {command}" in out.splitlines()
 
 
 def test_what_noise_may_explain_is_compared_side_by_side() -> None:

@@ -32,7 +32,7 @@ from pytest_kafkaperf.plugin.console import RoundLines
 from pytest_kafkaperf.reports.ci import annotate, command, junit_properties, metrics_text
 from pytest_kafkaperf.reports.columns import Paper
 from pytest_kafkaperf.reports.compare import compare_reports, read_report
-from pytest_kafkaperf.reports.failure import failure_of
+from pytest_kafkaperf.reports.headline import failure_of
 from pytest_kafkaperf.reports.html.html_report import html_page
 from pytest_kafkaperf.reports.json_report import json_text
 from pytest_kafkaperf.reports.markdown import markdown
@@ -322,7 +322,7 @@ def junit(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ElementTree.
     folder = tmp_path_factory.mktemp("junit")
     (folder / "test_names.py").write_text(
         "import pytest\n"
-        "from pytest_kafkaperf.reports.failure import failure_of\n"
+        "from pytest_kafkaperf.reports.headline import failure_of\n"
         "from pytest_kafkaperf.reports.ci import junit_properties\n"
         "from tests.support.hostile_names import NAMES, hostile\n"
         "@pytest.mark.parametrize('number', range(len(NAMES)))\n"

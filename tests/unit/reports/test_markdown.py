@@ -35,7 +35,7 @@ EXPECTED = """\
 
 #### ❌ REGRESSED: <code>tests/perf/test_orders.py::test_slow&#91;1 KiB-acks=all&#93;</code>
 
-- changed: <code>kafka 4.0.0 → 4.1.1</code>, <code>config.num.io.threads not set → 16</code>
+- changed: <code>Kafka 4.0.0 → 4.1.1</code>, <code>broker setting num.io.threads (default) → 16</code>
 - <code>produce.latency.p99 &#60;= baseline + 20%</code>: REGRESSED, +50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +11.6 % (baseline of 10 days)
 - other change (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
 

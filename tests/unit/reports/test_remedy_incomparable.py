@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.reports.remedy import undecided
+from pytest_kafkaperf.reports.remedy import reasons_undecided, remedy_of
 from pytest_kafkaperf.runner.settings import Revision, parse_revision
 from tests.support.problems import notice_told
 from tests.support.results import result, rounds
@@ -26,8 +26,9 @@ def test_a_test_file_that_fails_there_is_repaired_first(revision: str) -> None:
     options = {"compare": revision, "compare-setup": "pip install -e .", "strict": "true"}
     found = dataclasses.replace(found, revision=parsed(revision), notes=(notice_told(NOTE),), options=options)
     command = f"pytest {found.nodeid} --kafka-cluster=local --kafka-strict '--kafka-compare-setup=***'"
-    assert undecided(found) == (
-        f"INCONCLUSIVE: {NOTE}; make the test file work at both revisions, then: {command} --kafka-compare={revision}"
+    assert reasons_undecided(found) == (NOTE,)
+    assert str(remedy_of(found)) == (
+        f"make the test file work at both revisions, then: {command} --kafka-compare={revision}"
     )
 
 
@@ -35,8 +36,9 @@ def test_one_whose_own_file_fails_there_gets_this_sides_file() -> None:
     """`tests=ref` has left the other side's file in place."""
     found = result("test_new", "produce.latency.p99 <= baseline + 20%", measured=rounds())
     found = dataclasses.replace(found, revision=parsed("git:v1.0,tests=ref"), notes=(notice_told(NOTE),))
-    assert undecided(found) == (
-        f"INCONCLUSIVE: {NOTE}; run this side's test there, with: pytest {found.nodeid} --kafka-cluster=local "
+    assert reasons_undecided(found) == (NOTE,)
+    assert str(remedy_of(found)) == (
+        f"run this side's test there, with: pytest {found.nodeid} --kafka-cluster=local "
         "--kafka-compare=git:v1.0,tests=head"
     )
 
@@ -46,7 +48,7 @@ def test_one_that_another_checkout_cannot_run_is_repaired_there() -> None:
     found = result("test_new", "produce.latency.p99 <= baseline + 20%", measured=rounds())
     given = "path:../main,python=../main/.venv/bin/python"
     found = dataclasses.replace(found, revision=parsed(given), notes=(notice_told(NOTE),), options={"compare": given})
-    assert undecided(found) == (
-        f"INCONCLUSIVE: {NOTE}; repair it there, then: pytest {found.nodeid} --kafka-cluster=local "
-        f"--kafka-compare={given}"
+    assert reasons_undecided(found) == (NOTE,)
+    assert str(remedy_of(found)) == (
+        f"repair it there, then: pytest {found.nodeid} --kafka-cluster=local --kafka-compare={given}"
     )

@@ -11,7 +11,7 @@ import pytest
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.metrics import declare
 from pytest_kafkaperf.core.problems import ProblemKind
-from pytest_kafkaperf.reports.failure import failure_of
+from pytest_kafkaperf.reports.headline import failure_of
 from pytest_kafkaperf.runner.bottleneck import GROUP, OUTPUT, Way, bottleneck, deduced
 from pytest_kafkaperf.runner.result import Result, Trial
 from pytest_kafkaperf.runner.rounds.round import Round

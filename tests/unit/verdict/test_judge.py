@@ -1,6 +1,5 @@
 """The verdict: limits judged over rounds."""
 
-# ruff: noqa: RUF001 - lines as they are shown
 from __future__ import annotations
 
 import dataclasses
@@ -14,16 +13,14 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.metrics import declare
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.judge import Comparison, NotCompared, judge
-from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict, worst
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind, Reason
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
 from tests.support.problems import problem_told
-from tests.support.results import bare_result, trial_at
 
 approx: Any = pytest.approx
 
@@ -38,12 +35,6 @@ _TEN_MS = (0.0098, 0.0099, 0.010, 0.0101, 0.0102)
 
 def _rounds(name: str, values: Sequence[float]) -> tuple[Mapping[str, float], ...]:
     return tuple({name: value} for value in values)
-
-
-def _told(checks: Sequence[Check], problems: Sequence[Problem] = (), *, strict: bool = False) -> str | None:
-    verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
-    result = bare_result(trial_at(12), verdict=verdict, checks=tuple(checks), problems=tuple(problems))
-    return failure_of(result, strict=strict)
 
 
 def _on_days(trial: tuple[Mapping[str, float], ...]) -> BaselineRounds:
@@ -219,7 +210,6 @@ def test_a_problem_explains_the_values_that_are_missing() -> None:
     )
     assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, (BROKER_LOST,))
     assert [check.metric for check in judgement.checks] == [_P99]
-    assert _told(judgement.checks, [BROKER_LOST]) == "INVALID: the run cannot be trusted\n  broker lost"
 
 
 def test_without_rounds_nothing_is_decided() -> None:
@@ -634,110 +624,6 @@ def test_a_worse_run_is_never_judged_better(current: list[float], baseline: list
     before = _judge(f"{_P99} <= baseline + 10%", current, baseline).outcome
     after = _judge(f"{_P99} <= baseline + 10%", _times(factor, current), baseline).outcome
     assert order.index(after) >= order.index(before)
-
-
-# The message of a failing test
-
-
-def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
-    """One run costs minutes: it must tell all that is wrong."""
-    thresholds = [
-        parse_threshold(text)
-        for text in (
-            "produce.latency.p99 <= baseline + 20%",
-            "produce.throughput >= 5k records/s",
-            "errors == 0",
-        )
-    ]
-    rounds = [{_P99: value, _RATE: 4000.0, "errors": 0.0} for value in _times(1.5)]
-    baseline = _on_days(_rounds(_P99, _TEN_MS))
-    judgement = judge(thresholds, [Measured(rounds=rounds)], AgainstStored(baseline=baseline))
-    text = _told(judgement.checks)
-    assert (
-        text
-        == """\
-VIOLATED: produce.throughput 4k/s (and 1 more)
-  threshold                                measured  baseline  change (95 % CI)
-  ✗ produce.latency.p99 <= baseline + 20%     15 ms     10 ms   +50 % (+38…+63)
-      12 ms allowed; +50.0 % against the baseline, the threshold is +20.0 %;
-      noise explains up to +9.5 % (baseline of 10 days)
-  ✗ produce.throughput >= 5k records/s         4k/s
-      median of 5 rounds, each 4k records/s"""
-    )
-
-
-def test_columns_that_would_be_empty_are_left_out() -> None:
-    """Without a baseline the lines stay short."""
-    text = _told([_judge("produce.latency.p99 <= 25 ms", [0.03, 0.04, 0.05])])
-    assert (
-        text
-        == """\
-VIOLATED: produce.latency.p99 40 ms
-  threshold                       measured  rounds
-  ✗ produce.latency.p99 <= 25 ms     40 ms   30–50
-      median of 3 rounds, from 30 ms to 50 ms"""
-    )
-
-
-def test_a_value_close_to_its_limit_is_shown_with_more_digits() -> None:
-    """`25 ms` against `25 ms` would look like a bug."""
-    text = _told([_judge("produce.latency.p99 <= 25 ms", [0.02504])])
-    assert str(text).splitlines()[2] == "  ✗ produce.latency.p99 <= 25 ms  25.04 ms"
-
-
-def test_the_problems_of_an_invalid_run_come_first() -> None:
-    """Broken limits of a run that cannot be trusted are hints at best."""
-    problems = [
-        problem_told(
-            ProblemKind.GENERATOR_TOO_SLOW,
-            "round 1: generator too slow: 1500 of 50000 records were sent more than 100 ms after they could have been",
-        ),
-        BROKER_LOST,
-    ]
-    text = _told([_judge("lost == 0", [2.0])], problems)
-    assert (
-        text
-        == """\
-INVALID: the run cannot be trusted
-  round 1: generator too slow: 1500 of 50000 records were sent more than 100 ms
-  after they could have been
-  broker lost
-not met in this run: lost 2
-  threshold    measured
-  ✗ lost == 0         2
-      sum of 1 round, each 2 records"""
-    )
-
-
-def test_an_invalid_run_without_broken_limits_tells_its_problems_only() -> None:
-    """There is nothing to say of the limits."""
-    text = _told([_judge("lost == 0", [0.0])], [BROKER_LOST])
-    assert text == "INVALID: the run cannot be trusted\n  broker lost"
-
-
-def test_the_last_lines_of_a_log_stay_lines() -> None:
-    """Thirty of them in one paragraph cannot be read."""
-    text = "shop exited with status 1; the end of its log:\nTraceback:\n  x()"
-    ended = problem_told(ProblemKind.APPLICATION_ENDED, text)
-    assert str(_told([], [ended])).splitlines()[1:] == [
-        "  shop exited with status 1; the end of its log:",
-        "  Traceback:",
-        "    x()",
-    ]
-
-
-def test_under_strict_what_could_not_be_decided_is_listed_too() -> None:
-    """It is what the test fails for."""
-    checks = [_judge("produce.latency.p99 <= baseline", _TEN_MS), _judge("errors == 0", [0.0])]
-    assert _told(checks) is None
-    assert (
-        _told(checks, strict=True)
-        == """\
-INCONCLUSIVE: produce.latency.p99 10 ms
-  threshold                          measured    rounds
-  ? produce.latency.p99 <= baseline     10 ms  9.8–10.2
-      no baseline for this test"""
-    )
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(60_000.0, Verdict.PASSED), (40_000.0, Verdict.INVALID)])

@@ -120,7 +120,7 @@ def test_the_report_says_what_was_found() -> None:
         "4.0.0 (local)",
         "5 rounds, 3 fresh trials, baseline of 5 trials",
         "10 trials of 5 rounds, side by side with a live baseline",
-        "against the baseline: kafka 4.2.1 → 4.3.1, java openjdk 17.0.15 → openjdk 21.0.8",
+        "against the baseline: Kafka 4.2.1 → 4.3.1, Java openjdk 17.0.15 → openjdk 21.0.8",
         "produce.latency.p99 &lt;= baseline + 20%",
         "confirmed by 3 fresh trials: ",
         "baseline: openjdk 17.0.15",

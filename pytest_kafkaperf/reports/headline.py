@@ -1,0 +1,208 @@
+"""The headline of a test that did not pass: what happened, what changed, what confirmed it, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.core.units import Unit, counted, short_change
+from pytest_kafkaperf.reports.remedy import NextStep, acceptance_of, reasons_undecided, remedy_of
+from pytest_kafkaperf.reports.wording import bounded, changes_of, digits_of, range_of, short
+from pytest_kafkaperf.runner.result import Result, judged
+from pytest_kafkaperf.verdict.judge import value_missing
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """Facts that reports show first about a test that did not pass. A text is empty if it does not apply."""
+
+    sentence: str
+    """Event and its extent: `test_x lost 12 of 50,000 records`."""
+    details: tuple[str, ...] = ()
+    """Further lines of a problem, such as the end of a log."""
+    changed: tuple[str, ...] = ()
+    """Differences from the baseline: `Kafka 4.0.0 → 4.1.1`."""
+    confirmed: str = ""
+    """Trials that confirmed a regression: `5 side-by-side re-tests`."""
+    cause: str = ""
+    """The likely cause, such as the deduced bottleneck."""
+    next_step: NextStep | None = None
+
+    @property
+    def in_one_line(self) -> str:
+        """The sentence and the next step."""
+        return "; ".join(filter(None, (self.sentence, str(self.next_step or ""))))
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """The lines of a failure message. They are not wrapped, so that a command can be copied."""
+        yield self.sentence
+        yield from (f"  {line}" for line in self.details)
+        if self.changed:
+            yield f"  changed: {', '.join(self.changed)}"
+        if self.confirmed:
+            yield f"  confirmed: {self.confirmed}"
+        if self.cause:
+            yield f"  likely cause: {self.cause}"
+        if self.next_step is not None:
+            yield f"  {self.next_step}"
+
+
+def headline_of(result: Result, *, strict: bool) -> Headline | None:
+    """Return the headline of a test, accepted or not; None if it passed or was only measured.
+
+    With `strict`, what could not be decided precedes a regression that is accepted.
+    """
+    verdict = Verdict.INCONCLUSIVE if strict and is_undecided(result) else result.verdict
+    match verdict:
+        case Verdict.REGRESSED | Verdict.VIOLATED:
+            return _of_failure(result)
+        case Verdict.INVALID:
+            return _of_invalid(result)
+        case Verdict.INCONCLUSIVE:
+            return _of_undecided(result)
+        case _:
+            return None
+
+
+def failure_of(result: Result, *, strict: bool) -> str | None:
+    """Return the message with which a test fails, or None if it passes. With `strict`, INCONCLUSIVE also fails."""
+    fails = result.verdict.fails and not result.accepted
+    if not fails and not (strict and is_undecided(result)):
+        return None
+    headline = headline_of(result, strict=strict)
+    return None if headline is None else "\n".join(printable(line, keep="\t") for line in headline.lines)
+
+
+def is_undecided(result: Result) -> bool:
+    """Return True if the test is INCONCLUSIVE, or would be except for a regression that is accepted."""
+    open_checks = [check for check in result.checks if check.outcome is Verdict.INCONCLUSIVE]
+    return result.verdict is Verdict.INCONCLUSIVE or (result.accepted and bool(open_checks))
+
+
+def _of_failure(result: Result) -> Headline:
+    """Return the headline of a test that is REGRESSED or VIOLATED, about its worst threshold."""
+    failing = [check for check in result.checks if check.outcome in (Verdict.REGRESSED, Verdict.VIOLATED)]
+    worst = max(failing, key=_severity)
+    what = _regression(worst, result) if worst.outcome is Verdict.REGRESSED else _violation(worst, result)
+    can_accept = result.verdict is Verdict.REGRESSED and not result.accepted
+    return Headline(
+        sentence=f"{_name(result)} {what}{_more(len(failing) - 1)}",
+        changed=tuple(changes_of(result)),
+        confirmed=_confirmed(worst, result),
+        cause=result.deduced or "",
+        next_step=acceptance_of(result) if can_accept else None,
+    )
+
+
+def _of_invalid(result: Result) -> Headline:
+    """Return the headline of a test that is INVALID, about its first problem."""
+    missing = (value_missing(check) for check in result.checks if check.outcome is Verdict.INVALID)
+    problems = result.problems or tuple(missing)
+    first, *details = problems[0].fact.split("\n")
+    advice = problems[0].advice
+    return Headline(
+        sentence=f"{_name(result)} could not be measured: {first}{_more(len(problems) - 1)}",
+        details=tuple(details),
+        cause=problems[0].excuse,
+        next_step=NextStep(label=advice) if advice else None,
+    )
+
+
+def _of_undecided(result: Result) -> Headline:
+    """Return the headline of a test that is INCONCLUSIVE."""
+    first, *others = reasons_undecided(result)
+    return Headline(
+        sentence=f"{_name(result)} could not be decided: {first}{_more(len(others))}",
+        next_step=remedy_of(result),
+    )
+
+
+def _name(result: Result) -> str:
+    return result.nodeid.partition("::")[2]
+
+
+def _more(others: int) -> str:
+    return f" (and {others} more)" if others else ""
+
+
+def _severity(check: Check) -> tuple[int, bool]:
+    """Rank a check that fails: lost records are worse than other limits that are not met."""
+    return list(Verdict).index(check.outcome), check.metric == "lost"
+
+
+def _regression(check: Check, result: Result) -> str:
+    """Return a text such as `got slower: produce.latency.p50 3.04 ms, was 1.96 ms (+55%, range +50…+60%; ...)`."""
+    before = "" if check.baseline is None else f", was {short(check.baseline, metric(check.metric).unit)}"
+    verb = "slower" if _is_speed(check.metric) else "worse"
+    return f"got {verb}: {check.metric} {_measured(check, result)}{before}{_by_how_much(check)}"
+
+
+def _is_speed(name: str) -> bool:
+    """Return True if a metric is a time, or a rate of which more is better."""
+    subject = metric(name)
+    is_rate = subject.unit.endswith("/s") and subject.better == "higher"
+    return is_rate or subject.unit == Unit.SECONDS
+
+
+def _by_how_much(check: Check) -> str:
+    """Return the change, its range and what is allowed: ` (+55%, range +50…+60%; allowed +30%)`."""
+    if check.change is None:
+        return ""
+    within = "" if check.interval is None else f", range {range_of(check.interval)}"
+    allowed = ""
+    if check.baseline and check.limit_value is not None:
+        allowed = f"; allowed {short_change(check.limit_value / check.baseline - 1)}"
+    return f" ({short_change(check.change)}{within}{allowed})"
+
+
+def _violation(check: Check, result: Result) -> str:
+    """Return a text such as `lost 12 of 50,000 records`, or `broke its limit: produce.latency.p99 31 ms, ...`."""
+    fault = _FAULTS.get(check.metric)
+    if fault is None or check.observed is None:
+        allowed = check.expression.removeprefix(check.metric).strip()
+        return f"broke its limit: {check.metric} {_measured(check, result)}, allowed {allowed}"
+    allowed = f" (allowed {check.limit_value:,.0f})" if check.limit_value else ""
+    return f"{fault.format(_of_all(check, result))}{allowed}"
+
+
+_FAULTS = {
+    "lost": "lost {}",
+    "errors": "failed to send {}",
+    "unsent": "could not send {} in time",
+    "duplicated": "duplicated {}",
+    "reordered": "reordered {}",
+}
+"""Texts about records, by the metric that counts them."""
+
+
+def _of_all(check: Check, result: Result) -> str:
+    """Return the number of faults, and of all records of the trial that had them: `12 of 50,000 records`."""
+    faults = round(check.observed or 0.0)
+    for trial in result.trials:
+        sent = sum(share.sent for one in trial.rounds for share in one.shares)
+        same = sum(one.metrics.get(check.metric, 0.0) for one in trial.rounds) == check.observed
+        if same and sent > faults:
+            return f"{faults:,} of {sent:,} records"
+    return f"{faults:,} record{'' if faults == 1 else 's'}"
+
+
+def _measured(check: Check, result: Result) -> str:
+    if check.observed is None:
+        return "unknown"
+    return bounded(short(check.observed, metric(check.metric).unit, digits_of(check)), check.metric, result)
+
+
+def _confirmed(check: Check, result: Result) -> str:
+    """Return the trials that confirmed a regression; empty if the first trial alone decided."""
+    trials = len(judged(result.trials))
+    if check.outcome is not Verdict.REGRESSED:
+        return ""
+    if result.live_baseline is not None:
+        return counted(trials, "side-by-side trial")
+    if not check.rerun or trials == 1:
+        return ""
+    return counted(trials - 1, "side-by-side re-test" if check.trials else "fresh trial")
