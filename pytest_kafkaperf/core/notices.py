@@ -411,7 +411,7 @@ class Event(NamedTuple):
     subject: str
     """`broker 1`, or the name of the application."""
     detail: str = ""
-    """How a stopped process ended: `exited with status 0`."""
+    """Outcome of a stopped process: `exited with status 0`."""
 
     def __str__(self) -> str:
         """Format the event: `broker 1 started`."""
