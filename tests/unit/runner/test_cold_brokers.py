@@ -131,7 +131,7 @@ def test_warnings_name_what_was_cold_and_where_the_time_went() -> None:
     """An application is not a broker, and a limit of time can be raised."""
     trial = trial_of({1: 0.4, ApplicationKey("orders"): 0.9}, WARM, other_side=[COLD], end=WarmUpEnd.LIMIT)
     own, other = cold_warnings([trial])
-    still = "broker 1, application orders still compiled code in 1 of 2 rounds, with up to 90% of a core"
+    still = "broker 1, application orders still compiled code in 1 of 2 rounds, using up to 90% of a core"
     assert str(own).startswith(still)
     assert str(other).startswith("the baseline: broker 1 ")
     assert [notice.values["cause"] for notice in (own, other)] == [Cause.WARM_UP_TOO_SHORT] * 2

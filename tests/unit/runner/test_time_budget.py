@@ -178,7 +178,7 @@ def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
         "left": "20 s",
     }
     assert budget_of(perftest_of(rounds=1), left_s=20).obstacle is None
-    assert "and 0 s of the time budget" in str(budget_of(perftest_of(), left_s=-3).obstacle)
+    assert "only 0 s of the time budget" in str(budget_of(perftest_of(), left_s=-3).obstacle)
 
 
 @pytest.mark.parametrize(
