@@ -33,7 +33,7 @@ _STAND_IN_PREFIX = "localhost/kafkaperf-stand-in/"
 def pytest_configure() -> None:
     """Prepare the environment of all processes that tests start.
 
-    Brokers start with the quick compiler alone: they take 40 % less CPU, and no test needs their full speed. SIGHUP has
+    Brokers start with the quick compiler alone: they take 40% less CPU, and no test needs their full speed. SIGHUP has
     its effect: under `nohup` it is ignored, and child processes inherit that.
     """
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")

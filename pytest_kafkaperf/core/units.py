@@ -83,7 +83,7 @@ _HELP: dict[str, tuple[str, str]] = {
     Unit.BYTE_RATE: ("a byte rate", "'500 KiB/s', '50 MiB/s'"),
     Unit.CORES: ("a number of cores", "'1.5 cores'"),
     Unit.CPU_COST: ("CPU seconds per million records", "'0.8 s/M records'"),
-    Unit.RATIO: ("a ratio", "'30 %', '0.3'"),
+    Unit.RATIO: ("a ratio", "'30%', '0.3'"),
     Unit.COUNT: ("a number", "'0', '3'"),
 }
 """The dimension of each unit, and examples, for error texts."""
@@ -104,7 +104,7 @@ _MAX_PLAIN_COUNT = 9999
 _MIN_EXPONENT = 1e15
 """Numbers from this one on are written with an exponent."""
 _TIMES = 10
-"""Changes from this factor on are written as factors instead of +100341.8 %."""
+"""Changes from this factor on are written as factors instead of +100341.8%."""
 _WHOLE_PERCENT = 10
 """Percentages from this one on are shown without decimals."""
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
@@ -207,7 +207,7 @@ def format_quantity(value: float, unit: str, *, digits: int = 3) -> str:
         case Unit.BYTES | Unit.BYTE_RATE:
             text = _scaled(value, _BINARY_STEPS, digits) + str(unit).removeprefix("B")
         case Unit.RATIO:
-            text = f"{_digits(value * 100, digits)} %"
+            text = f"{_digits(value * 100, digits)}%"
         case Unit.COUNT:
             text = _digits(value, digits)
         case Unit.CORES | Unit.CPU_COST:
@@ -237,26 +237,26 @@ def unit_of(given: object) -> str:
 
 
 def format_ratio(change: float) -> str:
-    """Format a relative change with its sign: `+12.3 %`; `0.0 %` has no sign, and ten times as much is `×10`."""  # noqa: RUF002 - as it is shown
+    """Format a relative change with its sign: `+12.3%`; `0.0%` has no sign, and ten times as much is `×10`."""  # noqa: RUF002 - as it is shown
     if change >= _TIMES - 1:
         return f"\N{MULTIPLICATION SIGN}{_digits(1 + change, 2)}"
-    text = f"{change * 100:+.1f} %"
-    return "0.0 %" if text in ("+0.0 %", "-0.0 %") else text
+    text = f"{change * 100:+.1f}%"
+    return "0.0%" if text in ("+0.0%", "-0.0%") else text
 
 
 def short_change(change: float) -> str:
-    """Format a change as exactly as it is known: `+50 %`, `+9.5 %`, `0 %`, `×1004`."""  # noqa: RUF002 - as it is shown
+    """Format a change as exactly as it is known: `+50%`, `+9.5%`, `0%`, `×1004`."""  # noqa: RUF002 - as it is shown
     text = format_ratio(change)
-    number, _, unit = text.partition(" ")
-    if unit and abs(change) >= 0.1:  # noqa: PLR2004 - 10 %
+    number, unit, _ = text.partition("%")
+    if unit and abs(change) >= 0.1:  # noqa: PLR2004 - 10%
         number = f"{change * 100:+.0f}"
-    return f"{'0' if number == '0.0' else number} {unit}".strip()
+    return f"{'0' if number == '0.0' else number}{unit}"
 
 
 def format_percent(ratio: float) -> str:
-    """Format a ratio without a sign: `0.65 %`, `6.5 %`, `65 %`."""
+    """Format a ratio without a sign: `0.65%`, `6.5%`, `65%`."""
     percent = 100 * ratio
-    return f"{percent:.0f} %" if percent >= _WHOLE_PERCENT else f"{percent:.2g} %"
+    return f"{percent:.0f}%" if percent >= _WHOLE_PERCENT else f"{percent:.2g}%"
 
 
 class Quantity(NamedTuple):
@@ -277,7 +277,7 @@ class RelativeChange(NamedTuple):
     ratio: float
 
     def __str__(self) -> str:
-        """Format the change: `+12.3 %`."""
+        """Format the change: `+12.3%`."""
         return format_ratio(self.ratio)
 
 

@@ -116,7 +116,7 @@ def decided(scenario: Scenario, probe: Sequence[WorkerShare], cores: int) -> Wor
     return WorkerAllocation(
         producing=_needed(sending, scenario.producers, cores),
         consuming=_needed(receiving, live, cores) if live and receiving is not None else None,
-        reason=f"{each} {' and '.join(f'{one * 100:.0f} %' for one in known)} of a core",
+        reason=f"{each} {' and '.join(f'{one * 100:.0f}%' for one in known)} of a core",
     )
 
 

@@ -312,7 +312,7 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
     ]
     changed = differences(base.fingerprint, head.fingerprint)
     if changed:
-        lines += terminal.render_note(f"changed: {', '.join(map(str, changed))}", paper)
+        lines += terminal.render_note(f"changed: {', '.join(each.shown() for each in changed)}", paper)
     for test in (*compared.tests, *(each for each in compared.new if each.fails)):
         lines += ["", *terminal.render_compared(test, paper)]
     rest = terminal.render_unmatched(compared)

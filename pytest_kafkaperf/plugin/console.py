@@ -133,7 +133,8 @@ def print_table(terminalreporter: pytest.TerminalReporter, config: pytest.Config
     writer = terminalreporter._tw  # noqa: SLF001 - has the width and colour; there is no public way
     terminalreporter.write_sep("=", "kafka performance")
     paper = Paper(width=writer.fullwidth, colour=writer.hasmarkup)
-    for line in summary_lines(run, paper, verbose=config.get_verbosity() > 0):
+    failures = config.getoption("tbstyle") != "no"
+    for line in summary_lines(run, paper, verbose=config.get_verbosity() > 0, failures=failures):
         terminalreporter.write_line(line)
 
 

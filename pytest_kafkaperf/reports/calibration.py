@@ -80,7 +80,7 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
 
     While brokers and generator share all cores, the throughput is the number of cores by the CPU time of a record, the
     sum of theirs (utilization law; P. J. Denning, J. P. Buzen, "The Operational Analysis of Queueing Network Models"
-    (1978)). So brokers that need 10 % more lower it by 10 % of their share; by less if cores are idle.
+    (1978)). So brokers that need 10% more lower it by 10% of their share; by less if cores are idle.
     """
     remarks = [_drowned(name, found, result)] if found.drowns(found.detectable_change) else []
     costs = [result.metrics.get(each) for each in ("broker.cpu_per_record", "client.cpu_per_record")]
@@ -104,7 +104,7 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
         cures.append("a quieter machine")
     wider = math.floor(100 * best / 5) * 5
     if found.drowns(found.detectable_over_days) and 100 * tolerance < wider <= 100 * _WIDEST:
-        cures.append(f"{wider} %")
+        cures.append(f"{wider}%")
     *first, last = cures
     tries = last
     if first:

@@ -63,7 +63,7 @@ class Row:
     baseline: str = ""
     change: str = ""
     interval: str = ""
-    """Confidence interval of the change in per cent: `(+41…+52)`."""
+    """Range in which the true change lies: `+41…+52%`."""
     can_detect: str = ""
     """Minimum detectable change, or for an absolute threshold the smallest detectable value."""
     outcome: Verdict | None = None
@@ -82,15 +82,17 @@ _COLUMNS = {
     "rounds": "rounds",
     "baseline": "baseline",
     "change": "change",
-    "(95 % CI)": "interval",
+    "range": "interval",
     "can detect": "can_detect",
 }
 """Fields of a row by the title of their column."""
 _COLOURED = ("measured", "change")
 """Columns whose values have the colour of a threshold that fails."""
-_DROPPED_WHEN_NARROW = ("can detect", "rounds", "(95 % CI)", "baseline", "change")
+_DROPPED_WHEN_NARROW = ("can detect", "rounds", "range", "baseline", "change")
 """Titles of the columns that a narrow terminal lacks, in the order in which they are left out."""
 _INDENT = 2
+_GAP = 2
+"""Number of spaces before a column."""
 _ENOUGH = 39
 """Columns for a mark and a threshold. The values of a longer threshold are below it where the table is narrow."""
 
@@ -115,7 +117,7 @@ class Columns:
     @property
     def _room(self) -> int:
         """Columns that the values leave for the thresholds."""
-        return self._paper.width - _INDENT - sum(_gap(title) + width for title, width in self._widths.items())
+        return self._paper.width - _INDENT - sum(_GAP + width for width in self._widths.values())
 
     @property
     def header(self) -> Line:
@@ -142,17 +144,9 @@ class Columns:
     def _cells(self, texts: Mapping[str, str], styles: Sequence[str]) -> Line:
         """Align texts, by the title of their column; `styles` are that of `_COLOURED` and that of the others."""
         return [
-            (
-                " " * _gap(title) + (texts[title].ljust if _gap(title) == 1 else texts[title].rjust)(width),
-                styles[title not in _COLOURED] if texts[title] else "",
-            )
+            (" " * _GAP + texts[title].rjust(width), styles[title not in _COLOURED] if texts[title] else "")
             for title, width in self._widths.items()
         ]
-
-
-def _gap(title: str) -> int:
-    """Return the number of spaces before a column; the interval belongs to the change before it."""
-    return 1 if title == "(95 % CI)" else 2
 
 
 def text_of(line: Line) -> str:

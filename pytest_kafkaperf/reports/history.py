@@ -17,10 +17,10 @@ from pytest_kafkaperf.scenarios.fields import NotJsonError, OtherSchemaError, pa
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 FEWEST_RUNS = 10
-"""Minimum number of runs of a series. In fewer, Otava finds a change of 20 % in less than 4 of 10 cases, if runs differ
-by 5 %."""
+"""Minimum number of runs of a series. In fewer, Otava finds a change of 20% in less than 4 of 10 cases, if runs differ
+by 5%."""
 _MAX_PVALUE = 1e-4
-"""Significance of a change point. In simulations, up to 1 % of series without a change have one; up to 5 % with Otava's
+"""Significance of a change point. In simulations, up to 1% of series without a change have one; up to 5% with Otava's
 own default of 0.001, which finds few more of the true ones."""
 
 

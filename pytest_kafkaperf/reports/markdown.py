@@ -69,7 +69,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 def _joined(headline: str, sections: Mapping[str, Sequence[str]], limit_bytes: int) -> str:
     """Join the blocks of the table, the reasons and the values, in this order, as far as they fit."""
-    head = ("", "threshold", "measured", "rounds", "baseline", "change (95 % CI)")
+    head = ("", "threshold", "measured", "rounds", "baseline", "change (range)")
     left_bytes = limit_bytes - _RESERVED_BYTES - len(headline.encode())
     kept: dict[str, list[str]] = {name: [] for name in sections}
     for name, blocks in sections.items():
@@ -164,7 +164,7 @@ def _cells(row: Row) -> list[str]:
         text(row.measured),
         text(row.rounds),
         text(row.baseline),
-        text(f"{row.change} {row.interval}"),
+        text(f"{row.change} ({row.interval})" if row.interval else row.change),
     ]
 
 

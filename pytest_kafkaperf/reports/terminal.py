@@ -22,6 +22,7 @@ from pytest_kafkaperf.reports.columns import STYLES, Columns, Line, Paper, mark_
 from pytest_kafkaperf.reports.compare import Compared, ComparedReports
 from pytest_kafkaperf.reports.history import ChangePoint
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
+from pytest_kafkaperf.reports.remedy import is_compared
 from pytest_kafkaperf.reports.span_table import span_rows
 from pytest_kafkaperf.reports.wording import (
     Block,
@@ -160,11 +161,14 @@ def render(content: RenderableType, paper: Paper) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
-def summary_lines(run: RunResult, paper: Paper, *, verbose: bool) -> list[str]:
-    """Return the whole summary as lines."""
+def summary_lines(run: RunResult, paper: Paper, *, verbose: bool, failures: bool) -> list[str]:
+    """Return the whole summary as lines; `failures`: pytest prints the messages of failed tests above it."""
     results, endings = run.results, run.endings
     names = names_of(results)
-    blocks = [block_of(each, names[each.nodeid], endings.get(each.nodeid), verbose=verbose) for each in results]
+    blocks = [
+        block_of(each, names[each.nodeid], endings.get(each.nodeid), verbose=verbose, failures=failures)
+        for each in results
+    ]
     lines = [*wrapped_overview(overview(run), paper), ""] if results else []
     lines += render_table(blocks, paper).splitlines()
     for result in results:
@@ -177,9 +181,22 @@ def summary_lines(run: RunResult, paper: Paper, *, verbose: bool) -> list[str]:
             lines += ["", f"{names[result.nodeid]}{which}", *render_latency_curve(curve, paper).splitlines()]
     if verbose and len(results) > 1:
         lines += ["", *render_spans(results, paper).splitlines()]
-    notes = wrapped([*tolerated(results, endings), *render_notes(run)], paper)
+    notes = wrapped([*_explain_range(results), *tolerated(results, endings), *render_notes(run)], paper)
     lines += ["", *notes] if notes and lines else notes
     return [*lines, count_verdicts([result.verdict for result in results])] if results else lines
+
+
+def _explain_range(results: Sequence[Result]) -> list[str]:
+    """Return a line that explains the column `range`; none if no row has one."""
+    checks = [check for result in results if is_compared(result) for check in result.checks]
+    side_by_side = {bool(check.trials) for check in checks if check.interval is not None}
+    if not side_by_side:
+        return []
+    text = "range: where the true change lies, with 95% confidence"
+    if side_by_side == {True}:
+        return [text]
+    stored = "also on other days" if side_by_side == {False} else "against a stored baseline also on other days"
+    return [f"{text}; {stored}"]
 
 
 def overview(run: RunResult) -> list[str]:

@@ -48,7 +48,7 @@ _FAILED = re.compile(r"[\w.]+Exception\b")
 _TIMEOUT = re.compile(r"timeout \((\d+) ms\) exceeded")
 _NUMBER = re.compile(r"\d{1,18}(\.\d{1,18})?", re.ASCII)
 _COARSE_S = 0.01
-"""Latency below which one millisecond is more than 10 %."""
+"""Latency below which one millisecond is more than 10%."""
 _MAX_SHOWN = 60
 """Maximum characters of a line in an error."""
 

@@ -41,18 +41,25 @@ class Block:
     """Texts below the rows."""
 
 
-def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool) -> Block:
-    """Return what the table shows of a test; with `verbose` also what its values depend on."""
-    rows = rows_of(result, verbose=verbose)
+def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool, failures: bool = False) -> Block:
+    """Return what the table shows of a test; with `verbose` also what its values depend on.
+
+    With `failures`, pytest prints the messages of failed tests above the table, which does not repeat them.
+    """
+    explained = failures and ending is not None and ending.fails and ending.by_verdict
+    problems = [problem.text for problem in result.problems]
+    if explained:
+        problems = [text.partition("\n")[0] for text in problems]  # the message has the logs
+    rows = rows_of(result, verbose=verbose, explained=explained)
     if not verbose:
         rows = [dataclasses.replace(row, can_detect="") for row in rows]
     return Block(
         verdict=result.verdict,
         name=name,
         remark=", ".join(filter(None, (remark_of(result, ending), how_of(result)))),
-        problems=tuple(problem.text for problem in result.problems),
+        problems=tuple(problems),
         rows=tuple(rows),
-        lines=tuple(_lines(result, verbose=verbose)),
+        lines=tuple(_lines(result, verbose=verbose, explained=explained)),
     )
 
 
@@ -68,15 +75,16 @@ _CLOSE_DIGITS = 6
 _NUMERALS = "0123456789."
 
 
-def rows_of(result: Result, *, verbose: bool = True) -> list[Row]:
+def rows_of(result: Result, *, verbose: bool = True, explained: bool = False) -> list[Row]:
     """Return one row for each threshold, after the headline metrics if all thresholds are on counts.
 
-    Counts with equal values share a row. Without a round there is no row.
+    Counts with equal values share a row. Without a round there is no row. `explained` is True if a failure message
+    has the changes and the next step already.
     """
     if not result.rounds:
         return []
     rows = [row_of(check, result) for check in result.checks]
-    whys = _whys(result, verbose=verbose)
+    whys = _whys(result, verbose=verbose, explained=explained)
     rows = [dataclasses.replace(row, why=why) for row, why in zip(rows, whys, strict=True)]
     names = {*shown_metrics(result.checks)} - {check.metric for check in result.checks}
     headlines = [_headline_row(name, values, result) for name, values in result.values().items() if name in names]
@@ -103,7 +111,7 @@ def row_of(check: Check, result: Result | None = None) -> Row:
         rounds="" if metric(check.metric).over_rounds == "sum" else _spread(measured, check.spread, unit),
         baseline="" if check.baseline is None else short(check.baseline, unit),
         change="" if check.change is None else short_change(check.change),
-        interval="" if check.interval is None else f"({range_of(check.interval).removesuffix('%')})",
+        interval="" if check.interval is None else range_of(check.interval),
         can_detect=_can_detect(check, unit),
         outcome=check.outcome,
         why=_joined(_allowed(check), check.reason),
@@ -221,7 +229,7 @@ def _line_of(same: Sequence[Notice]) -> str:
 
 
 def describe_other_change(other: OtherChange) -> str:
-    """Return a text such as `e2e.latency.p50 +32 % (2.1 ms → 2.8 ms)`."""
+    """Return a text such as `e2e.latency.p50 +32% (2.1 ms → 2.8 ms)`."""
     unit = metric(other.metric).unit
     before, after = format_quantity(other.baseline, unit), format_quantity(other.observed, unit)
     return f"{other.metric} {short_change(other.change)} ({before} → {after})"
@@ -237,17 +245,18 @@ def changes_of(result: Result) -> list[str]:
     return [each.shown() for each in result.changed]
 
 
-def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
+def _whys(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
     """Yield for each threshold why it did not pass, and what to do; what all of them share only once."""
-    changed = describe_changes(result)
-    remedy = str(remedy_of(result))
+    changed = "" if explained else describe_changes(result)
+    remedy = "" if explained else str(remedy_of(result))
     for check in result.checks:
         if check.outcome.fails and check.is_relative:
-            yield _joined(_allowed(check), check.reason if verbose else "", changed)
+            source = "values from the re-test" if check.rerun and check.trials else ""
+            yield _joined(_allowed(check), source, check.reason if verbose else "", changed)
             changed = ""
         elif check.outcome is Verdict.INCONCLUSIVE and check.obstacle is not None:
-            known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # then it stands next to the name
-            yield remedy if known else f"{check.obstacle.fact}; {remedy}"
+            is_known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # then it stands next to the name
+            yield remedy if is_known else f"{check.obstacle.fact}; {remedy}"
             remedy = ""
         elif check.outcome is Verdict.MEASURED:
             yield f"not judged: {check.reason}"
@@ -283,7 +292,7 @@ def digits_of(check: Check) -> int:
 
 
 def _can_detect(check: Check, unit: str) -> str:
-    """Return the change, or for an absolute threshold the value, that is detected with a probability of 80 %."""
+    """Return the change, or for an absolute threshold the value, that is detected with a probability of 80%."""
     if check.detectable_change is None:
         return ""
     if check.is_relative or check.limit_value is None:
@@ -382,17 +391,23 @@ def moved_much(result: Result) -> bool:
     return bool(result.other_changes) or any(abs(change) > LEAST_CHANGE for change in changes)
 
 
-def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
-    if result.changed and (verbose or _needs_changes(result)) and not _has_changes_in_rows(result):
-        yield describe_changes(result)
-    if result.verdict is Verdict.REGRESSED and not result.accepted:
-        yield str(acceptance_of(result))
+def _lines(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
+    if not explained:
+        yield from _lines_of_failure(result, verbose=verbose)
     yield from warning_lines(result)
-    yield from map(str, result.notes)
+    yield from (str(note) for note in result.notes if not explained or note.kind is not NoticeKind.BOTTLENECK)
     for other in result.other_changes:
         yield f"other change (no threshold): {describe_other_change(other)}"
     if verbose:
         yield from _conditions(result)
+
+
+def _lines_of_failure(result: Result, *, verbose: bool) -> Iterator[str]:
+    """Yield what the message of a failed test also has: what differs from the baseline, and the next step."""
+    if result.changed and (verbose or _needs_changes(result)) and not _has_changes_in_rows(result):
+        yield describe_changes(result)
+    if result.verdict is Verdict.REGRESSED and not result.accepted:
+        yield str(acceptance_of(result))
 
 
 def _needs_changes(result: Result) -> bool:

@@ -63,10 +63,10 @@ def mean_size(sizes: Sizes) -> float:
 
 
 def format_sizes(sizes: int | Sizes) -> str:
-    """Format sizes for users: `1 KiB`, `100 B: 90 %, 10 KiB: 10 %`."""
+    """Format sizes for users: `1 KiB`, `100 B: 90%, 10 KiB: 10%`."""
     if isinstance(sizes, int):
         return _size_text(sizes)
-    return ", ".join(f"{_size_text(size)}: {share * 100:.6g} %" for size, share in sizes.items())
+    return ", ".join(f"{_size_text(size)}: {share * 100:.6g}%" for size, share in sizes.items())
 
 
 def dump_sizes(sizes: Any) -> Any:

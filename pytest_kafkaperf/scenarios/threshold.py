@@ -129,7 +129,7 @@ def parse_threshold(expression: str) -> Threshold:
 
 
 def parse_declared(expression: str) -> Threshold:
-    """Parse a threshold that a test or the ini file declares; its tolerance must be at least 1 %.
+    """Parse a threshold that a test or the ini file declares; its tolerance must be at least 1%.
 
     Raises:
         ScenarioError: as `parse_threshold`, or the tolerance is smaller.
@@ -141,14 +141,14 @@ def parse_declared(expression: str) -> Threshold:
         return threshold
     sign = "+" if subject.better == "lower" else "-"
     raise ScenarioError(
-        f"invalid threshold {threshold.expression!r}: a tolerance of {abs(relative.factor - 1) * 100:.2g} % fails "
-        "unchanged software by noise alone; allow at least 1 %, and about 10 % with stored baselines: "
+        f"invalid threshold {threshold.expression!r}: a tolerance of {abs(relative.factor - 1) * 100:.2g}% fails "
+        "unchanged software by noise alone; allow at least 1%, and about 10% with stored baselines: "
         f"'{subject.name} {threshold.operator} baseline {sign} 10%'"
     )
 
 
 def describe_limit(limit: Limit, subject: Metric) -> str:
-    """Format a limit for users: `25 ms`, `baseline + 20 %`, `max(baseline, 5 ms)`."""
+    """Format a limit for users: `25 ms`, `baseline + 20%`, `max(baseline, 5 ms)`."""
     match limit:
         case Absolute(value=value):
             return format_quantity(value, subject.unit, digits=6)
@@ -156,7 +156,7 @@ def describe_limit(limit: Limit, subject: Metric) -> str:
             if factor == 1:
                 return "baseline"
             percent = f"{abs(factor - 1) * 100:.6f}".rstrip("0").rstrip(".")  # the grammar has no exponents
-            return f"baseline {'+' if factor > 1 else '-'} {percent} %"
+            return f"baseline {'+' if factor > 1 else '-'} {percent}%"
         case Extreme(kind=kind, parts=parts):
             return f"{kind}({', '.join(describe_limit(part, subject) for part in parts)})"
 
@@ -241,7 +241,7 @@ def _parse_part(text: str, subject: Metric) -> Absolute | Relative:
     if "baseline" not in text and not is_percentage:
         value = parse(text, subject.unit)
         if subject.unit == Unit.RATIO and value >= 1 and "%" not in text and not subject.is_own:
-            raise ScenarioError(f"{text!r} is {value:.0%}; write '{text} %' or '{value:.0%}'")
+            raise ScenarioError(f"{text!r} is {value:.0%}; write '{text}%' or '{value:.0%}'")
         return Absolute(value=value)
     relative = _RELATIVE.fullmatch(text)
     if relative is None:

@@ -16,7 +16,7 @@ NAMES = {
     "markup": "</script><script>alert(1)</script><b>&amp;</b><!-- ]]> -->",
     "markup of rich": "[red]x[/red] [/nothing] :tada: [link=x]",
     "per cent": "%s %(x)s %25 100%",
-    "number signs": "#1 %23 a#b",
+    "number signs": "#1%23 a#b",
     "backticks": "a`b``c```",
     "pipes": "a|b||c",
     "lists": "- a",

@@ -14,7 +14,7 @@ SCENARIO = Scenario().model_dump(mode="json")
 
 
 def rounds(factor: float = 1.0, **metrics: float) -> list[dict[str, Any]]:
-    """Five rounds that differ by 1 %."""
+    """Five rounds that differ by 1%."""
     values = {P99: 0.01, RATE: 1000.0, **metrics}
     return [{"metrics": {name: value * spread * factor for name, value in values.items()}} for spread in SPREAD]
 

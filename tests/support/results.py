@@ -110,7 +110,7 @@ def bare_result(*trials: Trial, **fields: Any) -> Result:
 
 
 def rounds(**changed: float) -> list[dict[str, float]]:
-    """Five rounds that differ by 1 %, with some values multiplied; names with two underscores for dots."""
+    """Five rounds that differ by 1%, with some values multiplied; names with two underscores for dots."""
     factors = {name.replace("__", "."): factor for name, factor in changed.items()}
     return [{name: value * wobble * factors.get(name, 1.0) for name, value in _VALUES.items()} for wobble in _WOBBLE]
 
@@ -249,7 +249,7 @@ class Behaviour:
 
 
 def drawn_trial(behaviour: Behaviour, scenario: Scenario, seed: object, *, rounds: int = 5) -> tuple[Round, ...]:
-    """The rounds of one trial: 4 % between trials, 3 % within."""
+    """The rounds of one trial: 4% between trials, 3% within."""
     source = random.Random(f"{seed}")
     level = math.exp(source.gauss(0, 0.04))
     return tuple(_round(behaviour, scenario, source, level * math.exp(source.gauss(0, 0.03))) for _ in range(rounds))

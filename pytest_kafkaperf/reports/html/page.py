@@ -214,7 +214,7 @@ def _check(check: Check, result: Result) -> dict[str, Any]:
         "measured": row.measured,
         "rounds": row.rounds,
         "baseline": row.baseline,
-        "change (95 % CI)": f"{row.change} {row.interval}".strip(),
+        "change (range)": f"{row.change} ({row.interval})" if row.interval else row.change,
     }
     return {
         "expression": check.expression,

@@ -42,7 +42,7 @@ def test_a_metric_of_a_tests_own_is_judged_and_reported_as_any_other(project: Pr
     second = project.test(TEST.format(rows=5)).run_steadily(on_broker, "--kafka-no-confirm")
     (test,) = second.report["tests"]
     assert [check["verdict"] for check in test["checks"]] == ["PASSED", "REGRESSED"], second.out
-    assert "REGRESSED: app.rows -50 %" in second.out
+    assert "got slower: app.rows 5 rows/s, was 10 rows/s (-50%" in second.out
 
 
 MISSPELT = "\nkafka_thresholds =\n    errors == 0\n    app.rowz >= 3\n"

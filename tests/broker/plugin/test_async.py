@@ -84,7 +84,7 @@ def test_an_application_in_the_loop_of_the_test_moves_records_during_the_load(mo
 
     run = moving.test(THROUGH.format(limit="'produce.throughput >= 100k records/s'")).run_steadily(on_broker, *ASYNCIO)
     assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_moved": "VIOLATED"}), run.out
-    assert "VIOLATED: produce.throughput " in run.out
+    assert "test_moved broke its limit: produce.throughput " in run.out
     assert "Traceback" not in run.out
 
 

@@ -73,7 +73,7 @@ def test_a_swallowed_verdict_fails_the_call_phase(project: Project, on_broker: s
     run = project.test(VIOLATED + body).run(on_broker)
     assert (run.status, run.verdicts) == (1, {"test_sla": "VIOLATED"})
     assert run.report["tests"][0]["pytest_outcome"] == "failed"
-    assert "VIOLATED: produce.throughput" in run.out
+    assert "test_sla broke its limit: produce.throughput" in run.out
 
 
 FORGOTTEN = {

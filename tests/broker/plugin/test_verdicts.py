@@ -50,7 +50,7 @@ def test_trials_are_collected_added_and_left_alone(project: Project, on_broker: 
     assert -1 < check["detectable_change"] <= -0.3
     (titles,) = [" ".join(line.split()) for line in again.out.splitlines() if line.startswith("  threshold")]
     assert titles.startswith("threshold measured")
-    assert titles.endswith("baseline change (95 % CI)")
+    assert titles.endswith("baseline change range")
 
     project.run_steadily(on_broker, "--kafka-update-baselines=new", "--kafka-rounds=1")
     assert trials_of(project) == [4]

@@ -38,7 +38,7 @@ def search(cluster: Cluster, limits: Sequence[str], *, low: float, high: float, 
 
 @pytest.mark.timeout(900)
 def test_the_capacity_under_a_quota_is_the_quota(limited: Cluster) -> None:
-    """Within 5 %, although it counts more bytes than those of values, and latency rises near to it."""
+    """Within 5%, although it counts more bytes than those of values, and latency rises near to it."""
     warm = Scenario.of({"record_size": RECORD_BYTES, "duration": "5 s", "rounds": 1})
     run_scenario(warm, limited)  # a cold JVM is slow
     with quota(limited, producer_byte_rate=QUOTA_BYTES):

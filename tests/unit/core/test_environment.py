@@ -161,7 +161,7 @@ def test_the_fingerprint_leaves_out_what_the_machine_does_not_tell() -> None:
 
 
 def test_differences_are_named_with_both_sides() -> None:
-    """`+40 %` after a broker upgrade is another story than without one."""
+    """`+40%` after a broker upgrade is another story than without one."""
     before = {"kafka": "4.0.0", "java": "21", "cpu": "x"}
     now = {"kafka": "4.1.1", "java options": "-Xint", "cpu": "x", "kernel": "6.1"}
     assert [str(each) for each in differences(before, now)] == [

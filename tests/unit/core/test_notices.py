@@ -21,7 +21,7 @@ SHIFT: dict[str, object] = {
     "change": RelativeChange(-0.3),
     "changes": "kernel: 6.1 -> 6.8",
 }
-SHIFTED = "produce.throughput is -30.0 % compared with the stored baseline, on both sides"
+SHIFTED = "produce.throughput is -30.0% compared with the stored baseline, on both sides"
 DRIFT: dict[str, object] = {"metric": "produce.throughput", "change": Quantity(0.92, Unit.RATIO, 2)}
 RETESTED = (
     "re-tested side by side with freshly started baseline brokers (Kafka 4.1.1); the column `baseline` shows "
@@ -159,8 +159,8 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     Remark.BOTH_SLOWER: (SHIFT, SHIFTED),
     Remark.MACHINE_SLOWER: (SHIFT, f"the machine differs: {SHIFTED}; Kafka is unchanged"),
     Remark.MACHINE_CHANGED: (SHIFT, f"the machine differs (kernel: 6.1 -> 6.8): {SHIFTED}; Kafka is unchanged"),
-    Remark.RISE: (DRIFT, f"produce.throughput rose by 92 % {UNEXPLAINED}"),
-    Remark.FALL: (DRIFT, f"produce.throughput fell by 92 % {UNEXPLAINED}"),
+    Remark.RISE: (DRIFT, f"produce.throughput rose by 92% {UNEXPLAINED}"),
+    Remark.FALL: (DRIFT, f"produce.throughput fell by 92% {UNEXPLAINED}"),
     Remark.RETESTED_SIDE_BY_SIDE: ({"version": "4.1.1", "shortened": ""}, RETESTED),
     Remark.RETESTED_AFTER_SHIFT: (
         {
@@ -219,7 +219,7 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.NOISY_TRIALS: (
         {"noise": Quantity(0.12, Unit.RATIO, 2)},
-        "the noise between trials was up to 12 %; --kafka-low-noise reduces it and saves trials; do not use it to "
+        "the noise between trials was up to 12%; --kafka-low-noise reduces it and saves trials; do not use it to "
         "compare disks or the JVM's optimizing compiler",
     ),
     Remark.PARTLY_CALIBRATED: (

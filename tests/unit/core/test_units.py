@@ -74,7 +74,7 @@ from pytest_kafkaperf.core.units import (
         ("1 core", Unit.CORES, 1.0),
         ("0.8 s/M records", Unit.CPU_COST, 0.8),
         ("0.8", Unit.CPU_COST, 0.8),
-        ("30 %", Unit.RATIO, 0.3),
+        ("30%", Unit.RATIO, 0.3),
         ("0.3", Unit.RATIO, 0.3),
         ("3", Unit.COUNT, 3.0),
         (0, Unit.SECONDS, 0.0),
@@ -143,7 +143,7 @@ def test_a_quantity_is_read_in_its_base_unit(text: str | float, unit: Unit, expe
             "cannot read '\u0663 ms' as a time; use one of ns, us, µs, ms, s, min, h, "
             "for example '250 us', '25 ms', '5 s', '2 min'",
         ),
-        ("half", Unit.RATIO, "cannot read 'half' as a ratio; use one of %, for example '30 %', '0.3'"),
+        ("half", Unit.RATIO, "cannot read 'half' as a ratio; use one of %, for example '30%', '0.3'"),
         ("many", Unit.COUNT, "cannot read 'many' as a number; use a number, for example '0', '3'"),
         ("two", Unit.CORES, "cannot read 'two' as a number of cores; use one of cores, for example '1.5 cores'"),
         (
@@ -311,7 +311,7 @@ def test_small_whole_numbers_lose_nothing(value: int, unit: Unit) -> None:
         (5e10, Unit.RECORDS, "50G records"),
         (1.2345, Unit.CORES, "1.23 cores"),
         (0.8, Unit.CPU_COST, "0.8 s/M records"),
-        (0.0655, Unit.RATIO, "6.55 %"),
+        (0.0655, Unit.RATIO, "6.55%"),
         (2.5, Unit.COUNT, "2.5"),
         (-0.0, Unit.COUNT, "0"),
         (99.96, Unit.COUNT, "100"),
@@ -321,7 +321,7 @@ def test_small_whole_numbers_lose_nothing(value: int, unit: Unit) -> None:
         (1e15, Unit.COUNT, "1e+15"),
         (-0.02512, Unit.SECONDS, "-25.1 ms"),
         (1e20, Unit.SECONDS, "1e+20 s"),
-        (1.7e307, Unit.RATIO, "inf %"),
+        (1.7e307, Unit.RATIO, "inf%"),
         (math.nan, Unit.SECONDS, "nan s"),
         (math.inf, Unit.RECORDS, "inf records"),
     ],
@@ -338,7 +338,7 @@ def test_more_digits_tell_close_values_apart() -> None:
 
 @pytest.mark.parametrize(
     ("change", "text"),
-    [(0.1234, "+12.3 %"), (-0.05, "-5.0 %"), (0.0004, "0.0 %"), (-0.0004, "0.0 %"), (0.0, "0.0 %"), (1.5, "+150.0 %")],
+    [(0.1234, "+12.3%"), (-0.05, "-5.0%"), (0.0004, "0.0%"), (-0.0004, "0.0%"), (0.0, "0.0%"), (1.5, "+150.0%")],
 )
 def test_a_change_is_written_with_its_sign(change: float, text: str) -> None:
     """Minus nothing would look like a change."""
@@ -357,7 +357,7 @@ def test_units_have_the_names_that_reports_and_files_give_them() -> None:
 
 def test_a_ratio_that_is_no_change_is_written_without_a_sign() -> None:
     """Noise goes both ways."""
-    assert [format_percent(ratio) for ratio in (0.0, 0.0654, 1.5)] == ["0 %", "6.5 %", "150 %"]
+    assert [format_percent(ratio) for ratio in (0.0, 0.0654, 1.5)] == ["0%", "6.5%", "150%"]
 
 
 @pytest.mark.parametrize(

@@ -90,18 +90,18 @@ def test_a_probe_is_made_where_there_is_something_to_decide(
     [
         (
             [sending(0.12), receiving(0.31)],
-            WorkerAllocation(producing=1, consuming=1, reason="one of each kind would need 12 % and 31 % of a core"),
+            WorkerAllocation(producing=1, consuming=1, reason="one of each kind would need 12% and 31% of a core"),
         ),
         (
             [sending(0.5), receiving(0.5)],
-            WorkerAllocation(producing=1, consuming=1, reason="one of each kind would need 50 % and 50 % of a core"),
+            WorkerAllocation(producing=1, consuming=1, reason="one of each kind would need 50% and 50% of a core"),
         ),
         (
             [sending(0.51), receiving(1.4)],
             WorkerAllocation(
                 producing=2,
                 consuming=3,
-                reason="one of each kind would need 51 % and 140 % of a core",
+                reason="one of each kind would need 51% and 140% of a core",
             ),
         ),
         (
@@ -109,7 +109,7 @@ def test_a_probe_is_made_where_there_is_something_to_decide(
             WorkerAllocation(
                 producing=4,
                 consuming=4,
-                reason="one of each kind would need 200 % and 180 % of a core",
+                reason="one of each kind would need 200% and 180% of a core",
             ),
         ),
         (
@@ -117,7 +117,7 @@ def test_a_probe_is_made_where_there_is_something_to_decide(
             WorkerAllocation(
                 producing=4,
                 consuming=6,
-                reason="one of each kind would need 900 % and 900 % of a core",
+                reason="one of each kind would need 900% and 900% of a core",
             ),
         ),
         (
@@ -136,16 +136,14 @@ def test_there_are_as_many_workers_as_keep_each_half_idle(
 def test_one_kind_is_told_alone() -> None:
     """Nothing is said of consumers that there are not."""
     scenario = Scenario.of({"rate": RATE, "producers": 4})
-    assert decided(scenario, [sending(1.4)], 2) == WorkerAllocation(
-        producing=2, reason="one would need 140 % of a core"
-    )
+    assert decided(scenario, [sending(1.4)], 2) == WorkerAllocation(producing=2, reason="one would need 140% of a core")
 
 
 def test_a_backlog_has_as_many_readers_as_there_are_cores() -> None:
     """It is read as fast as it goes: what a trial at the rate takes says nothing of it."""
     fields = {"rate": RATE, "producers": 4, "consumers": 3, "consume": "after"}
     assert decided(Scenario.of(fields), [sending(0.2), receiving(0.2)], 8) == WorkerAllocation(
-        producing=1, reason="one would need 20 % of a core"
+        producing=1, reason="one would need 20% of a core"
     )
     assert undecidable(Scenario.of(fields | {"producers": 1}), 8) == "one worker of each kind serves all clients"
 
@@ -165,9 +163,9 @@ def test_there_is_never_a_worker_too_many(cpu_s: float, cores: int, records: int
     [
         (WorkerAllocation(), [sending(0.1)], "1 producing worker process"),
         (
-            WorkerAllocation(reason="one would need 140 % of a core"),
+            WorkerAllocation(reason="one would need 140% of a core"),
             [sending(0.1), sending(0.1)],
-            "2 producing worker processes: one would need 140 % of a core",
+            "2 producing worker processes: one would need 140% of a core",
         ),
         (
             WorkerAllocation(reason="--kafka-workers=dask://a"),

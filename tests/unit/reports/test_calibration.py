@@ -113,25 +113,25 @@ def test_the_time_left_follows_the_speed_of_this_machine() -> None:
         (
             calibrated(-math.log(0.52), -math.log(0.67)),
             {},
-            "can detect -48 %, so a tolerance of 10 % finds no smaller change here; try paced load, a "
-            "baseline of 5 days (at best -33 %), or 30 %",
+            "can detect -48%, so a tolerance of 10% finds no smaller change here; try paced load, a "
+            "baseline of 5 days (at best -33%), or 30%",
         ),
         (
             calibrated(-math.log(0.52), -math.log(0.8)),
             {"rate": 5000.0},
-            "can detect -48 %, so a tolerance of 10 % finds no smaller change here; try a baseline of 5 "
-            "days (at best -20 %)",
+            "can detect -48%, so a tolerance of 10% finds no smaller change here; try a baseline of 5 "
+            "days (at best -20%)",
         ),
         (
             calibrated(-math.log(0.66), -math.log(0.68)),
             {"rate": 5000.0},
-            "can detect -34 %, so a tolerance of 10 % finds no smaller change here; try a quieter machine or 30 %",
+            "can detect -34%, so a tolerance of 10% finds no smaller change here; try a quieter machine or 30%",
         ),
         (calibrated(-math.log(0.75), -math.log(0.8)), {}, ""),
     ],
 )
 def test_a_tolerance_that_the_noise_drowns_is_told(found: Calibrated, scenario: dict[str, Any], text: str) -> None:
-    """A green test of 10 % that misses 30 % is worse than none."""
+    """A green test of 10% that misses 30% is worse than none."""
     assert "".join(remarks(found, **scenario)) == text
 
 
@@ -139,14 +139,14 @@ def test_a_tolerance_above_50_percent_is_no_cure() -> None:
     """It would not notice that a throughput has halved."""
     found = calibrated(math.log(2.1), math.log(1.66), tolerance=math.log(1.1))
     assert remarks(found, "produce.latency.p99", rate=5000.0) == [
-        "can detect +110 %, so a tolerance of 10 % finds no smaller change here; try a quieter machine"
+        "can detect +110%, so a tolerance of 10% finds no smaller change here; try a quieter machine"
     ]
 
 
 @pytest.mark.parametrize(
     ("limited", "cost", "metric", "shares"),
     [
-        (True, {"broker.cpu_per_record": 0.42, "client.cpu_per_record": 0.58}, RATE, ["42 %"]),
+        (True, {"broker.cpu_per_record": 0.42, "client.cpu_per_record": 0.58}, RATE, ["42%"]),
         (True, {"broker.cpu_per_record": 0.42, "client.cpu_per_record": 0.58}, "produce.latency.p99", []),
         (True, {"client.cpu_per_record": 0.58}, RATE, []),  # the brokers run elsewhere
         (False, {"broker.cpu_per_record": 0.42, "client.cpu_per_record": 0.58}, RATE, []),
@@ -169,11 +169,11 @@ def test_the_noise_fits_into_80_columns() -> None:
     """The width that terminals open with, and that CI logs have; the remark is below the rows."""
     noisy = calibrated(math.log(31.3), math.log(13), tolerance=math.log(1.2))
     noisy = dataclasses.replace(noisy, noise=dataclasses.replace(noisy.noise, within=1.1034, assumed=True))
-    assert list(calibration_cells("produce.latency.p99", noisy).values())[:2] == ["110 %", "4.1 %?"]
+    assert list(calibration_cells("produce.latency.p99", noisy).values())[:2] == ["110%", "4.1%?"]
     whole = results.bare_result(trial(), calibration={"produce.latency.p99": noisy})
     assert render_calibration(whole, Paper()).splitlines() == [
         "metric               within  between  tolerance  suspected  can detect",
-        "produce.latency.p99   110 %   4.1 %?      +20 %     1 of 5     +3030 %",
-        "produce.latency.p99: can detect +3030 %, so a tolerance of 20 % finds no smaller",
+        "produce.latency.p99    110%    4.1%?       +20%     1 of 5      +3030%",
+        "produce.latency.p99: can detect +3030%, so a tolerance of 20% finds no smaller",
         "    change here; try paced load or a quieter machine",
     ]

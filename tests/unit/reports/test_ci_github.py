@@ -26,8 +26,8 @@ def title(line: str) -> str:
 
 def test_a_command_is_escaped_as_the_runner_reads_it() -> None:
     """A line break would end the command, a comma the file, a colon the properties."""
-    nasty = command("error", "100 %: a,b", "50 %\r\n::x:, y", file="a,b:c/%.py", line=3)
-    assert nasty == "::error file=a%2Cb%3Ac/%25.py,line=3,title=100 %25%3A a%2Cb::50 %25%0D%0A::x:, y"
+    nasty = command("error", "100%: a,b", "50%\r\n::x:, y", file="a,b:c/%.py", line=3)
+    assert nasty == "::error file=a%2Cb%3Ac/%25.py,line=3,title=100%25%3A a%2Cb::50%25%0D%0A::x:, y"
 
 
 def test_a_line_that_is_not_known_is_left_out() -> None:

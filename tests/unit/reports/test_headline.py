@@ -34,7 +34,7 @@ def sentence(name: str, limit: str, **given: object) -> str:
 def test_a_regression_states_values_changes_and_the_command_to_accept_it() -> None:
     """Whoever reads only the failure knows what to do next."""
     assert failure_of(one_of_each()[1], strict=False) == (
-        "test_slow[1 KiB-acks=all] got slower: produce.latency.p99 18.1 ms, was 12.1 ms (+50 %, range +38…+63%; allowed +20 %)\n"
+        "test_slow[1 KiB-acks=all] got slower: produce.latency.p99 18.1 ms, was 12.1 ms (+50%, range +38…+63%; allowed +20%)\n"
         "  changed: Kafka 4.0.0 → 4.1.1, broker setting num.io.threads (default) → 16\n"
         "  intended? accept it with: pytest 'tests/perf/test_orders.py::test_slow[1 KiB-acks=all]' "
         "--kafka-cluster=local --kafka-calibrate=2 --kafka-update-baselines"
@@ -44,7 +44,7 @@ def test_a_regression_states_values_changes_and_the_command_to_accept_it() -> No
 def test_further_metrics_are_counted_and_trials_confirm() -> None:
     """The table below has a row for each of them."""
     found = headline(regression())
-    assert found.sentence.endswith("; allowed +20 %) (and 1 more)")
+    assert found.sentence.endswith("; allowed +20%) (and 1 more)")
     assert found.confirmed == "3 fresh trials"
 
 
@@ -65,10 +65,10 @@ def test_a_lower_throughput_is_slower_and_more_memory_is_worse() -> None:
     """Nobody says that memory got slower."""
     assert sentence(
         "test_x", "produce.throughput >= baseline - 10%", baseline=rounds(), measured=rounds(produce__throughput=0.79)
-    ).startswith("test_x got slower: produce.throughput 41.3k/s, was 52.3k/s (-21 %, range ")
+    ).startswith("test_x got slower: produce.throughput 41.3k/s, was 52.3k/s (-21%, range ")
     more, less = ([{"broker.memory": size}] * 5 for size in (900e6, 450e6))
     assert sentence("test_x", "broker.memory <= baseline + 30%", baseline=less, measured=more).startswith(
-        "test_x got worse: broker.memory 858 MiB, was 429 MiB (+100 %, range "
+        "test_x got worse: broker.memory 858 MiB, was 429 MiB (+100%, range "
     )
 
 
@@ -121,13 +121,13 @@ def test_lost_records_come_first() -> None:
 
 def test_an_invalid_test_states_its_first_problem_and_what_to_do() -> None:
     """Values that cannot be trusted are not shown here."""
-    slow = Problem(Cause.SENT_LATE, {"late": 1500, "due": 50_000}, excuse="other programs used 1.5 of its 2 cores")
+    slow = Problem(Cause.SENT_LATE, {"late": 1500, "due": 50_000}, excuse="other programs used 1.5 of 2 cores")
     lost = problem_told(ProblemKind.CLUSTER_ERROR, "broker lost")
     found = bare_result(*one_of_each()[0].trials, verdict=Verdict.INVALID, problems=(slow.of_round(1), lost))
     assert str(failure_of(found, strict=False)).splitlines() == [
         "test_ingest could not be measured: round 1: generator too slow: 1500 of 50000 records were sent late although "
         "the in-flight limit allowed sending them (and 1 more)",
-        "  likely cause: other programs used 1.5 of its 2 cores",
+        "  likely cause: other programs used 1.5 of 2 cores",
         f"  {Cause.SENT_LATE.advice}",
     ]
 

@@ -62,7 +62,7 @@ def ends(one: Result, name: str) -> dict[str, Ending]:
 
 def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
     run = results.run_of([one], endings=ends(one, name), environment_keys=("ci",), orphans=(one.nodeid,))
-    return "\n".join(summary_lines(run, Paper(colour=colour), verbose=True))
+    return "\n".join(summary_lines(run, Paper(colour=colour), verbose=True, failures=False))
 
 
 def progress(_: Result, name: str, __: Path) -> str:

@@ -51,7 +51,7 @@ def judged(*ratios: float) -> Judgement:
 def test_a_line_shows_the_open_thresholds_and_the_usual_time_that_is_left() -> None:
     """Minutes without a word look like a hang; what is decided or absolute is left out."""
     assert describe_standing(perftest(), trials_of(1.2, 1.3), judged(1.2, 1.3), left_s=170) == (
-        f"test_orders: trial 2, about 3 min left; open: {P50} +25 %"
+        f"test_orders: trial 2, about 3 min left; open: {P50} +25%"
     )
 
 

@@ -110,7 +110,7 @@ P99 = "produce.latency.p99"
         (f"{P99} <= 25 ms", [0.03], Verdict.INVALID),  # two more rounds could change the median
         (f"{P99} <= 25 ms", [0.03, 0.03], Verdict.VIOLATED),  # no third one could
         (f"{P99} <= 25 ms", [0.01, 0.01], Verdict.INVALID),
-        ("error_ratio <= 1%", [0.04], Verdict.VIOLATED),  # 1.3 % of three rounds at least
+        ("error_ratio <= 1%", [0.04], Verdict.VIOLATED),  # 1.3% of three rounds at least
         ("error_ratio <= 1%", [0.02], Verdict.INVALID),
         (
             f"{P99} <= baseline + 10%",

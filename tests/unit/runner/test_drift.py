@@ -118,7 +118,7 @@ def test_a_broker_that_warms_up_is_found(start: str, rounds: int, *, found: bool
     [("steadily", 5, 0.5), ("early", 5, 0.65), ("late", 8, 0.9), ("steadily", 8, 0.9), ("early", 8, 0.9)],
 )
 def test_the_noise_of_rounds_does_not_hide_that_a_broker_warms_up(start: str, rounds: int, least: float) -> None:
-    """The measured rounds have noise already; this adds 5 %."""
+    """The measured rounds have noise already; this adds 5%."""
     assert share_of_warnings(WARMING_UP[start][:rounds], 0.05, runs=500) >= least
 
 
@@ -151,7 +151,7 @@ def test_the_metric_is_that_of_how_fast_the_cluster_is(fields: dict[str, Any], m
 
 @pytest.mark.parametrize(
     ("values", "remark", "change"),
-    [(RISING, Remark.RISE, "92 %"), (RISING[::-1], Remark.FALL, "48 %")],
+    [(RISING, Remark.RISE, "92%"), (RISING[::-1], Remark.FALL, "48%")],
     ids=["rising", "falling"],
 )
 def test_the_warning_has_the_change(values: Sequence[float], remark: Remark, change: str) -> None:

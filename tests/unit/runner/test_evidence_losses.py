@@ -120,7 +120,7 @@ THROUGH: dict[str, Any] = {"output_topic": "out", "topic": "in", "consumers": 1,
 
 
 def test_an_application_that_drops_records_fails_unless_the_test_allows_it() -> None:
-    """One that drops 90 % of its input looks faster; a filter does so on purpose, and its test says how many."""
+    """One that drops 90% of its input looks faster; a filter does so on purpose, and its test says how many."""
     (check,) = judged(perftest("e2e.latency.p99 <= 1 s", **THROUGH), 90, metrics={"e2e.latency.p99": 0.1}).checks[1:]
     assert (check.expression, check.outcome, check.implied, check.reason) == (
         "lost == 0",

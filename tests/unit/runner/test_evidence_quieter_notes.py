@@ -34,4 +34,4 @@ def test_noisy_trials_of_started_brokers_get_a_hint(options: dict[str, str], spr
     ]
     checks = judge(perftest.thresholds, trials, SideBySide()).checks
     notes = quieter_notes(perftest, checks)
-    assert [str(note.values["noise"]) for note in notes] == ["12 %"] * hinted
+    assert [str(note.values["noise"]) for note in notes] == ["12%"] * hinted

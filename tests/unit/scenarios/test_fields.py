@@ -20,7 +20,7 @@ def test_a_field_is_written_with_its_unit() -> None:
     [
         ("rate", "1k -> 50k records/s over 30 s", "1k -> 50k records/s over 30 s"),
         ("rate", ["1 record/s for 60 s", 5000], "1 records/s for 60 s, 5k records/s"),
-        ("record_size", {"10 KiB": 1, "100 B": 9}, "100 B: 90 %, 10 KiB: 10 %"),
+        ("record_size", {"10 KiB": 1, "100 B": 9}, "100 B: 90%, 10 KiB: 10%"),
         ("payload", "zeros", "zeros"),
         ("key", "zipf:1k:2", "zipf:1000:2.0"),
     ],

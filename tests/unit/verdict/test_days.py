@@ -78,7 +78,7 @@ def test_trials_are_assumed_to_differ_at_least_by_what_is_known_of_the_metric() 
     ids=["none", "paced throughput", "closed loop", "tail"],
 )
 def test_the_noise_between_days_is_assumed_if_there_is_one(noise: float, expected: float) -> None:
-    """8 %, but at least the noise of trials, and at most three times that."""
+    """8%, but at least the noise of trials, and at most three times that."""
     ratio = math.sqrt(1 + math.pi / 2 / 3.5)
     rounds = [-noise / ratio, 0.0, noise / ratio]
     assert math.sqrt(BaselineLevel.of([[rounds]]).of_days.value) == pytest.approx(expected)
@@ -140,7 +140,7 @@ def test_unchanged_tests_rarely_fail_and_intervals_hold_the_change(
 
 @pytest.mark.parametrize("days", [1, 3, 5, 10])
 def test_intervals_hold_the_change_where_days_differ_more_than_assumed(days: int) -> None:
-    """13 %, half as much again: the interval of 97 % keeps 93 %."""
+    """13%, half as much again: the interval of 97% keeps 93%."""
     for of_rounds, of_trials in NOISES:
         setting = Setting(of_days=0.13, of_trials=of_trials, of_rounds=of_rounds, tolerance=TOLERANCE, days=days)
         assert judged_by_rule(drawn(setting, runs=10_000), setting).covered.mean() >= 0.92

@@ -54,8 +54,7 @@ def test_a_suspected_regression_is_not_yet_a_regression() -> None:
     judgement = judged()
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
     assert judgement.checks[0].reason == (
-        "+30.0 % against the baseline, the threshold is +10.0 %; suspected regression, not yet confirmed by "
-        "fresh trials"
+        "+30.0% against the baseline, the threshold is +10.0%; suspected regression, not yet confirmed by fresh trials"
     )
 
 
@@ -83,8 +82,8 @@ def test_a_confirmed_regression_shows_each_trial() -> None:
     """The reader sees what it rests on, and by how much."""
     (check,) = judged(1.3, 1.25, 1.35).checks
     assert check.reason == (
-        "confirmed by 3 fresh trials: +30.0 %, +25.0 %, +35.0 %; the threshold is +10.0 %; noise explains up to "
-        "+9.0 % (baseline of 9 days)"
+        "confirmed by 3 fresh trials: +30.0%, +25.0%, +35.0%; the threshold is +10.0%; noise explains up to "
+        "+9.0% (baseline of 9 days)"
     )
     assert check.change == pytest.approx(0.3, abs=0.01)
     assert check.observed == pytest.approx(0.013, rel=0.02)
@@ -94,7 +93,7 @@ def test_a_suspected_regression_that_is_cleared_says_so() -> None:
     """Somebody has seen the reruns and wonders."""
     (check,) = judged(1.02, 0.99).checks
     assert check.reason == (
-        "suspected regression, not confirmed by 2 fresh trials: +2.0 %, -1.0 %; the threshold is +10.0 %"
+        "suspected regression, not confirmed by 2 fresh trials: +2.0%, -1.0%; the threshold is +10.0%"
     )
 
 
@@ -197,7 +196,7 @@ def test_what_days_explain_is_no_regression_and_says_both_numbers() -> None:
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
     assert judgement.checks[0].reason == (
-        "worse in 3 fresh trials: +30.0 %, +25.0 %, +35.0 %; the threshold is +10.0 %; noise explains up to +54.0 % "
+        "worse in 3 fresh trials: +30.0%, +25.0%, +35.0%; the threshold is +10.0%; noise explains up to +54.0% "
         "(baseline of 3 days): compare side by side with --kafka-compare, or measure the baseline on more days "
         "with --kafka-update-baselines=add"
     )
@@ -222,7 +221,7 @@ def test_more_gated_limits_ask_for_more() -> None:
             FreshTrials(first=AgainstStored(baseline=known, confirmation="fresh")),
         )
         most.append(judgement.checks[0].reason.rpartition("up to ")[2])
-    assert most == ["+42.8 % (baseline of 4 days)", "+52.2 % (baseline of 4 days)"]
+    assert most == ["+42.8% (baseline of 4 days)", "+52.2% (baseline of 4 days)"]
 
 
 def test_without_reruns_the_one_trial_decides() -> None:

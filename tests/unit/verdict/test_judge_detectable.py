@@ -51,7 +51,7 @@ def test_an_absolute_limit_finds_what_is_a_little_beyond_it() -> None:
 
 
 def test_of_two_limits_the_one_that_decides_counts() -> None:
-    """`max(baseline + 10%, 100 ms)` at 10 ms lets everything up to 100 ms pass: a value of 11 % would be a lie."""
+    """`max(baseline + 10%, 100 ms)` at 10 ms lets everything up to 100 ms pass: a value of 11% would be a lie."""
     assert found(f"{P99} <= max(baseline + 10%, 100 ms)") == approx(9.36, abs=0.1)
     assert found(f"{P99} <= max(baseline + 10%, 5 ms)") == found(f"{P99} <= baseline + 10%")
     assert found(f"{P99} <= min(baseline + 50%, 12 ms)") == approx(0.243, abs=0.01)

@@ -21,7 +21,7 @@ ALONE = (
     "against a baseline imported from kafka-producer-perf-test (by ratio alone, because the noise of imported results "
     "is unknown)"
 )
-THRESHOLD = "the threshold is +10.0 %"
+THRESHOLD = "the threshold is +10.0%"
 
 
 def judged(
@@ -44,10 +44,10 @@ def judged(
 @pytest.mark.parametrize(
     ("first", "verdict", "reason"),
     [
-        (1.5, Verdict.REGRESSED, f"+50.0 % {ALONE}, {THRESHOLD}"),
-        (1.05, Verdict.PASSED, f"+5.0 % {ALONE}, {THRESHOLD}"),
-        (1.1, Verdict.PASSED, f"+10.0 % {ALONE}, {THRESHOLD}"),
-        (0.5, Verdict.IMPROVED, f"-50.0 % {ALONE}, {THRESHOLD}"),
+        (1.5, Verdict.REGRESSED, f"+50.0% {ALONE}, {THRESHOLD}"),
+        (1.05, Verdict.PASSED, f"+5.0% {ALONE}, {THRESHOLD}"),
+        (1.1, Verdict.PASSED, f"+10.0% {ALONE}, {THRESHOLD}"),
+        (0.5, Verdict.IMPROVED, f"-50.0% {ALONE}, {THRESHOLD}"),
     ],
 )
 def test_one_trial_against_a_single_round_is_judged_by_its_ratio(first: float, verdict: Verdict, reason: str) -> None:
@@ -63,31 +63,31 @@ def test_one_trial_against_a_single_round_is_judged_by_its_ratio(first: float, v
             (),
             Verdict.INCONCLUSIVE,
             True,
-            f"+50.0 % {ALONE}, {THRESHOLD}; suspected regression, not yet confirmed by fresh trials",
+            f"+50.0% {ALONE}, {THRESHOLD}; suspected regression, not yet confirmed by fresh trials",
         ),
         (
             (1.5,),
             Verdict.INCONCLUSIVE,
             True,
-            f"suspected regression, after 1 fresh trial: +50.0 % {ALONE}; {THRESHOLD}",
+            f"suspected regression, after 1 fresh trial: +50.0% {ALONE}; {THRESHOLD}",
         ),
         (
             (1.0, 1.05),
             Verdict.PASSED,
             False,
-            f"suspected regression, not confirmed by 2 fresh trials: 0.0 %, +5.0 % {ALONE}; {THRESHOLD}",
+            f"suspected regression, not confirmed by 2 fresh trials: 0.0%, +5.0% {ALONE}; {THRESHOLD}",
         ),
         (
             (1.5, 1.5),
             Verdict.INCONCLUSIVE,
             True,
-            f"suspected regression, after 2 fresh trials: +50.0 %, +50.0 % {ALONE}; {THRESHOLD}",
+            f"suspected regression, after 2 fresh trials: +50.0%, +50.0% {ALONE}; {THRESHOLD}",
         ),
         (
             (1.5, 1.0, 1.2),
             Verdict.REGRESSED,
             False,
-            f"confirmed by 3 fresh trials: +50.0 %, 0.0 %, +20.0 % {ALONE}; {THRESHOLD}",
+            f"confirmed by 3 fresh trials: +50.0%, 0.0%, +20.0% {ALONE}; {THRESHOLD}",
         ),
     ],
 )

@@ -49,7 +49,7 @@ def judged(found: Sequence[Measured], *limits: str) -> Judgement:
 
 
 def test_pairs_see_through_what_the_machine_did_to_both() -> None:
-    """Rounds scatter by a factor of two, and 20 % less stands out."""
+    """Rounds scatter by a factor of two, and 20% less stands out."""
     judgement = judged(trials(0.8, 5))
     (check,) = judgement.checks
     assert (judgement.verdict, judgement.unsettled) == (Verdict.REGRESSED, False)
@@ -68,7 +68,7 @@ def test_a_pair_of_equals_passes_and_says_what_it_has_excluded() -> None:
     """The same broker twice."""
     judgement = judged(trials(1.0, 6))
     assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
-    assert judgement.checks[0].reason == "6 trials side by side exclude a change of -16.5 %"
+    assert judgement.checks[0].reason == "6 trials side by side exclude a change of -16.5%"
 
 
 def test_a_threshold_that_is_decided_stays_so_while_others_go_on() -> None:

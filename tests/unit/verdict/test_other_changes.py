@@ -103,7 +103,7 @@ def test_a_move_within_what_trials_lie_apart_is_noise() -> None:
 
 
 def test_a_small_move_is_not_worth_a_line() -> None:
-    """However sure: 8 % that nobody set a limit on."""
+    """However sure: 8% that nobody set a limit on."""
     assert _told(cpu_per_record=1.08) == []
     assert _told(cpu_per_record=1.3) == ["client.cpu_per_record worse"]
 

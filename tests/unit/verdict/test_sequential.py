@@ -108,7 +108,7 @@ def test_a_last_look_for_want_of_time_uses_what_is_left_of_the_level(last: int) 
 
 
 def test_a_clear_change_is_found_at_a_last_look() -> None:
-    """A fall by 93 % despite a noise of 40 % is no riddle, but a first look is careful."""
+    """A fall by 93% despite a noise of 40% is no riddle, but a first look is careful."""
     drawn = [2.6 + 0.4 * each for each in with_mean(0.0, 5)]
     found = [look(drawn, tolerance=TOLERANCE, alpha=ALPHA, final=final).decision for final in (False, True)]
     assert found == ["open", "regressed"]
@@ -156,7 +156,7 @@ def test_before_the_first_look_nothing_is_known(number: int) -> None:
     ],
 )
 def test_the_mean_of_the_trials_decides(mean: float, decision: str) -> None:
-    """Six trials with a noise of 3 %."""
+    """Six trials with a noise of 3%."""
     found = look([mean + 0.03 * each for each in with_mean(0.0, 6)], tolerance=TOLERANCE, alpha=ALPHA)
     assert (found.decision, found.settled) == (decision, decision != "open")
     assert found.deviation == approx(0.03)
@@ -232,7 +232,7 @@ def test_the_simulation_is_the_rule() -> None:
 @pytest.mark.parametrize("noise", ["normal", "heavy-tailed"])
 @pytest.mark.parametrize(("deviation", "power"), [(0.04, 0.97), (0.06, 0.95), (0.08, 0.91)])
 def test_the_rule_seldom_cries_wolf_and_finds_ten_per_cent(noise: Noise, deviation: float, power: float) -> None:
-    """2,500 tests of each kind: with no change, with a change of just the tolerance, and with a drop by 10 %."""
+    """2,500 tests of each kind: with no change, with a change of just the tolerance, and with a drop by 10%."""
     drawn = differences(runs=2500, deviation=deviation, noise=noise)
     same, tolerated, slower = (
         judged(drawn + change, tolerance=TOLERANCE, alpha=ALPHA) for change in (0.0, TOLERANCE, TEN_PER_CENT)

@@ -63,7 +63,7 @@ def test_worse_than_the_rebuilt_brokers_is_a_regression() -> None:
     assert (judgement.verdict, judgement.unsettled, judgement.warnings) == (Verdict.REGRESSED, False, ())
     assert not judgement.both_slower
     assert check.change == approx(-0.3, abs=0.01)
-    assert check.reason == "first trial: -30.0 % against the stored baseline; confirmed by 4 trials side by side"
+    assert check.reason == "first trial: -30.0% against the stored baseline; confirmed by 4 trials side by side"
     assert (check.rerun, len(check.trials)) == (True, 4)
 
 
@@ -77,11 +77,11 @@ def told(judgement: Judgement) -> tuple[Remark, object, str, object]:
 def test_a_machine_that_is_slower_for_both_passes_with_a_warning() -> None:
     judgement = judged(0.7, *equal(0.7))
     assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
-    assert told(judgement) == (Remark.MACHINE_SLOWER, RATE, "-30.0 %", "")
+    assert told(judgement) == (Remark.MACHINE_SLOWER, RATE, "-30.0%", "")
     assert judgement.both_slower
     assert judgement.checks[0].reason == (
-        "first trial: -30.0 % against the stored baseline; not confirmed: 4 trials side by side exclude a change "
-        "of -16.5 %"
+        "first trial: -30.0% against the stored baseline; not confirmed: 4 trials side by side exclude a change "
+        "of -16.5%"
     )
 
 
@@ -98,7 +98,7 @@ def test_a_reading_that_is_missing_does_not_hide_that_both_sides_are_slower() ->
         ),
     )
     assert judgement.verdict is Verdict.INCONCLUSIVE
-    assert "-30.0 % compared with the stored baseline, on both sides" in judgement.checks[0].reason
+    assert "-30.0% compared with the stored baseline, on both sides" in judgement.checks[0].reason
 
 
 def test_a_machine_that_was_changed_passes_with_a_warning_that_says_so() -> None:
@@ -109,7 +109,7 @@ def test_a_machine_that_was_changed_passes_with_a_warning_that_says_so() -> None
     assert judgement.verdict is Verdict.PASSED
     assert judgement.both_slower
     changed = "kernel: 6.1.0 -> 6.8.0; cpu: Xeon -> EPYC (between trials of the baseline)"
-    assert told(judgement) == (Remark.MACHINE_CHANGED, RATE, "-30.0 %", changed)
+    assert told(judgement) == (Remark.MACHINE_CHANGED, RATE, "-30.0%", changed)
 
 
 @pytest.mark.parametrize("machine", [(), _KERNEL])
@@ -130,7 +130,7 @@ def test_a_disturbance_that_is_over_leaves_no_warning() -> None:
 def test_short_rounds_on_shared_cores_do_not_show_how_slow_the_machine_is() -> None:
     """Both sides are slower there than alone, so the value is that of the first trial."""
     judgement = judged(0.7, *equal(0.4))
-    assert told(judgement) == (Remark.MACHINE_SLOWER, RATE, "-30.0 %", "")
+    assert told(judgement) == (Remark.MACHINE_SLOWER, RATE, "-30.0%", "")
     assert judgement.both_slower
 
 

@@ -77,7 +77,7 @@ def searched(measure: Callable[[Scenario, str], Round], earlier: Sequence[Round]
 @given(st.floats(LOW, HIGH / RESOLUTION))
 def test_the_capacity_is_within_the_resolution_of_what_a_cluster_takes(capacity: float) -> None:
     found = searched(Queue(capacity)).metrics["capacity"]
-    # A queue that is 20 ms too long is no sooner seen than that: 0.2 % of a window of 10 s.
+    # A queue that is 20 ms too long is no sooner seen than that: 0.2% of a window of 10 s.
     assert capacity / RESOLUTION * 0.999 <= found <= capacity * 1.002
 
 

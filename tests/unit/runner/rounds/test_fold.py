@@ -297,7 +297,7 @@ def test_a_generator_that_held_records_back_makes_the_round_invalid() -> None:
     advice = "; use more producers, larger records or a lower rate, or give the machine more cores"
     held = "11 of 1000 records were sent late although the in-flight limit allowed sending them"
 
-    assert fold(report(produced(late=10)), PACED).problems == ()  # 1 % is tolerated
+    assert fold(report(produced(late=10)), PACED).problems == ()  # 1% is tolerated
     slow = problem_told(ProblemKind.GENERATOR_TOO_SLOW, f"generator too slow: {held}{advice}")
     assert fold(report(produced(late=11)), PACED).problems == (slow,)
     assert fold(report(produced(behind=11)), PACED).problems == (slow,)
