@@ -76,13 +76,15 @@ def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
 
 
 def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[str]:
-    """Return how much of a throughput is about Kafka at all, and that a tolerance is useless next to the noise.
+    """Return which changes a threshold can catch, what helps if these are large, and what limits a throughput.
 
     While brokers and generator share all cores, the throughput is the number of cores by the CPU time of a record, the
     sum of theirs (utilization law; P. J. Denning, J. P. Buzen, "The Operational Analysis of Queueing Network Models"
     (1978)). So brokers that need 10% more lower it by 10% of their share; by less if cores are idle.
     """
-    remarks = [_drowned(name, found, result)] if found.drowns(found.detectable_change) else []
+    remarks = [_can_catch(name, found)]
+    if found.drowns(found.detectable_change):
+        remarks.append(_cures(name, found, result))
     costs = [result.metrics.get(each) for each in ("broker.cpu_per_record", "client.cpu_per_record")]
     if name in result.lower_bounds and name.startswith("produce.") and None not in costs:
         brokers, clients = (each or 0.0 for each in costs)
@@ -92,8 +94,19 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
     return remarks
 
 
-def _drowned(name: str, found: Calibrated, result: Result) -> str:
-    """Return why the tolerance is useless, and the cures: a wider tolerance only if more days are not enough."""
+def _can_catch(name: str, found: Calibrated) -> str:
+    """Return the changes that are found in four of five cases, and whether the threshold is among them."""
+    direction = "drops" if CATALOGUE[name].better == "higher" else "rises"
+    changes = f"{direction} of {_percent(name, found.detectable_change)} or more"
+    if not math.isfinite(found.detectable_change):
+        changes = f"no {direction} for certain"
+    is_strict = found.drowns(found.detectable_change)
+    judged = "stricter than this machine allows" if is_strict else "within reach"
+    return f"can catch {changes}; your threshold ({_percent(name, found.tolerance)}) is {judged}"
+
+
+def _cures(name: str, found: Calibrated, result: Result) -> str:
+    """Return the cures if the threshold is too strict: a wider one only if more days are not enough."""
     tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_over_days))
     cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
     if best <= _WIDEST and found.detectable_over_days < _LESS_RATIO * found.detectable_change:
@@ -104,15 +117,12 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
         cures.append("a quieter machine")
     wider = math.floor(100 * best / 5) * 5
     if found.drowns(found.detectable_over_days) and 100 * tolerance < wider <= 100 * _WIDEST:
-        cures.append(f"{wider}%")
+        cures.append(f"a threshold of {wider}%")
     *first, last = cures
-    tries = last
-    if first:
-        comma = "," if len(first) > 1 else ""
-        tries = f"{', '.join(first)}{comma} or {last}"
-    change = _change(name, found.detectable_change)
-    given = format_percent(tolerance)
-    return f"can detect {change}, so a tolerance of {given} finds no smaller change here; try {tries}"
+    if not first:
+        return f"try {last}"
+    comma = "," if len(first) > 1 else ""
+    return f"try {', '.join(first)}{comma} or {last}"
 
 
 def remaining_s(test: PerfTest, later: Sequence[PerfTest], finished: int, trials: int, *, took_s: float) -> float:
@@ -130,5 +140,10 @@ def _change(name: str, log_change: float) -> str:
     """Format a change for the worse, on the log scale, with its sign; an empty text if it is infinite."""
     if not math.isfinite(log_change):
         return ""
-    change = change_of(CATALOGUE[name], log_change)
-    return f"{'-' if change < 0 else '+'}{format_percent(abs(change))}"
+    sign = "-" if change_of(CATALOGUE[name], log_change) < 0 else "+"
+    return f"{sign}{_percent(name, log_change)}"
+
+
+def _percent(name: str, log_change: float) -> str:
+    """Format a change on the log scale without its sign."""
+    return format_percent(abs(change_of(CATALOGUE[name], log_change)))

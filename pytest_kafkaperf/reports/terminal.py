@@ -89,19 +89,20 @@ def wrapped(lines: Sequence[str], paper: Paper) -> list[str]:
 
 
 def render_calibration(result: Result, paper: Paper) -> str:
-    """Render one row for each calibrated metric, then the remarks; the result must have at least one."""
+    """Render what each calibrated metric can catch, one row for each, then advice; there must be at least one."""
     rows = {name: calibration_cells(name, found) for name, found in result.calibration.items()}
     table = new_table("metric", right=list(next(iter(rows.values()))))
     table.columns[0].min_width = 12
     for name, cells in rows.items():
         table.add_row(name, *(cell or "-" for cell in cells.values()))
-    remarks = [
-        f"{name}: {text}"
-        for name, found in result.calibration.items()
-        for text in calibration_remarks(name, found, result)
-    ]
-    lines = [Text(line, style="yellow") for line in wrapped(remarks, paper)]
-    return render(Group(table, *lines), paper)
+    first, advice = [], []
+    for name, found in result.calibration.items():
+        can_catch, *others = calibration_remarks(name, found, result)
+        first.append(f"{name}: {can_catch}")
+        advice += [f"{name}: {text}" for text in others]
+    above = [Text(line) for line in wrapped(first, paper)]
+    below = [Text(line, style="yellow") for line in wrapped(advice, paper)]
+    return render(Group(*above, table, *below), paper)
 
 
 def render_latency_curve(curve: LatencyCurve, paper: Paper) -> str:
