@@ -24,8 +24,11 @@ _MOST = 2.0
 4 to 10 ms. A larger change, such as that by a quota, may hit the application's own requests more."""
 _BEHIND = 0.9
 """Share of the input rate below which an application falls behind."""
-_ONE_CORE = (0.9, 1.1)
-"""CPU use of an application that keeps one thread busy."""
+_COMPUTES = 0.9
+"""CPU use, in cores, from which on an application keeps at least one thread busy."""
+_WAITS = 0.5
+"""Share of the time per record, spent on a CPU, below which an application mostly waits. Between both values, nothing
+is known: on a busy machine, a program that computes may get less than a core."""
 _NO_WAY = (*PROCESS_METRICS, "app.output_ratio")
 """Metrics of applications that are about neither the time nor the rate of records."""
 _SMALL, _LARGE = 1 / 6, 1 / 2
@@ -139,14 +142,15 @@ def deduced(way: Way, part: str, now: Values, before: Values, *, rate: float | N
     if not names.all_in(now):
         return None
     behind = _behind(way, names, now)
+    work = _work(way, now, is_behind=behind is not None)
     if names.all_in(before):
         at_end = _slowdown(now, before, names.end_latency, names.end_throughput)
         before_it = _slowdown(now, before, names.before_latency, names.before_throughput)
         if at_end.ratio > _SAME:
-            return _told(_by_change(names, now, before, at_end, before_it, behind), now)
+            return _told(_by_change(names, now, before, at_end, before_it, behind), work)
         if relative or before_it.ratio > _SAME:
             return None
-    return _told(_by_values(names, now, behind, rate), now)
+    return _told(_by_values(names, now, behind, rate), work)
 
 
 def _behind(way: Way, names: _Names, now: Values) -> str | None:
@@ -211,12 +215,37 @@ def _by_change(
     )
 
 
-def _told(evidence: _Evidence, now: Values) -> str | None:
+def _work(way: Way, now: Values, *, is_behind: bool) -> str:
+    """Return whether the application waits or computes; empty if its CPU use is unknown, or shows neither.
+
+    An application that falls behind works on some record all the time, so its throughput shows the time per record. One
+    that keeps up also idles, so the time is that from the acknowledgement to the output. The time until a commit does
+    not show it.
+    """
+    cpu = now.get("app.cpu")
+    if cpu is None:
+        return ""
+    time_s = 1 / now[way.throughput] if is_behind else _time_in_application_s(way, now)
+    cores = format_quantity(cpu, Unit.CORES)
+    pace = cores if time_s is None else f"{_shown(time_s, Unit.SECONDS)} per record at {cores}"
+    if cpu >= _COMPUTES:
+        return f"{pace}: it computes"
+    if time_s is not None and cpu < _WAITS and cpu / now[way.throughput] < _WAITS * time_s:
+        return f"{pace}: it waits (I/O, locks, sleep)"
+    return ""
+
+
+def _time_in_application_s(way: Way, now: Values) -> float | None:
+    """Return the median time from the acknowledgement of a record to its output; None if it is unknown."""
+    end_s, before_s = now.get(f"{way.latency}.p50"), now.get("produce.latency.p50")
+    if way is not OUTPUT or end_s is None or before_s is None or end_s <= before_s:
+        return None
+    return end_s - before_s
+
+
+def _told(evidence: _Evidence, work: str) -> str | None:
     if evidence.application is not None:
-        cpu = now.get("app.cpu", 0.0)
-        is_one_core = _ONE_CORE[0] <= cpu <= _ONE_CORE[1]
-        busy = f", app.cpu {format_quantity(cpu, Unit.CORES)}" if is_one_core else ""
-        return f"{evidence.application}{busy}: {_APPLICATION}"
+        return "; ".join(filter(None, (f"{evidence.application}: {_APPLICATION}", work)))
     return None if evidence.before_it is None else f"{evidence.before_it}: {_BEFORE}"
 
 

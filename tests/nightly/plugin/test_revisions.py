@@ -118,9 +118,7 @@ def test_each_side_has_its_own_programs_and_packages(repository: Project) -> Non
     assert test["problems"] == [], run.out
     rounds = (test["trials"][0]["rounds"][0], test["trials"][0]["baseline_rounds"][0])
     assert [one["metrics"]["app.installed"] for one in rounds] == [0, 1], run.out
-    assert any("0.0.1, is compared only if its application uses it" in note for note in texts(test["notes"])), (
-        run.out
-    )
+    assert any("0.0.1, is compared only if its application uses it" in note for note in texts(test["notes"])), run.out
     head = git(repository.folder, "rev-parse", "--short=7", "HEAD")
     assert f"commit: {head} -> {head} with uncommitted changes" in test["changed"]
     assert f"package aiokafka: 0.0.1 -> {importlib.metadata.version('aiokafka')}" in test["changed"]

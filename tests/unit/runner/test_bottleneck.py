@@ -53,7 +53,8 @@ def times(**factors: float) -> dict[str, float]:
         (
             OUTPUT,
             {**times(e2e__latency__p50=2.8), "app.cpu": 0.98},
-            f"produce.latency.p50 unchanged; e2e.latency.p50 +180%, app.cpu 0.98 cores{OF_APP}",
+            f"produce.latency.p50 unchanged; e2e.latency.p50 +180%{OF_APP}; "
+            "59.6 ms per record at 0.98 cores: it computes",
         ),
         (
             OUTPUT,
@@ -148,6 +149,35 @@ def test_with_a_load_without_a_rate_the_input_is_what_was_written() -> None:
     assert (
         deduced(OUTPUT, "p50", {**CALM, **BEHIND, "produce.throughput": 120.0}, {}, rate=None, relative=False) == text
     )
+
+
+@pytest.mark.parametrize(
+    ("way", "now", "work"),
+    [
+        (OUTPUT, BEHIND | {"app.cpu": 0.09}, "; 26.3 ms per record at 0.09 cores: it waits (I/O, locks, sleep)"),
+        (OUTPUT, BEHIND | {"app.cpu": 0.97}, "; 26.3 ms per record at 0.97 cores: it computes"),
+        (OUTPUT, BEHIND | {"app.cpu": 3.8}, "; 26.3 ms per record at 3.8 cores: it computes"),  # several threads
+        (OUTPUT, BEHIND | {"app.cpu": 0.7}, ""),  # of a busy core, or both
+        (OUTPUT, BEHIND, ""),
+        (
+            OUTPUT,  # 0.5 ms of CPU time for each record
+            times(e2e__latency__p50=2.8) | {"app.cpu": 0.1},
+            "; 59.6 ms per record at 0.1 cores: it waits (I/O, locks, sleep)",
+        ),
+        (OUTPUT, {"consume.throughput": 190.0, "e2e.latency.p50": 0.006, "app.cpu": 0.45}, ""),  # 2.4 ms of 4 ms
+        (GROUP, GROUP_BEHIND | {"app.cpu": 0.09}, "; 20 ms per record at 0.09 cores: it waits (I/O, locks, sleep)"),
+        (GROUP, times(app__delay__p50=2.0) | {"app.cpu": 0.09}, ""),  # until the commit
+        (GROUP, times(app__delay__p50=2.0) | {"app.cpu": 1.02}, "; 1.02 cores: it computes"),
+    ],
+)
+def test_its_cpu_use_shows_whether_the_application_waits_or_computes(
+    way: Way, now: dict[str, float], work: str
+) -> None:
+    """A profiler shows nothing of a program that sleeps, and more threads help only one that waits."""
+    before = CALM | {"e2e.latency.p50": 0.003}
+    text = deduced(way, "p50", CALM | now, before, rate=200.0, relative=True)
+    assert text is not None
+    assert text.partition(OF_APP)[2] == work
 
 
 THROUGH: dict[str, Any] = {"topic": "in", "output_topic": "out", "consumers": 1, "rate": 200}
