@@ -6,6 +6,7 @@
 - remedy: the command that decides or accepts a test
 - standing: lines about the trials so far
 - calibration: texts of `--kafka-calibrate`
+- conditions: what the values of a test depend on, with `-v`
 - span_table: where the time of tests went
 - terminal: tables in the terminal
 - markdown: the summary for pages of CI jobs

@@ -9,18 +9,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
-from pytest_kafkaperf.core.notices import Notice, NoticeKind, each_once
+from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark, each_once
 from pytest_kafkaperf.core.text import file_of, listed, printable, without_folders
-from pytest_kafkaperf.core.units import counted, format_quantity, short_change
-from pytest_kafkaperf.load.allocation import describe_workers
+from pytest_kafkaperf.core.units import Quantity, Unit, counted, format_quantity, short_change
 from pytest_kafkaperf.reports.columns import Row
-from pytest_kafkaperf.reports.latency_curve import describe_search
+from pytest_kafkaperf.reports.conditions import describe_conditions
 from pytest_kafkaperf.reports.remedy import acceptance_of, is_compared, obstacle_of, remedy_of
-from pytest_kafkaperf.reports.span_table import describe_spans
-from pytest_kafkaperf.runner.cold_brokers import describe_warm_ups
 from pytest_kafkaperf.runner.evidence import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, RunResult, judged
-from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.other_changes import LEAST_CHANGE, OtherChange
 from pytest_kafkaperf.verdict.outcome import Check, Verdict, worst
@@ -207,12 +203,36 @@ def without_repeats(notices: Iterable[Notice]) -> list[str]:
     return [_line_of(same) for same in _alike(notices)]
 
 
-def warning_lines(result: Result) -> list[str]:
-    """Return a line for each warning. What happened at an instant may be planned, so it stands without that word."""
-    return [
-        _line_of(same) if same[0].kind is NoticeKind.EVENT else f"warning: {_line_of(same)}"
-        for same in _alike(result.warnings)
-    ]
+def warning_lines(result: Result, *, verbose: bool = True) -> list[str]:
+    """Return a line for each warning; without `verbose`, a test that passes shows none of those that are expected.
+
+    Events may be planned, so their lines do not begin with `warning`.
+    """
+    every = verbose or result.verdict.needs_reason
+    lines = []
+    for same in _alike(result.warnings):
+        is_expected = _is_expected_notice(same[0], result)
+        if every or not is_expected:
+            is_plain = is_expected or same[0].kind is NoticeKind.EVENT
+            lines.append(_line_of(same) if is_plain else f"warning: {_line_of(same)}")
+    return lines
+
+
+def _is_expected_notice(notice: Notice, result: Result) -> bool:
+    """Return True for an action of the test itself, and for a commit interval that is far below all thresholds."""
+    interval = notice.values.get("interval")
+    if notice.remark is Remark.COMMIT_INTERVAL and isinstance(interval, Quantity):
+        limits = [check.limit_value for check in result.checks if _is_time_of_application(check)]
+        return all(limit is None or limit >= _FAR * interval.value for limit in limits)
+    return notice.remark is Remark.ACTION
+
+
+_FAR = 3
+"""Multiple of a commit interval from which on it hardly matters to a threshold."""
+
+
+def _is_time_of_application(check: Check) -> bool:
+    return check.metric.startswith("app.") and metric(check.metric).unit == Unit.SECONDS
 
 
 def _alike(notices: Iterable[Notice]) -> list[list[Notice]]:
@@ -394,12 +414,12 @@ def moved_much(result: Result) -> bool:
 def _lines(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
     if not explained:
         yield from _lines_of_failure(result, verbose=verbose)
-    yield from warning_lines(result)
+    yield from warning_lines(result, verbose=verbose)
     yield from (str(note) for note in result.notes if not explained or note.kind is not NoticeKind.BOTTLENECK)
     for other in result.other_changes:
         yield f"other change (no threshold): {describe_other_change(other)}"
     if verbose:
-        yield from _conditions(result)
+        yield from describe_conditions(result)
 
 
 def _lines_of_failure(result: Result, *, verbose: bool) -> Iterator[str]:
@@ -418,24 +438,3 @@ def _needs_changes(result: Result) -> bool:
 def _has_changes_in_rows(result: Result) -> bool:
     """Return True if a row of the table has the changes: that of a threshold on a change that fails."""
     return any(check.outcome.fails and check.is_relative for check in result.checks)
-
-
-def _conditions(result: Result) -> Iterator[str]:
-    """Yield what the values of a test depend on, and where its time went."""
-    yield f"scenario: {_scenario(result)}"
-    yield from describe_warm_ups(result.trials[0])
-    if result.rounds and result.rounds[0].shares:
-        yield describe_workers(result.allocation, result.rounds[0].shares)
-    spans = describe_spans(result.spans)
-    if spans:
-        yield spans
-
-
-def _scenario(result: Result) -> str:
-    """Return the scenario's fields that are not defaults, each with its source."""
-    fields = (
-        f"{name}={format_field(name, getattr(result.scenario, name))} ({source})"
-        for name, source in result.sources.items()
-    )
-    search = [] if result.plan is None else [f"rate: {describe_search(result.plan)}"]
-    return ", ".join([*fields, *search]) or "defaults"

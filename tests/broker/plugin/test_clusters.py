@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +171,7 @@ def test_equal_specs_share_a_cluster_until_a_test_disturbs_it(project: Project) 
     told = "\n".join(texts(paused["warnings"]))
     assert "broker 1 paused" in told
     assert "broker 1 resumed" in told
-    assert re.search(r"\n  at \d\.\d s: broker 1 paused\n", run.out), run.out
+    assert "broker 1 paused" not in run.out  # it was planned, and the test passed
     assert paused["metrics"]["produce.latency.max"]["value"] > 0.3
 
 

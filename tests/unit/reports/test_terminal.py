@@ -13,6 +13,7 @@ import pytest
 from pytest_kafkaperf.core.environment import differences
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Cause, Problem
+from pytest_kafkaperf.core.units import Quantity, Unit
 from pytest_kafkaperf.reports.columns import Paper, mark_of
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import summary_lines, wrapped, wrapped_overview
@@ -247,18 +248,37 @@ def test_a_warning_stands_there_once_whatever_its_numbers_are() -> None:
     ]
 
 
-def test_what_was_done_on_purpose_is_no_warning() -> None:
-    """A restart at an instant stands there in its words, once for all rounds of both sides."""
+def test_what_was_done_on_purpose_is_shown_with_v_or_after_a_failure() -> None:
+    """A planned restart is in every healthy run; it comes once for all rounds of both sides."""
     done = ((1.5, "sink stopped"), (1.6, "sink stopped"), (2.5, "sink started"))
     events = [event_told(at_s, text).notice for at_s, text in done]
     told = (*events, events[0].of_other_side(), notice_told("broker 2 left"))
     restarted = result("test_x", "errors == 0", warnings=told)
-    assert table([restarted], {}).splitlines()[-4:] == [
+    failed = dataclasses.replace(restarted, verdict=Verdict.VIOLATED)
+    planned = [
         "  at 1.5 s: sink stopped (and 1 more with other values)",
         "  at 2.5 s: sink started",
         "  the baseline: at 1.5 s: sink stopped",
-        "  warning: broker 2 left",
     ]
+    unplanned = "  warning: broker 2 left"
+    assert table([restarted], {}).splitlines()[-2:] == ["  ✓ errors == 0                 0", unplanned]
+    assert table([restarted], {}, verbose=True).splitlines()[-5:-1] == [*planned, unplanned]
+    assert table([failed], {}).splitlines()[-4:] == [*planned, unplanned]
+
+
+@pytest.mark.parametrize(
+    ("limit", "line"),
+    [
+        ("app.delay.p99 <= 2 s", []),
+        ("e2e.latency.p99 <= 1 s", []),
+        ("app.delay.p99 <= 700 ms", ["  warning: application times include the group's commit interval of 250 ms"]),
+    ],
+)
+def test_a_commit_interval_matters_only_near_a_threshold(limit: str, line: list[str]) -> None:
+    """Every run with a watched group has one."""
+    notice = Notice(Remark.COMMIT_INTERVAL, {"interval": Quantity(0.25, Unit.SECONDS)})
+    one = result("test_x", limit, measured=[{limit.partition(" ")[0]: 0.4}], warnings=(notice,))
+    assert [text for text in table([one], {}).splitlines() if "commit interval" in text] == line
 
 
 def test_the_table_does_not_repeat_what_a_failure_message_shows() -> None:
