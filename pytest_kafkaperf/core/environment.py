@@ -21,7 +21,7 @@ from pytest_kafkaperf.core.errors import UsageError, shortened
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import Unit, format_quantity
 
-# Patterns are compiled on use: every pytest run imports this module for its header.
+# Patterns are compiled on use, because every pytest run imports this module for its header.
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?"
 
 _MAX_KEY = 100
@@ -33,24 +33,24 @@ _MAX_SHOWN = 40
 """Maximum number of characters of an invalid name in an error."""
 
 _NOISE = r"(?i)\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b"
-"""Parts of a CPU name that do not identify the model."""
+"""Pattern of the parts of a CPU name that do not identify the model."""
 
 _CPUINFO = Path("/proc/cpuinfo")
 _FAMILY = ("cpu family", "model", "stepping", "CPU implementer", "CPU part")
 """Fields of /proc/cpuinfo that identify the generation of the CPU; x86 has the first three, ARM the last two."""
 
 CLUSTER_ID = "cluster id"
-"""Name of the fact with the id of an external cluster; those that the plugin starts get a new id each time."""
+"""Name of the fact for an external cluster's id; clusters that the plugin starts get a new id each time."""
 
 
 class Part(StrEnum):
-    """Subject of a fact, in descending order of the effect on results."""
+    """Subject of a fact, in descending order of its effect on results."""
 
     CODE = "code"
     PACKAGES = "packages"
     BROKERS = "brokers"
     CLUSTER = "cluster"
-    """Every other fact about the cluster."""
+    """All other facts about the cluster."""
     CLIENT = "client"
     MACHINE = "machine"
     PLUGIN = "plugin"
@@ -62,7 +62,7 @@ _FACTS = {
     Part.MACHINE: ("docker", "system", "kernel", "architecture", "cpu", "cpu family", "cores", "governor", "memory"),
     Part.PLUGIN: ("plugin",),
 }
-"""Names of facts (up to the first dot), in descending order of their effect; those that are not listed are about the
+"""Names of facts (up to the first dot), in descending order of their effect. Facts that are not listed describe the
 cluster."""
 
 _BROKER_SETTING = "config."
@@ -73,11 +73,11 @@ _PROPER_NAMES = {"kafka": "Kafka", "java": "Java", "python": "Python", "cpu": "C
 
 @functools.cache
 def this_machine() -> Mapping[str, str | None]:
-    """Return the facts about this machine by name, cached for the life of the process.
+    """Return the facts about this machine by name, cached for the lifetime of the process.
 
-    None stands for those that the operating system does not report. `cpu family` has the numbers of the CPU's family,
-    model and stepping, `6-85-7`, or an ARM CPU's implementer and part: virtual machines of several generations have the
-    same name.
+    The value is None if the operating system does not report it. `cpu family` contains the numbers of the CPU's family,
+    model and stepping, `6-85-7`, or an ARM CPU's implementer and part, because virtual machines of several CPU
+    generations have the same `cpu`.
     """
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
@@ -93,7 +93,7 @@ def this_machine() -> Mapping[str, str | None]:
 
 
 def default_environment_key(provider: str, machine: Mapping[str, str | None] | None = None) -> str:
-    """Return the environment key of a machine and a cluster provider: `linux-x86_64-intel-xeon-6-85-7-2c-local`.
+    """Return the environment key for a machine and a cluster provider: `linux-x86_64-intel-xeon-6-85-7-2c-local`.
 
     The key is a safe folder name on every supported system.
     """
@@ -105,7 +105,7 @@ def default_environment_key(provider: str, machine: Mapping[str, str | None] | N
 
 
 def environment_key(name: str) -> str:
-    """Check the name that `--kafka-environment` gives, and return it.
+    """Validate the value of `--kafka-environment`, and return it.
 
     Raises:
         UsageError: the name is not a safe folder name on every supported system.
@@ -114,18 +114,18 @@ def environment_key(name: str) -> str:
     if not is_safe_name(name):
         raise UsageError(
             f"invalid environment name {shortened(name, _MAX_SHOWN)!r}: must be at most 100 letters, digits, '.', '_' "
-            "and '-', and begin with a letter or digit, for example 'ci-large'"
+            "and '-', and start with a letter or digit, for example 'ci-large'"
         )
     return name
 
 
 def is_safe_name(name: str) -> bool:
-    """Return True if the name is valid for a single folder on every supported system."""
+    """Return True if the name is a valid folder name on every supported system."""
     return re.fullmatch(_NAME, name) is not None
 
 
 def fingerprint(cluster: Mapping[str, str | None], machine: Mapping[str, str | None] | None = None) -> dict[str, str]:
-    """Return the facts that results may depend on, as text by name: cluster, versions and machine.
+    """Return the facts on which results may depend (cluster, versions and machine), as text by name.
 
     Unknown facts are left out.
     """
@@ -141,40 +141,41 @@ def fingerprint(cluster: Mapping[str, str | None], machine: Mapping[str, str | N
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A fact that differs between two environments, such as those of a baseline and of a test."""
+    """Fact that differs between two environments, for example between the baseline and the test."""
 
     fact: str
     before: str | None
-    """Its value on the earlier side; None if that side lacks it."""
+    """Value on the earlier side; None if that side lacks the fact."""
     now: str | None
+    """Value on the later side; None if that side lacks the fact."""
     of: Part
     remark: str = ""
-    """Addition to the text, in brackets."""
+    """Addition to the text, in parentheses."""
 
     def __str__(self) -> str:
-        """Return the text for files: `kafka: 4.0.0 -> 4.1.1`."""
+        """Format the change for files: `kafka: 4.0.0 -> 4.1.1`."""
         return self._text(self.fact, colon=":", arrow="->", default="not set")
 
     def shown(self) -> str:
-        """Return the text for reports: `Kafka 4.0.0 → 4.1.1`, `broker setting num.io.threads (default) → 16`."""
+        """Format the change for reports: `Kafka 4.0.0 → 4.1.1`, `broker setting num.io.threads (default) → 16`."""
         name = self.fact
         if name.startswith(_BROKER_SETTING):
             name = f"broker setting {name.removeprefix(_BROKER_SETTING)}"
         return self._text(_PROPER_NAMES.get(name, name), colon="", arrow="→", default="(default)")
 
     def with_remark(self, remark: str) -> Change:
-        """Return the same change with an addition to its text."""
+        """Return the same change with a remark."""
         return replace(self, remark=remark)
 
     def _text(self, name: str, *, colon: str, arrow: str, default: str) -> str:
-        """Return the name with its values; a fact without values stands alone. `default` is a setting that is unset."""
+        """Format the name and its values, if there are any. `default` is the text for an unset setting."""
         text = name
         if self.before is not None or self.now is not None:
             text = f"{name}{colon} {self._value(self.before, default)} {arrow} {self._value(self.now, default)}"
         return f"{text} ({self.remark})" if self.remark else text
 
     def _value(self, value: str | None, default: str) -> str:
-        """Return a value as text: a fact is not known if an older plugin did not record it."""
+        """Format a value. It is unknown if an older version of the plugin did not record it."""
         if value is not None:
             return value
         if self.of is Part.PACKAGES:
@@ -183,7 +184,7 @@ class Change:
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
-    """Return the differences between two fingerprints, the most important first: `kafka: 4.0.0 -> 4.1.1`."""
+    """Return the differences between two fingerprints, most important first."""
     return tuple(
         Change(name, before.get(name), now.get(name), _part_of(name))
         for name in sorted({*before, *now}, key=_importance)
@@ -192,7 +193,7 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Chan
 
 
 def cluster_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
-    """Return the differences between two external clusters: the id and the number of brokers; empty for others."""
+    """Return the differences in id and number of brokers between two external clusters; empty for other clusters."""
     if CLUSTER_ID not in before and CLUSTER_ID not in now:
         return ()
     return tuple(each for each in differences(before, now) if each.fact in (CLUSTER_ID, "brokers"))
@@ -200,7 +201,7 @@ def cluster_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[
 
 def package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
     """Return the differences between two sets of installed packages: `package numpy: 1.26 -> not installed`."""
-    names = sorted({*before, *now} - {"pip"})  # it made the environment; no code imports it
+    names = sorted({*before, *now} - {"pip"})  # pip created the environment, and no code imports it
     return tuple(
         Change(f"package {name}", before.get(name), now.get(name), Part.PACKAGES)
         for name in names
@@ -209,12 +210,12 @@ def package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[
 
 
 def commits(texts: Iterable[str]) -> tuple[Change, ...]:
-    """Return commits as changes, each by its text alone: `commit cf541ca Round prices`."""
+    """Return commits as changes without values: `commit cf541ca Round prices`."""
     return tuple(Change(text, None, None, Part.CODE) for text in texts)
 
 
 def commit_change(before: str | None, now: str | None) -> tuple[Change, ...]:
-    """Return the change of the commit, as `differences` does: `commit: e46af78 -> cf541ca`; empty if one is unknown."""
+    """Return the difference between two commits, empty if one of them is unknown: `commit: e46af78 -> cf541ca`."""
     if before is None or now is None or before == now:
         return ()
     return (Change("commit", _short(before), _short(now), Part.CODE),)
@@ -225,10 +226,10 @@ def _short(commit: str) -> str:
 
 
 def code_change(folder: Path, before: str | None, now: str | None) -> tuple[Change, ...]:
-    """Return the change of the commit if it changes a file of the repository that this process has imported.
+    """Return the commit change if it affects a file of the repository that this process has imported.
 
-    If nobody can tell what the earlier code was, for example in a clone without its commit, the commit counts; earlier
-    uncommitted changes do not, while the commit stays.
+    If the earlier code is unknown, for example because a shallow clone lacks its commit, the change is always returned.
+    Earlier uncommitted changes are ignored as long as the commit is the same.
     """
     change = commit_change(before, now)
     if before is None or now is None or not change:
@@ -239,7 +240,7 @@ def code_change(folder: Path, before: str | None, now: str | None) -> tuple[Chan
         top = Path(git(folder, "rev-parse", "--show-toplevel"))
         names = git(folder, "diff", "--name-only", "--no-renames", "-z", before).split("\0")
     except UsageError:
-        return (change[0].with_remark("this clone lacks the earlier one"),)
+        return (change[0].with_remark("this clone does not contain the earlier one"),)
     files = {os.path.realpath(str(getattr(module, "__file__", ""))) for module in tuple(sys.modules.values())}
     changed = [name for name in names if name and os.path.realpath(top / name) in files]
     return (change[0].with_remark(listed(changed)),) if changed else ()
@@ -271,12 +272,12 @@ def _version(package: str) -> str | None:
 
 
 def read_cpu_model(cpuinfo: Path) -> str | None:
-    """Return the CPU model that Linux reports; ARM kernels report none."""
+    """Return the CPU model that Linux reports; ARM kernels do not report it."""
     return _first_core(cpuinfo).get("model name") or None
 
 
 def read_cpu_family(cpuinfo: Path) -> str | None:
-    """Return the numbers of the CPU's generation that Linux reports."""
+    """Return the numbers that identify the CPU generation on Linux, joined by `-`; None if unknown."""
     core = _first_core(cpuinfo)
     return "-".join(core[name] for name in _FAMILY if name in core) or None
 
@@ -291,7 +292,7 @@ def _first_core(cpuinfo: Path) -> dict[str, str]:
 
 
 def _apple_model() -> str | None:
-    """Return the CPU model on macOS, where `platform.processor()` is `arm` for all of Apple's."""
+    """Return the CPU model on macOS, where `platform.processor()` is `arm` for all Apple CPUs."""
     if platform.system() != "Darwin":
         return None
     command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
@@ -299,7 +300,7 @@ def _apple_model() -> str | None:
 
 
 def usable_cores(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return the number of cores that this process may use, with the quota of its control group."""
+    """Return the number of cores that this process may use, limited by its control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = cpu_max.read_text(encoding="ascii").split()
@@ -310,7 +311,7 @@ def usable_cores(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 
 def read_governor(cpus: Path) -> str | None:
-    """Return the distinct governors of all cores; most virtual machines have none."""
+    """Return the distinct governors of all cores; None if there are none, as on most virtual machines."""
     found = set()
     for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor"):
         with contextlib.suppress(OSError):  # the core is offline
@@ -321,12 +322,12 @@ def read_governor(cpus: Path) -> str | None:
 _TIMEOUT_S = 5
 
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
-"""Variables that git sets for its hooks; they would select another repository than the folder's."""
+"""Variables that git sets for its hooks, and that would select the wrong repository."""
 
 DIRTY = "-dirty"
-"""End of a commit's hash if tracked files have changes."""
+"""Suffix of a commit hash if tracked files have changes."""
 SHORT_HASH = 7
-"""Digits of a commit's hash that are shown, as git does."""
+"""Number of displayed digits of a commit hash, as in git."""
 _HEAD = r"(?m)^# branch\.oid ([0-9a-f]{40,64})$"
 
 
@@ -335,13 +336,13 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
 
     Returns None if git is not installed, if there is no repository or commit, or if git does not answer within 5 s.
 
-    `pytest_benchmark.utils.get_commit_info` is no replacement: it inspects the working directory instead of a given
+    `pytest_benchmark.utils.get_commit_info` cannot be used here: it inspects the working directory instead of a given
     folder, runs four commands without a timeout, and writes git's index.
 
     Args:
         folder: a folder of the working tree, such as pytest's rootdir.
-        besides: a folder whose changes do not count. The plugin passes the baseline folder, which runs change
-            although the code under test stays the same.
+        besides: a folder whose changes do not count. The plugin passes the baseline folder, which runs modify
+            without changing the code under test.
 
     """
     try:
@@ -355,12 +356,12 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
     return f"{found[1]}{DIRTY}" if dirty else found[1]
 
 
-# The monitor is a process that would outlive this one.
+# The file system monitor is a process that would outlive this one.
 _STATUS = ("-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--no-ahead-behind", "-uno")
 
 
 def _pathspecs(folder: Path, besides: Path | None) -> list[str]:
-    """Select the whole working tree, without `besides` if that is inside of `folder`."""
+    """Select the whole working tree, except `besides` if that is inside `folder`."""
     folder = folder.resolve()
     besides = None if besides is None else (folder / besides).resolve()
     if besides is None or besides == folder or not besides.is_relative_to(folder):
@@ -369,16 +370,16 @@ def _pathspecs(folder: Path, besides: Path | None) -> list[str]:
 
 
 def git(folder: Path, *arguments: str, problem: str = "", timeout_s: float = 120) -> str:
-    """Return what git prints.
+    """Run git and return its output.
 
     Raises:
-        UsageError: it failed; `problem` starts the text.
+        UsageError: git failed; the message starts with `problem`.
 
     """
     environment = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
     try:
         done = subprocess.run(  # noqa: S603 - the user's git
-            ["git", "-C", str(folder), *arguments],  # noqa: S607 - as the user would call it
+            ["git", "-C", str(folder), *arguments],  # noqa: S607 - found as in the user's shell
             env={**environment, "GIT_OPTIONAL_LOCKS": "0"},  # another git process may be writing the index
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -6,20 +6,20 @@
     ├── UsageError                      invalid option or marker; raised before any broker starts
     │   ├── UnitError                   invalid quantity
     │   ├── ScenarioError               invalid scenario, cluster or threshold
-    │   └── BaselineError               baseline file that is damaged, too new or not writable
-    ├── ClusterError                    cluster that does not start or is not reachable
-    │   ├── NotReadyError               cluster that did not become ready in time
-    │   ├── TopicExistsError            topic that was to be created, and exists
+    │   └── BaselineError               damaged, too new or unwritable baseline file
+    ├── ClusterError                    cluster that did not start or is not reachable
+    │   ├── NotReadyError               cluster that was not ready in time
+    │   ├── TopicExistsError            topic that should be created but already exists
     │   ├── TopicRefusedError           topic that this client is not permitted to create
-    │   ├── TopicGoneError              topic that was deleted
+    │   ├── TopicGoneError              deleted topic
     │   └── ClusterLostError            cluster that became unavailable during the run
-    │       └── ApplicationError        application under test that did not start, or ended
-    ├── LoadError                       round that failed before its end
-    ├── NewTestError                    test that the other revision does not have
+    │       └── ApplicationError        application under test that did not start, or exited unexpectedly
+    ├── LoadError                       round that failed
+    ├── NewTestError                    test that does not exist in the other revision
     ├── IncomparableTestError           test that the other revision cannot run
     └── NotMeasuredError                metric without a value in a result
 
-Every message says what was given, what is valid and what to do.
+Every message contains the given value, the valid values and the fix.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_ALIKE = 5
 
 
 class KafkaPerfError(Exception):
-    """Base class of all errors of this plugin; the plugin shows the message to the user without a traceback."""
+    """Base class of all errors of this plugin, which shows their messages without a traceback."""
 
 
 class UsageError(KafkaPerfError):
@@ -42,7 +42,7 @@ class UsageError(KafkaPerfError):
 
 
 class UnitError(UsageError, ValueError):
-    """Invalid quantity; also a ValueError, so that pydantic adds the name of the field."""
+    """Invalid quantity. It is a ValueError as well, so that pydantic adds the field name."""
 
 
 class ScenarioError(UsageError):
@@ -58,31 +58,34 @@ class ClusterError(KafkaPerfError):
 
 
 class ClusterLostError(ClusterError):
-    """Cluster that was available at first and became unavailable."""
+    """Cluster that became unavailable during the run."""
 
 
 class ApplicationError(ClusterLostError):
-    """Application under test that did not start, or ended by itself."""
+    """Application under test that did not start, or exited unexpectedly."""
 
 
 class LoadError(KafkaPerfError):
-    """Round of load that failed before its end."""
+    """Round that failed."""
 
 
 def warn(text: str) -> None:
-    """Show a warning in pytest's summary; with `-W error`, too, it must not replace the exception that is raised."""
+    """Show a warning in pytest's summary.
+
+    It stays a warning even with `-W error`, because an error would replace an exception that is being raised.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn(text, stacklevel=2)
 
 
 def shortened(text: str, characters: int) -> str:
-    """Cut a text to that many characters and append `...` if it is longer."""
+    """Cut a text after the given number of characters and append `...` if it is longer."""
     return text if len(text) <= characters else f"{text[:characters]}..."
 
 
 def innermost(error: BaseException) -> str:
-    """Describe the root cause of a chained exception; `requests` wraps it four times."""
+    """Format the root cause of a chained exception; `requests` wraps it four times."""
     inner: BaseException | None = error
     while inner is not None:
         error = inner
@@ -93,7 +96,7 @@ def innermost(error: BaseException) -> str:
 
 
 class NotMeasuredError(KafkaPerfError, LookupError):
-    """A metric has no value in this result."""
+    """Metric without a value in a result."""
 
 
 def nearest(given: str, valid: Iterable[str]) -> str:
@@ -104,10 +107,10 @@ def nearest(given: str, valid: Iterable[str]) -> str:
     >>> nearest("p99", ["e2e.latency.p99", "lost"])
     "did you mean 'e2e.latency.p99'?"
     >>> nearest("xyz", ["acks", "rate"])
-    "valid are 'acks', 'rate'"
+    "expected one of 'acks', 'rate'"
     """
     choices = list(valid)
-    return nearest_if_alike(given, choices) or f"valid are {', '.join(map(repr, sorted(choices)))}"
+    return nearest_if_alike(given, choices) or f"expected one of {', '.join(map(repr, sorted(choices)))}"
 
 
 def nearest_if_alike(given: str, valid: Sequence[str]) -> str | None:
@@ -117,13 +120,13 @@ def nearest_if_alike(given: str, valid: Sequence[str]) -> str | None:
 
 
 def suggestion(given: str, choices: Sequence[str], *, similarity: float = 0.6) -> str | None:
-    """Name the choices whose spelling is nearest to `given`, or return None when none is that similar."""
+    """Suggest the choices whose spelling is closest to `given`; return None if none is similar enough."""
     near = difflib.get_close_matches(given, choices, n=3, cutoff=similarity)
     return did_you_mean(near) if near else None
 
 
 def ending_alike(given: str, choices: Iterable[str]) -> list[str]:
-    """Return the choices with the last word of `given`, and with all other words of it or no others than those."""
+    """Return the choices that end with the same word as `given` and whose words contain, or are among, its words."""
     words = words_of(given)
     found = []
     for choice in choices:
@@ -140,6 +143,6 @@ def words_of(name: str) -> list[str]:
 
 
 def did_you_mean(names: Sequence[str]) -> str:
-    """Suggest the first of these names."""
+    """Suggest the first names as a question: `did you mean 'acks' or 'rate'?`."""
     *others, last = map(repr, names[:_MAX_ALIKE])
     return f"did you mean {' or '.join(filter(None, (', '.join(others), last)))}?"

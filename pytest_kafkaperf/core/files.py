@@ -17,18 +17,18 @@ from filelock import FileLock, Timeout
 from pytest_kafkaperf.core.errors import BaselineError, UsageError
 
 _LOCK_TIMEOUT_S = 30
-"""Maximum time to wait for a folder lock, in seconds; each writer holds it only while it writes one file."""
+"""Maximum time to wait for a folder lock; each writer holds it only while it writes one file."""
 _ABANDONED_S = 3600
-"""Age from which a temporary file is stale, in seconds. A younger one may belong to a writer on another machine that
-shares the folder."""
+"""Age at which a temporary file is stale. A younger one may belong to a writer on another machine that shares the
+folder."""
 _PREFIX, _SUFFIX = ".kafkaperf-", ".tmp"
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file atomically and create its folder if needed.
+    """Write a file atomically, and create its folder if necessary.
 
-    An existing file keeps its mode. The supervisor deletes the temporary file of a writer that is killed. Stale ones,
-    of writers whose supervisor was killed, too, are deleted here.
+    An existing file keeps its mode. If a writer is killed, its supervisor deletes the temporary file. If the supervisor
+    was killed as well, the file becomes stale, and a later call deletes it.
 
     Raises:
         OSError: the file cannot be written; an existing file stays unchanged.
@@ -56,14 +56,14 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def write_report(path: Path, text: str, *, kind: str) -> None:
-    """Write a report to the path that `--kafka-report=KIND:PATH` gives, or to the target of that symbolic link.
+    """Write a report to the path in `--kafka-report=KIND:PATH`, or to the target if that path is a symbolic link.
 
     Raises:
-        UsageError: the file cannot be written; the message names the option, the file and the reason.
+        UsageError: the file cannot be written; the message contains the option, the file and the reason.
 
     """
     if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
-        raise UsageError(f"--kafka-report={kind}:{path}: cannot write the report there; give the path of a file")
+        raise UsageError(f"--kafka-report={kind}:{path}: this is not a regular file; give the path of a file")
     try:
         content = text.encode("utf-8", "backslashreplace")  # a nodeid may contain a lone surrogate
         replace_file(Path(os.path.realpath(path)), content)
@@ -73,10 +73,10 @@ def write_report(path: Path, text: str, *, kind: str) -> None:
 
 
 def remove_report(path: Path, *, kind: str) -> None:
-    """Remove the report of an earlier run at the path that `--kafka-report=KIND:PATH` gives, if there is one.
+    """Remove an earlier run's report at the path in `--kafka-report=KIND:PATH`, if there is one.
 
     Raises:
-        UsageError: the file cannot be removed; the message names the option, the file and the reason.
+        UsageError: the file cannot be removed; the message contains the option, the file and the reason.
 
     """
     if path.is_relative_to("/dev"):
@@ -87,19 +87,19 @@ def remove_report(path: Path, *, kind: str) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise UsageError(
-            f"--kafka-report={kind}:{path}: cannot remove the report of an earlier run: {reason}"
+            f"--kafka-report={kind}:{path}: cannot remove the report of the previous run: {reason}"
         ) from None
 
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock the folder, which may not exist yet, exclusively among this user's runs on this machine.
+    """Lock a folder against this user's other runs on this machine; the folder does not have to exist yet.
 
-    The lock file is in the user's cache folder. If the cache folder is not writable or does not support locks, the
-    block runs without a lock.
+    The lock file is in the user's cache folder. If that is not writable or does not support locks, the block runs
+    without a lock.
 
     Raises:
-        BaselineError: another run holds the lock for too long.
+        BaselineError: another run has held the lock for too long.
 
     """
     name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()
@@ -110,10 +110,11 @@ def lock_folder(folder: Path) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise BaselineError(
-            f"cannot write a baseline: another run has been writing in {folder} for {_LOCK_TIMEOUT_S} s; run it again"
+            f"cannot write a baseline: another run has been writing to {folder} for {_LOCK_TIMEOUT_S} s; wait for it "
+            "and try again"
         ) from None
     except (OSError, NotImplementedError):
-        pass  # no lock is better than no baseline
+        pass  # writing a baseline without a lock is better than not writing it
     try:
         yield
     finally:

@@ -21,24 +21,24 @@ class Metric:
 
     name: str
     unit: str
-    """A base unit (`Unit`), or one of the user's own for a metric that tests record."""
+    """A base unit (`Unit`), or a custom unit if it is a custom metric."""
     better: Better
     meaning: str
     over_rounds: Literal["median", "sum", "mean"] = "median"
-    """Calculation of the value of the test from those of the rounds. A median would hide faults in one round."""
+    """Aggregation of the rounds' values to the test's value. A median would hide faults in one round."""
     can_be_zero: bool = False
-    """True if the value can be zero, so that no ratio to a baseline exists; only absolute thresholds apply."""
+    """True if the value can be zero. It then has no ratio to a baseline, and only absolute thresholds apply."""
     trial_noise: float = 0.0
-    """Standard deviation between trials, on the log scale, that is assumed at least until more is known. It
-    is set for a metric whose rounds agree better than its trials do."""
+    """Minimum standard deviation between trials, on the log scale, that is assumed until more is known; set for metrics
+    whose trials differ more than their rounds."""
 
     @property
     def is_own(self) -> bool:
-        """True if it is a metric of a test's own."""
+        """True if it is a custom metric."""
         return self.name not in _PLUGINS
 
     def aggregate(self, values: Sequence[float]) -> float:
-        """Return the value of the test from those of its rounds, at least one."""
+        """Return the test's value from the values of its rounds, of which there must be at least one."""
         match self.over_rounds:
             case "sum":
                 return math.fsum(values)
@@ -49,13 +49,13 @@ class Metric:
 
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
-"""The quantiles of every latency metric, by the last part of the metric's name."""
+"""Quantiles of every latency metric, by the last part of the metric's name."""
 FEWEST_RECORDS = {"p99.99": 10_000}
-"""Number of records of a round below which a quantile is absent: it would be the largest value, `max`."""
+"""Minimum number of records in a round for a quantile; with fewer records, it would equal `max`."""
 
 
 def bounded_latencies(family: str, missing_ratio: float) -> list[str]:
-    """Return the metrics of a latency that are lower bounds, because that share of the records has none yet."""
+    """Return the latency metrics that are only lower bounds if the given share of the records has no latency yet."""
     over = [part for part, quantile in QUANTILES.items() if missing_ratio > 1 - quantile]
     return [f"{family}.{part}" for part in ("mean", *over, "max")]
 
@@ -77,8 +77,8 @@ def _fault_count(name: str, meaning: str) -> Metric:
 
 
 LOG_FACTS = ("lost", "duplicated", "reordered")
-"""Metrics that stay true whatever else cannot be trusted. `errors` and `unsent` are not: a broker that was killed from
-outside, or is not warm yet, causes both."""
+"""Metrics that hold even if a round is INVALID. `errors` and `unsent` are not among them: a broker that somebody else
+killed, or that is not warm yet, causes both."""
 
 
 def _latencies(family: str, meaning: str) -> list[Metric]:
@@ -95,7 +95,7 @@ _REQUEST_PHASES = {
 
 
 def _request_times(kind: str, requests: str) -> list[Metric]:
-    """Return the time metrics of one kind of request. Kafka counts whole milliseconds, so they can be zero."""
+    """Return the time metrics for one kind of request. They can be zero, because Kafka counts whole milliseconds."""
     return [
         _lower_or_zero(f"broker.{kind}.{part}", Unit.SECONDS, f"mean time of {requests} {phase}")
         for part, phase in _REQUEST_PHASES.items()
@@ -104,10 +104,10 @@ def _request_times(kind: str, requests: str) -> list[Metric]:
 
 _RATE, _BYTES = Unit.RECORD_RATE, Unit.BYTE_RATE
 _METRICS = (
-    _higher("produce.throughput", _RATE, "acknowledged records of the window, divided by the time until the last one"),
+    _higher("produce.throughput", _RATE, "acknowledged records in the window, divided by the time until the last one"),
     _higher("produce.bandwidth", _BYTES, "key and value bytes of these records, divided by the same time"),
     *_latencies("produce.latency", "from the due time (closed loop: from the append) to the acknowledgement"),
-    *_latencies("produce.delay", "from the time at which a batch is full or has lingered to its send"),
+    *_latencies("produce.delay", "from the time when a batch is full or has lingered until it is sent"),
     _higher(
         "consume.throughput",
         _RATE,
@@ -120,13 +120,17 @@ _METRICS = (
     _lower_or_zero(
         "catchup",
         Unit.SECONDS,
-        "from the start of the window until consumers that begin to read then, at a backlog, are as far as live ones",
+        "from the start of the window, when consumers start to read a backlog, until they keep up with the producers",
     ),
-    _higher("catchup.throughput", _RATE, "records received by the slowest consumer group in that time, divided by it"),
+    _higher("catchup.throughput", _RATE, "records/s that the slowest consumer group receives during that time"),
     _lower_or_zero("app.lag.max", Unit.RECORDS, "highest lag of the group in the window (end offset minus committed)"),
     _lower_or_zero("app.lag.end", Unit.RECORDS, "lag of the group at the due time of the window's last record"),
     _lower_or_zero("app.lag.slope", _RATE, "growth of the group's lag over the window; 0 if it keeps up"),
-    _higher("app.throughput", _RATE, "offsets that the group committed, divided by the time until the last record's"),
+    _higher(
+        "app.throughput",
+        _RATE,
+        "offsets that the group committed, divided by the time until it commits the last record",
+    ),
     *_latencies("app.delay", "from the due time to the first commit that covers the record"),
     _lower_or_zero("app.drain", Unit.SECONDS, "from the last acknowledgement to the group's commit of the last record"),
     _lower_or_zero(
@@ -136,53 +140,52 @@ _METRICS = (
         "app.recovery",
         Unit.SECONDS,
         "from the first stop of the application, or from the start of a window with a `backlog`, until the group's lag "
-        "is what it was before",
+        "is back to normal",
     ),
     _higher(
-        "app.recovery.throughput", _RATE, "offsets per second that the group commits from its first commit until then"
+        "app.recovery.throughput", _RATE, "offsets/s that the group commits from its first commit until it recovers"
     ),
     replace(
         _higher(
             "app.output_ratio",
             Unit.RATIO,
-            "acknowledged records that came out of `output_topic`, divided by all acknowledged records of the window",
+            "acknowledged records that reached `output_topic`, divided by all acknowledged records in the window",
         ),
         over_rounds="mean",
     ),
     _fault_count("errors", "records that could not be sent, after all retries"),
     replace(
-        _lower_or_zero("error_ratio", Unit.RATIO, "`errors` of the window, divided by the number of all its records"),
+        _lower_or_zero("error_ratio", Unit.RATIO, "`errors` in the window, divided by the number of its records"),
         over_rounds="mean",
     ),
     _fault_count(
         "unsent",
-        "records of a rate that the cluster had not taken a second after the window; in a round in which the test "
-        "stops or starts a broker, those that it never took",
+        "records due at a `rate` that the cluster had not accepted one second after the window; if the test stops or "
+        "starts a broker in the round, records that it never accepted",
     ),
-    _fault_count("lost", "acknowledged records that are missing in the log; absent with acks=0"),
+    _fault_count("lost", "acknowledged records that are missing from the log; absent with acks=0"),
     _fault_count(
         "duplicated",
-        "records in the log beyond the acknowledged ones, without those of unknown outcome; absent with acks=0",
+        "surplus records in the log, not counting records with an unknown outcome; absent with acks=0",
     ),
     _fault_count(
-        "reordered", "records in the log after later ones of the same producer and partition; absent with acks=0"
+        "reordered",
+        "records that follow a later record of the same producer in a partition's log; absent with acks=0",
     ),
     _lower(
         "client.cpu_per_record",
         Unit.CPU_COST,
         "user and system CPU time of the workers in the window, per million records",
     ),
-    _higher(
-        "capacity", _RATE, "acknowledged records/s at the highest rate that meets the thresholds of a capacity search"
-    ),
+    _higher("capacity", _RATE, "acknowledged records/s at the highest rate that meets a capacity search's thresholds"),
     _lower_or_zero(
         "recovery",
         Unit.SECONDS,
-        "longest time from a broker event, a leader change or the first action before it until the latency is normal "
-        "again; only in rounds with such an event; a lower bound if the round ends before that",
+        "longest time from a broker event or leader change (or the first action before it) until latency is back to "
+        "normal; only in rounds with such an event; a lower bound if the round ends earlier",
     ),
-    _lower("app.cpu", Unit.CORES, "mean CPU use of all applications of `kafka_app` together, with their children"),
-    _lower("app.memory", Unit.BYTES, "highest resident memory of all applications of `kafka_app` together"),
+    _lower("app.cpu", Unit.CORES, "mean CPU use of all `kafka_app` applications together, with their children"),
+    _lower("app.memory", Unit.BYTES, "highest resident memory of all `kafka_app` applications together"),
     _lower(
         "broker.cpu_per_record",
         Unit.CPU_COST,
@@ -201,12 +204,10 @@ _METRICS = (
     _higher(
         "broker.handlers.idle",
         Unit.RATIO,
-        "share of time that the busiest broker's request handlers are idle",
+        "share of time for which the busiest broker's request handlers are idle",
         can_be_zero=True,
     ),
-    _lower_or_zero(
-        "broker.under_replicated", Unit.COUNT, "highest number of partitions with replicas that are out of sync"
-    ),
+    _lower_or_zero("broker.under_replicated", Unit.COUNT, "highest number of partitions with out-of-sync replicas"),
     _lower_or_zero("broker.isr_shrinks", Unit.COUNT, "number of times that replicas fell out of sync"),
     *_request_times("produce", "produce requests"),
     *_request_times("fetch", "consumers' fetch requests"),
@@ -224,7 +225,7 @@ JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and
 PROCESS_METRICS = ("app.cpu", "app.memory")
 """Metrics of applications that `kafka_app` starts."""
 EVENT_METRICS = ("recovery", "app.start", "app.recovery", "app.recovery.throughput")
-"""Metrics of rounds in which brokers or applications stop or start; those of `app` need a watched group."""
+"""Metrics of rounds in which brokers or applications stop or start. The `app` metrics need a watched group."""
 SEARCH_METRICS = ("capacity",)
 """Metrics of `kafka_perf.capacity()`."""
 HEADLINES = (
@@ -236,7 +237,7 @@ HEADLINES = (
     "e2e.latency.p50",
     "e2e.latency.p99",
 )
-"""The most important metrics, which summaries show."""
+"""Most important metrics, which summaries show."""
 LOAD_METRICS = tuple(
     name for name in CATALOGUE if not name.startswith(("broker.", *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS))
 )
@@ -244,20 +245,20 @@ LOAD_METRICS = tuple(
 
 
 _PLUGINS = tuple(CATALOGUE)
-"""The names of the plugin's own metrics."""
+"""Names of the plugin's own metrics."""
 _OWN_NAME = re.compile(r"app(\.\w+)+", re.ASCII)
-"""The names of metrics that tests record."""
+"""Pattern of custom metric names."""
 _RESEMBLES = 0.88
-"""Similarity of two names from which on one of them is misspelt: one or two letters differ, but not `gpu` and `cpu`."""
+"""Minimum similarity at which a name counts as misspelt: one or two letters differ, but `gpu` is not `cpu`."""
 
 
 def metric(name: str, better: Better = "lower") -> Metric:
     """Look up a metric by name.
 
-    A test's own metric that is not recorded yet has the given direction, and no unit.
+    A custom metric that is not recorded yet gets the direction `better` and no unit.
 
     Raises:
-        ScenarioError: the catalogue has no metric of that name; the message suggests similar names.
+        ScenarioError: the catalogue has no metric with this name; the message suggests similar names.
 
     """
     found = CATALOGUE.get(name)
@@ -270,10 +271,10 @@ def metric(name: str, better: Better = "lower") -> Metric:
 
 
 def declare(name: str, *, unit: str, better: Better) -> None:
-    """Add a metric that tests record to the catalogue, where it stays: the reports of the run look it up by name.
+    """Add a custom metric to the catalogue, where it stays because the run's reports look it up by name.
 
     Raises:
-        ScenarioError: the name or the direction is invalid, or another test records the same with another unit.
+        ScenarioError: the name or the direction is invalid, or another test uses a different unit or direction.
         UnitError: the unit is invalid.
 
     """
@@ -282,17 +283,17 @@ def declare(name: str, *, unit: str, better: Better) -> None:
     own = _own(name, unit_of(unit), better)
     near = _near_miss(name)
     if near is not None:
-        raise ScenarioError(f"invalid name {name!r} of a custom metric: {near} If not, use a name that differs more")
+        raise ScenarioError(f"invalid custom metric name {name!r}: {near} If not, use a less similar name")
     known = CATALOGUE.setdefault(name, own)
     if known != own:
         raise ScenarioError(
-            f"{name} has unit={str(known.unit)!r} and better={known.better!r} in another test of this run; give the "
-            "same, or use another name"
+            f"{name} has unit={str(known.unit)!r} and better={known.better!r} in another test of this run; use the "
+            "same values here, or another name"
         )
 
 
 def plugins_like(name: str) -> list[str]:
-    """Return the plugin's metrics that `name` may mean, the most important ones first."""
+    """Return the plugin's metrics that `name` may mean, most important first."""
     names = list(dict.fromkeys([*HEADLINES, *_PLUGINS]))
     last = words_of(name)[-1]
     return ending_alike(name, names) or [
@@ -301,7 +302,7 @@ def plugins_like(name: str) -> list[str]:
 
 
 def _near_miss(name: str) -> str | None:
-    """Return a hint if `name` is a misspelt metric, its words in another order, or the first words of several."""
+    """Return a hint if `name` is a misspelt metric, has its words in another order, or is the beginning of several."""
     near = suggestion(name, _PLUGINS, similarity=_RESEMBLES)
     if near is not None:
         return near
@@ -319,7 +320,7 @@ def _hint(name: str) -> str:
 def _own(name: str, unit: str, better: Better) -> Metric:
     if not isinstance(name, str) or not _OWN_NAME.fullmatch(name) or name in _PLUGINS:
         raise ScenarioError(
-            f"invalid name {name!r} of a metric of your own: must be 'app.' with letters, digits and '_' after it, "
-            "for example 'app.rows'; other names are the plugin's"
+            f"invalid custom metric name {name!r}: must be 'app.' followed by letters, digits and '_', for example "
+            "'app.rows'; other names are reserved for the plugin"
         )
     return Metric(name=name, unit=unit, better=better, meaning="recorded by the test")

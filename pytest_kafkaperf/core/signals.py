@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from types import FrameType
 
 _PROTECTED_S = 60
-"""Time after which Ctrl-C interrupts a block that delays or ignores it."""
+"""Time after which Ctrl-C interrupts even a block that delays or ignores it."""
 
 
 @contextlib.contextmanager
 def ignored_interrupt(received: list[int]) -> Iterator[None]:
-    """Ignore Ctrl-C in the block, for a bounded time, and append each to `received`."""
+    """Ignore Ctrl-C in the block for a limited time, and append each signal to `received`."""
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can set handlers, and only it receives KeyboardInterrupt
@@ -37,7 +37,7 @@ def ignored_interrupt(received: list[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_interrupt() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block, for a bounded time; the block must be short."""
+    """Delay Ctrl-C until the end of the block, but not longer than `_PROTECTED_S`."""
     received: list[int] = []
     try:
         with ignored_interrupt(received):
@@ -49,14 +49,14 @@ def without_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupted_by_sigterm() -> Iterator[None]:
-    """Handle SIGTERM in the block as Ctrl-C, unless somebody else handles or ignores it."""
+    """Handle SIGTERM in the block like Ctrl-C, unless it is already handled or ignored."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
 
     def interrupt(_: int, frame: FrameType | None) -> None:
-        handler = signal.getsignal(signal.SIGINT)  # at this moment it may delay or ignore Ctrl-C
-        if not callable(handler):  # a shell starts background jobs with Ctrl-C ignored
+        handler = signal.getsignal(signal.SIGINT)  # it may currently delay or ignore Ctrl-C
+        if not callable(handler):  # shells start background jobs with Ctrl-C ignored
             raise KeyboardInterrupt
         handler(signal.SIGINT, frame)
 
@@ -69,12 +69,11 @@ def interrupted_by_sigterm() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupt_blocked(*, and_endings: bool = False) -> Iterator[None]:
-    """Block SIGINT, with `and_endings` also SIGTERM and SIGHUP, while the plugin spawns processes.
+    """Block SIGINT (and SIGTERM and SIGHUP if `and_endings`) while the plugin starts processes.
 
-    The signals are delivered after the block.
-
-    Child processes inherit the signal mask. Without it, Ctrl-C in a terminal reaches the whole foreground process group
-    and a worker that still imports modules would print a traceback.
+    Child processes inherit the signal mask. Otherwise, Ctrl-C in a terminal would reach the whole foreground process
+    group, and a worker that is still importing modules would print a traceback. Blocked signals are delivered after
+    the block.
     """
     endings = [signal.SIGTERM, signal.SIGHUP] if and_endings else []
     previous = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, *endings])

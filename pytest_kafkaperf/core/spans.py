@@ -1,4 +1,4 @@
-"""Spans of time, which show where a test's time goes, and the stopwatch that divides the time into them."""
+"""Spans, which show where a test's time goes, and the stopwatch that measures them."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from pytest_kafkaperf.core.units import NS_PER_S
 
 
 class Span(StrEnum):
-    """A part of a test's time; the order is that of a test."""
+    """Part of a test's time, in the order in which a test runs."""
 
     FETCH = "fetch"
     """Downloading and verifying Kafka, or pulling its image."""
     START = "start"
     """Starting brokers, restarting them for further trials, or reaching a running cluster."""
     SETUP = "setup"
-    """Starting applications, and waiting for the other side of a comparison of code."""
+    """Starting applications, and waiting for the other side when code is compared."""
     PROBE = "probe"
-    """A short load that shows how many workers the scenario needs, as a whole."""
+    """The whole short load that shows how many workers the scenario needs."""
     WARM_UP = "warm_up"
-    """All loads that warm up the brokers before the first round, as a whole."""
+    """All loads that warm up the brokers before the first round."""
     TOPIC = "topic"
     """Creating the topic of each load, checking permissions, and deleting the topic."""
     CONNECT = "connect"
-    """Starting worker processes and connecting their clients, until the first record."""
+    """Starting worker processes and connecting their clients, up to the first record."""
     WINDOW = "window"
     """The load: the backlog, the scenario's own warm-up, and the measured window."""
     DRAIN = "drain"
-    """Waiting after the window until consumers and applications have read the rest."""
+    """Waiting after the window until consumers and applications have read the remaining records."""
     AUDIT = "audit"
     """Comparing the acknowledged records with the log."""
     JUDGE = "judge"
-    """Evaluating the measurements, and judging the thresholds."""
+    """Evaluating the measurements and judging the thresholds."""
     PAUSE = "pause"
     """Waiting between trials (`kafka_trial_gap`)."""
     OTHER = "other"
@@ -43,29 +43,29 @@ class Span(StrEnum):
 
 
 _WHOLE = (Span.PROBE, Span.WARM_UP)
-"""Spans whose loads are not divided further."""
+"""Spans that are not divided any further."""
 
 
 class Stopwatch:
-    """Divides the time of a test into spans: each moment since the last `restart` belongs to exactly one."""
+    """Stopwatch that divides a test's time into spans: each moment since `restart` belongs to exactly one span."""
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._now_ns = now_ns
         self._owner = threading.RLock()
-        """Held by the thread that measures a block."""
+        """Lock held by the thread that measures a block."""
         self.restart()
 
     def restart(self) -> None:
-        """Forget all spans: a test begins."""
+        """Forget all spans, because a test starts."""
         self._spent_ns = dict.fromkeys(Span, 0)
         self._span = Span.OTHER
         self._since_ns = self._now_ns()
 
     @contextlib.contextmanager
     def measure(self, span: Span) -> Iterator[None]:
-        """Count the time of the block for `span`, except for what the block itself counts for other spans.
+        """Attribute the time of the block to `span`, except for what the block itself attributes to other spans.
 
-        Nothing is counted for a block on another thread: its time belongs to the span that is already being measured.
+        A block on another thread counts for nothing, because its time belongs to the span being measured already.
         """
         if self._span in _WHOLE or not self._owner.acquire(blocking=False):
             yield
@@ -79,9 +79,9 @@ class Stopwatch:
             self._owner.release()
 
     def begin(self, span: Span, *, at_ns: int | None = None) -> None:
-        """Count the time from now on for `span`, until the enclosing `measure` ends.
+        """Attribute the time from now on to `span`, until the enclosing `measure` ends.
 
-        `at_ns` is the instant at which it began, if that is known only now.
+        If the span started earlier, `at_ns` is its start.
         """
         if self._span in _WHOLE or not self._owner.acquire(blocking=False):
             return
@@ -89,7 +89,7 @@ class Stopwatch:
         self._owner.release()
 
     def seconds(self) -> dict[Span, float]:
-        """Return the seconds of each span so far; their sum is the time since the last `restart`."""
+        """Return the seconds spent in each span; their sum is the time since the last `restart`."""
         self._switch(self._span, self._now_ns())
         return {span: spent_ns / NS_PER_S for span, spent_ns in self._spent_ns.items()}
 

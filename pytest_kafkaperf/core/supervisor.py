@@ -1,8 +1,8 @@
-"""A supervisor: a small process that ends workers and brokers and removes files when this process has ended.
+"""Supervisor: a small process that stops workers and brokers and removes files after this process has exited.
 
-It reads a pipe whose other end only this process holds. The kernel closes that end however this process ends, also
-after SIGKILL. The supervisor has its own session and blocks SIGINT, SIGTERM and SIGHUP, so neither Ctrl-C in a
-terminal nor `pkill -f pytest` ends it first.
+The supervisor reads from a pipe whose other end is held only by this process. The kernel closes that end however this
+process exits, even after SIGKILL. The supervisor has its own session and blocks SIGINT, SIGTERM and SIGHUP, so neither
+Ctrl-C in a terminal nor `pkill -f pytest` stops it before its work is done.
 """
 
 from __future__ import annotations
@@ -28,35 +28,36 @@ from pytest_kafkaperf.core.signals import interrupt_blocked
 _START = "import sys; sys.path += sys.argv[1:]; from pytest_kafkaperf.core.supervisor import main; main()"
 
 _SERVER = "kafka.Kafka"
-"""The class that a broker's command line runs."""
+"""Main class in a broker's command line."""
 
 _KILL_TIMEOUT_S = 10
 
 _END_TIMEOUT_S = 5
-"""Time that the supervisor gets to end after an orderly end of this process."""
+"""Maximum time to wait for the supervisor when this process exits normally."""
 
 _PAUSE_S = 0.02
 
 
 def kill_later(pid: int) -> None:
-    """Kill a child process, and the process group that it leads, after the end of this process."""
+    """Kill a child process and the process group that it leads after this process has exited."""
     _tell(pid)
 
 
 def forget(pid: int) -> None:
-    """Leave alone a child process that has ended with its group: another process may get its id."""
+    """Do not kill a child process that has exited together with its group, because its id may be reused."""
     _tell([pid])
 
 
 def remove_later(path: str | Path) -> None:
-    """Clear a folder or delete a file, which need not exist yet, after the end of this process."""
+    """Remove a folder or a file, which may not exist yet, after this process has exited."""
     _tell(str(Path(path).absolute()))
 
 
 def clear(*folders: Path) -> None:
-    """End the brokers that run from the folders, then remove the folders and the lock files next to them; also files.
+    """Stop the brokers that run from the folders, then remove the folders and the lock files next to them.
 
-    The lock file of a folder that cannot be removed stays, so that the next run tries again.
+    The paths may be files as well. If a folder cannot be removed, its lock file stays, so that the next run tries
+    again.
     """
     kill([process for process in all_processes("exe", "cmdline", "cwd") if _runs_from(folders, **process.info)])
     for folder in folders:
@@ -67,20 +68,20 @@ def clear(*folders: Path) -> None:
 
 
 def all_processes(*facts: str) -> Iterator[psutil.Process]:
-    """Return the machine's processes; psutil remembers earlier ones by their ids, which others may have by now."""
+    """Return the machine's processes, without psutil's cache, because process ids are reused."""
     psutil.process_iter.cache_clear()
-    return psutil.process_iter(facts or None)  # an empty sequence would stand for all facts, which takes long
+    return psutil.process_iter(facts or None)  # an empty sequence would read all facts, which is slow
 
 
 def family(pid: int) -> list[psutil.Process]:
-    """Return the descendants of a process, also those that lead groups of their own; none if it has ended."""
+    """Return all descendants of a process, even those in other process groups; empty if it has exited."""
     with contextlib.suppress(psutil.Error):
         return psutil.Process(pid).children(recursive=True)
     return []
 
 
 def main() -> None:
-    """Note processes and folders until the pipe closes, then kill and clear those that are left."""
+    """Collect processes and folders until the pipe closes, then kill and remove those that are left."""
     noted: dict[int, psutil.Process] = {}
     folders: set[Path] = set()
     for line in sys.stdin:
@@ -94,24 +95,24 @@ def main() -> None:
                 noted.pop(pid, None)
     processes = noted.values()
     descendants = [each for one in processes for each in (family(one.pid) if one.is_running() else [])]
-    for one in processes:  # a process id that another process has by now leads nothing of ours
+    for one in processes:  # if another process has its id by now, the group is not ours
         if one.is_running() or not psutil.pid_exists(one.pid):
-            with contextlib.suppress(OSError):  # it led no group
+            with contextlib.suppress(OSError):  # it did not lead a group
                 os.killpg(one.pid, signal.SIGKILL)
     kill([*processes, *descendants])
     clear(*folders)
 
 
 def _tell(target: int | str | list[int]) -> None:
-    """Send a process id, a path, or the id of a process to forget, in a list."""
-    with contextlib.suppress(OSError):  # somebody killed the supervisor: the next run cleans up
+    """Send a process id to kill, a path to remove, or, in a list, a process id to forget."""
+    with contextlib.suppress(OSError):  # the supervisor was killed, so the next run cleans up
         _pipe(os.getpid()).write(json.dumps(target).encode() + b"\n")
 
 
 @functools.cache
 def _pipe(_pid: int) -> IO[bytes]:
-    """Start the supervisor of this process, once; a forked process gets its own."""
-    # Without site-packages it starts in a third of the time; it needs only the folders of this package and of psutil.
+    """Start this process's supervisor once; a forked process gets its own."""
+    # It starts three times as fast without site-packages, and needs only the folders of this package and of psutil.
     homes = [str(Path(__file__).parents[2]), str(Path(psutil.__file__).parents[1])]
     command = [sys.executable, "-I", "-S", "-c", _START, *homes]
     with interrupt_blocked(and_endings=True):  # the supervisor inherits the mask
@@ -130,17 +131,17 @@ def _pipe(_pid: int) -> IO[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> None:
-    """Close the pipe and wait, so that no process is left when pytest has ended in order."""
+    """Close the pipe and wait, so that no process is left after a normal exit of pytest."""
     pipe.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_END_TIMEOUT_S)
 
 
 def _runs_from(folders: Collection[Path], exe: str | None, cmdline: list[str] | None, cwd: str | None) -> bool:
-    """Return True for a broker: Java runs Kafka's server with a properties file in the run folder.
+    """Return True for a broker: Java that runs Kafka's server with a properties file in one of the folders.
 
-    Others may read that file, or pass it to another of Kafka's tools. For a moment after its start the kernel shows no
-    command line; then the working directory tells.
+    Other programs may read that file, or pass it to another Kafka tool. Right after the start, the kernel shows an
+    empty command line, so the working directory decides.
     """
     if Path(exe or "").name != "java":
         return False
@@ -153,17 +154,17 @@ def _runs_from(folders: Collection[Path], exe: str | None, cmdline: list[str] | 
 
 
 def kill(processes: Collection[psutil.Process]) -> None:
-    """Kill processes, and wait until they have ended."""
+    """Kill processes and wait until they have exited."""
     for process in processes:
         with contextlib.suppress(psutil.Error):
-            process.kill()  # psutil compares the creation time, so that a reused process id is never killed
+            process.kill()  # psutil compares creation times, so it never kills a reused process id
     deadline = time.monotonic() + _KILL_TIMEOUT_S
     while not all(map(has_ended, processes)) and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Return True if the process is gone, or a zombie because the container's init does not collect it."""
+    """Return True if the process is gone, or a zombie that the container's init does not reap."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

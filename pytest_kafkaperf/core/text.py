@@ -13,8 +13,8 @@ _MAX_REPR = 1000
 """Maximum number of characters of a displayed value."""
 
 UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Pattern of the characters that must be escaped: control characters, line separators, marks that change the text
-direction, and lone surrogates, which no encoding accepts. Joiners stay: letters of some scripts and emoji need them."""
+"""Pattern of characters that must be escaped: control characters, line separators, marks that change the text
+direction, and lone surrogates, which no encoding accepts. Joiners stay, because some scripts and emoji need them."""
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -29,12 +29,12 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """Return the first names, and how many more there are."""
+    """Join names with commas; after the first `most`, give only the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def repr_of(value: object) -> str:
-    """Return a shortened `repr()`, or a description of the type if `repr()` fails."""
+    """Return a shortened `repr()`, or the type of the value if `repr()` fails."""
     try:
         return shortened(repr(value), _MAX_REPR)
     except (RecursionError, ValueError):  # nested hundreds of levels deep, or a number of thousands of digits
@@ -44,7 +44,7 @@ def repr_of(value: object) -> str:
 def discreet(text: str, *, login: str = "") -> str:
     """Remove secrets from a text such as an option value: `login` replaces credentials in URLs, `***` other secrets.
 
-    The value of a property is the rest of its line; that of a variable or an option in a command ends at a space.
+    A property's value is the rest of the line. In a command, the value of a variable or an option ends at a space.
     """
     return "\n".join(_discreet(line, login) for line in text.splitlines())
 
@@ -57,13 +57,13 @@ _NAMED = (
     re.compile(rf"(?<!\S)(--?([\w-]+)\s+){_WORD}"),  # --password abc
     re.compile(r"""(([\w-]+):[ \t]+)([^'"]+)"""),  # a header, as in `curl -H 'X-Api-Key: abc'`
 )
-"""Patterns of values: what is before the value, the name, and the value."""
+"""Patterns of named values, with groups for the text before the value, the name, and the value."""
 _UNNAMED = (
     re.compile(r"""(?<!\S)((?:-u|--user|--proxy-user)[\s=]*)["']?[^\s:'"]+:[^\s'"]+["']?"""),  # `curl -u user:password`
     re.compile(r"\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}", re.IGNORECASE),
     re.compile(r"\b()eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?"),  # a JSON web token
 )
-"""Patterns of secrets without a name, after what is before them."""
+"""Patterns of secrets without a name, with a group for the text before them."""
 
 
 def _discreet(line: str, login: str) -> str:
@@ -90,20 +90,20 @@ _SECRET = re.compile(
 
 
 def may_be_secret(name: str) -> bool:
-    """Return True if the value of a property, variable, option, URL parameter or header of this name may be a secret.
+    """Return True if a property, variable, option, URL parameter or header with this name may hold a secret.
 
-    The name decides: plug-ins can add any property.
+    Only the name decides, because broker plugins can add any property.
     """
     return _SECRET.search(name) is not None
 
 
 def without_secrets(properties: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return properties with `***` for the values that may be secret, such as those of broker plug-ins."""
+    """Replace the values of properties that may be secret with `***`."""
     return {name: "***" if is_secret(str(name), value) else value for name, value in properties.items()}
 
 
 def is_secret(name: str, value: object) -> bool:
-    """Return True if a property or a header may be secret, by its name or by its value."""
+    """Return True if a property or a header may be secret, judging by its name or its value."""
     return may_be_secret(name) or (isinstance(value, str) and discreet(value) != "\n".join(value.splitlines()))
 
 
@@ -112,7 +112,7 @@ _COMMANDS = ("compare-setup",)
 
 
 def shown_value(option: str, value: str, *, login: str = "") -> str:
-    """Return the value of an option as `discreet` does; `***` for a shell command."""
+    """Remove secrets from an option value as `discreet` does; a shell command becomes `***`."""
     return "***" if option in _COMMANDS else discreet(value, login=login)
 
 
@@ -127,11 +127,11 @@ def without_folders(nodeid: str) -> str:
 
 
 MAX_PROBLEM = 300
-"""Maximum number of characters of a displayed validation problem; a document may have one in every line."""
+"""Maximum number of characters of displayed validation problems; a document may have one in every line."""
 
 
 def parse_document(content: bytes | str) -> Any:
-    """Parse JSON. NaN and infinite numbers pass, as in Python's parser; the callers' models reject them.
+    """Parse JSON; NaN and infinite numbers are left to the callers' models to reject.
 
     Raises:
         ValueError: the content is not JSON, or exceeds the limits of Python's parser.
@@ -142,4 +142,4 @@ def parse_document(content: bytes | str) -> Any:
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise
     except (RecursionError, ValueError):
-        raise ValueError("it is nested too deeply, or a number in it has thousands of digits") from None
+        raise ValueError("it is nested too deeply, or contains a number with thousands of digits") from None

@@ -1,8 +1,8 @@
 """Parsing and formatting of quantities with units.
 
-Base units are seconds, bytes, records, records a second, bytes a second, cores, CPU seconds per million records,
+Base units are seconds, bytes, records, records per second, bytes per second, cores, CPU seconds per million records,
 ratios and plain counts. Prefixes follow IEC 80000-13: `KiB` is 1024 bytes, `kB` is 1000. Kafka's own tools print
-`MB` for 2**20 bytes; here that is `MiB`, and `MB` is 10**6.
+`MB` for 2**20 bytes, which is `MiB` here; `MB` is 10**6 bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NS_PER_S = 1_000_000_000
 
 
 class Unit(StrEnum):
-    """A base unit; the value is its name in reports and files."""
+    """Base unit; the value is its name in reports and files."""
 
     SECONDS = "s"
     BYTES = "B"
@@ -42,10 +42,10 @@ _BYTES = {
     **{f"{prefix}B": Fraction(1000) ** power for power, prefix in enumerate("kMGT", start=1)},
 }
 _AMBIGUOUS = {"KB": ("B", "KiB"), "KB/s": ("B/s", "KiB/s")}
-"""Units that mean 1000 bytes to some tools and 1024 to others, and the units in which an error offers both."""
+"""Units that mean 1000 bytes to some tools and 1024 to others, and the two units that an error suggests instead."""
 
 _RATE_ALIASES = ("/s", "record/s", "rec/s", "msg/s", "msgs/s", "messages/s")
-"""Other names of `records/s`: tables print `5k/s`, and Kafka's users say messages."""
+"""Other names of `records/s`: tables print `5k/s`, and Kafka users often write `messages/s`."""
 _ALIASES = ("μs", "record", "core", *_RATE_ALIASES)
 """Valid names of units that errors do not list."""
 
@@ -94,42 +94,42 @@ _NEEDING_UNIT: dict[str, tuple[str, str]] = {
     Unit.BYTES: ("B", "KiB"),
     Unit.BYTE_RATE: ("B/s", "KiB/s"),
 }
-"""Base units in which text other than zero must have a unit, and the units that an error offers."""
+"""Base units for which text other than zero must have a unit, and the units that an error suggests."""
 _WITHOUT_MULTIPLIER = _SCALES.keys() - {Unit.RECORDS, Unit.RECORD_RATE}
-"""Base units that take no multiplier such as the k of `50k`."""
+"""Base units without multipliers such as the k in `50k`."""
 _TIME_STEPS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 _BINARY_STEPS = {"GiB": 1024.0**3, "MiB": 1024.0**2, "KiB": 1024.0, "B": 1.0}
 _MAX_PLAIN_COUNT = 9999
-"""Counts up to this one are written with all digits, unless they are round."""
+"""Maximum count that is written with all digits even if it is not round."""
 _MIN_EXPONENT = 1e15
-"""Numbers from this one on are written with an exponent."""
+"""Minimum number that is written with an exponent."""
 _TIMES = 10
 """Changes from this factor on are written as factors instead of +100341.8%."""
 _WHOLE_PERCENT = 10
-"""Percentages from this one on are shown without decimals."""
+"""Minimum percentage that is shown without decimals."""
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _QUANTITY = re.compile(
     r"\s*(?P<number>[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*"
-    r"(?:(?P<multiplier>[kKMG])(?![iB]))?\s*(?P<unit>\S.*)?",  # the k of 5k/s, not that of kB or KiB
+    r"(?:(?P<multiplier>[kKMG])(?![iB]))?\s*(?P<unit>\S.*)?",  # the k in 5k/s, not the one in kB or KiB
     re.ASCII,
 )
 _CI_MINUTES = re.compile(r"(?<=[\d\s])m\s*\Z", re.ASCII)
 _OWN = re.compile(r"[^\s\d<>=!,().+-](?:[^\s<>=!,()]| (?=\S)){0,19}")
-"""Units of a user's own: what a threshold can hold after a number."""
+"""Pattern of custom units: text that a threshold can contain after a number."""
 _MAX_LENGTH = 100
 """Maximum number of characters of a quantity."""
 _MAX_FLOAT = 10**300
-"""Maximum quantity as a float in base units: a formatted one is scaled, and must not overflow."""
+"""Maximum quantity as a float in base units, so that scaling does not overflow."""
 
 
 def parse_exact(quantity: object, unit: str) -> Fraction:
-    """Parse a quantity: a number in the base unit, or text with a unit of that dimension.
+    """Parse a quantity: a number in the base unit, or text with a unit of the same dimension.
 
-    Counts and record rates accept a multiplier (`50k`). Text for seconds, bytes and bytes a second needs a unit,
-    except for zero. The unit of a custom metric may be omitted; an empty `unit` is not known yet, and accepts any.
+    Counts and record rates accept a multiplier (`50k`). Text for seconds, bytes and bytes per second must have a unit,
+    except for zero. A custom metric's unit may be omitted. An empty `unit` is not known yet, and accepts any unit.
 
     Raises:
-        UnitError: the quantity is not a number, not finite, negative, or has a unit of another dimension.
+        UnitError: the quantity is not a number, is not finite, is negative, or has a unit of another dimension.
 
     """
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
@@ -168,10 +168,10 @@ def parse(quantity: object, unit: str) -> float:
 
 
 def parse_time(given: object) -> float:
-    """Parse a time that a user gave, and return seconds: text with a unit, a `timedelta`, or 0.
+    """Parse a user's time (text with a unit, a `timedelta`, or 0), and return seconds.
 
-    Other numbers are refused: `linger=5` would be 5 ms in Kafka's configuration, and 5 s in Python's. Minutes may be
-    written as in CI systems, `10m`; in a threshold, that would be taken for a misspelt `10ms`.
+    Other numbers are invalid, because `linger=5` would be 5 ms in Kafka's configuration but 5 s in Python. `10m` means
+    minutes, as in CI systems; thresholds do not accept it, because there it may be a misspelt `10ms`.
 
     >>> parse_time("25 ms")
     0.025
@@ -190,7 +190,7 @@ def parse_time(given: object) -> float:
 
 
 def format_quantity(value: float, unit: str, *, digits: int = 3) -> str:
-    """Format a value in a base unit with a suitable prefix and that many significant digits.
+    """Format a value in a base unit with a suitable prefix and the given number of significant digits.
 
     Digits before the decimal point are never rounded away.
 
@@ -220,19 +220,19 @@ def format_quantity(value: float, unit: str, *, digits: int = 3) -> str:
 
 
 def unit_of(given: object) -> str:
-    """Return the unit of a metric that a test records: a base unit, or one of the user's own, such as `rows/s`.
+    """Validate the unit of a custom metric: a base unit, or a custom one such as `rows/s`.
 
     Raises:
-        UnitError: it is not readable next to a number, or is a multiple of a base unit.
+        UnitError: the unit is not readable next to a number, or is a multiple of a base unit.
 
     """
     if not isinstance(given, str) or not given.isprintable() or not _OWN.fullmatch(given):
-        raise UnitError(f"invalid unit {repr_of(given)}: must be text of at most 20 characters, for example 'rows/s'")
+        raise UnitError(f"invalid unit {repr_of(given)}: must be text of 1 to 20 characters, for example 'rows/s'")
     multiples = {name: base for base, scales in _SCALES.items() for name in scales if name != base}
     multiples |= {name: small for name, (small, _) in _AMBIGUOUS.items()}
     if given in multiples:
         base = multiples[given]
-        raise UnitError(f"invalid unit {given!r}: give the values in {str(base)!r}, and unit={str(base)!r}")
+        raise UnitError(f"invalid unit {given!r}: convert the values to {str(base)!r}, and set unit={str(base)!r}")
     return next((base for base in Unit if base == given), given)
 
 
@@ -260,7 +260,7 @@ def format_percent(ratio: float) -> str:
 
 
 class Quantity(NamedTuple):
-    """A value with its unit, which shows itself as `format_quantity` does."""
+    """Value with its unit, formatted by `format_quantity`."""
 
     value: float
     unit: str
@@ -272,7 +272,7 @@ class Quantity(NamedTuple):
 
 
 class RelativeChange(NamedTuple):
-    """A relative change, which shows itself as `format_ratio` does."""
+    """Relative change, formatted by `format_ratio`."""
 
     ratio: float
 
@@ -282,7 +282,7 @@ class RelativeChange(NamedTuple):
 
 
 class Count(NamedTuple):
-    """A number of things, which shows itself as `counted` does."""
+    """Number of things, formatted by `counted`."""
 
     number: int
     noun: str
@@ -321,7 +321,7 @@ def _parse_text(quantity: str, unit: str) -> Fraction:
 
 
 def _scale_of(name: str, unit: str) -> Fraction | None:
-    """Return what a unit is in the base unit `unit`, which is not known yet if it is empty; None: another dimension."""
+    """Return the value of one `name` in the base unit `unit`, which may be empty (unknown); None if incompatible."""
     if not name or not unit:
         return Fraction(1)
     return _SCALES.get(unit, {}).get(name)
@@ -333,7 +333,7 @@ def _without_unit(number: object, unit: str) -> str:
 
 
 def _ambiguous(quantity: str, number: Fraction, name: str) -> str:
-    """Return the error for `1 KB`, which some tools take for 1000 bytes and others for 1024."""
+    """Return the error for units such as KB, which means 1000 bytes to some tools and 1024 to others."""
     if number > _MAX_FLOAT:
         return f"invalid quantity {quantity!r}: too large"
     small, large = _AMBIGUOUS[name]
@@ -349,7 +349,7 @@ def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
 
 
 def _counted(value: float, digits: int) -> str:
-    """Format a count, with a multiplier if that is shorter: 1k, 1234, 12.3k, 1.23M."""
+    """Format a count, with a multiplier if the text is shorter: 1k, 1234, 12.3k, 1.23M."""
     for scale, prefix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         long = abs(value) > _MAX_PLAIN_COUNT and _reaches(value, scale, digits)
         if long or (abs(value) >= scale and value % scale == 0):
@@ -358,22 +358,23 @@ def _counted(value: float, digits: int) -> str:
 
 
 def _reaches(value: float, scale: float, digits: int) -> bool:
-    """Return True if the rounded value is at least `scale`: 0.9999 s is written as 1 s, not as 1000 ms."""
+    """Return True if the rounded value is at least `scale`, so that 0.9999 s becomes 1 s instead of 1000 ms."""
     return abs(value) >= scale * (1 - 0.5 * 10.0**-digits)
 
 
 def _digits(value: float, digits: int) -> str:
     if math.isinf(value):
-        return str(value)  # overflow of the division by the scale
+        return str(value)  # dividing by the scale has overflowed
     return f"{value:.0f}" if 10 ** (digits - 1) <= abs(value) < _MIN_EXPONENT else f"{value:z.{digits}g}"
 
 
 def _unreadable(quantity: object, unit: str) -> str:
-    valid = f"use one of {_unit_names(unit)}" if _SCALES.get(unit) else "use a number"
+    names = _unit_names(unit)
+    valid = f"use one of {', '.join(names)}" if len(names) > 1 else f"use {names[0]}" if names else "use a number"
     shown = repr_of(shortened(quantity, _MAX_LENGTH) if isinstance(quantity, str) else quantity)
     dimension, examples = _HELP.get(unit, (f"a number of {unit}", f"'5', '5k {unit}'"))
     return f"cannot read {shown} as {dimension}; {valid}, for example {examples}"
 
 
-def _unit_names(unit: str) -> str:
-    return ", ".join(name for name in _SCALES[unit] if name not in _ALIASES)
+def _unit_names(unit: str) -> list[str]:
+    return [name for name in _SCALES.get(unit, {}) if name not in _ALIASES]

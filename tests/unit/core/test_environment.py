@@ -124,7 +124,7 @@ def test_a_name_that_is_no_safe_folder_is_refused(name: str) -> None:
         environment_key(name)
     assert str(caught.value) == (
         f"invalid environment name {name!r}: must be at most 100 letters, digits, '.', '_' and '-', "
-        "and begin with a letter or digit, for example 'ci-large'"
+        "and start with a letter or digit, for example 'ci-large'"
     )
 
 
@@ -412,7 +412,7 @@ def test_a_commit_counts_if_nobody_knows_the_code_of_the_baseline(repository: Pa
     first = git(repository, "rev-parse", "HEAD")
     now = _commit(repository, "kafka-baselines/test.json")
     (absent,) = code_change(repository, "a" * 40, now)
-    assert str(absent) == f"commit: {'a' * 7} -> {now[:7]} (this clone lacks the earlier one)"
+    assert str(absent) == f"commit: {'a' * 7} -> {now[:7]} (this clone does not contain the earlier one)"
     (unknown,) = code_change(repository, f"{first}-dirty", now)
     assert str(unknown) == f"commit: {first[:7]} with uncommitted changes -> {now[:7]}"
     assert code_change(repository, f"{now}-dirty", f"{now}-dirty") == code_change(repository, f"{now}-dirty", now) == ()

@@ -60,4 +60,4 @@ def test_the_last_words_of_a_name_find_it(given: str, told: str) -> None:
 
 def test_without_a_near_choice_all_are_listed_in_order() -> None:
     """A wrong guess should end the guessing."""
-    assert nearest("xyz", ["rate", "acks"]) == "valid are 'acks', 'rate'"
+    assert nearest("xyz", ["rate", "acks"]) == "expected one of 'acks', 'rate'"

@@ -65,9 +65,7 @@ def test_a_report_replaces_no_pipe_and_no_device(tmp_path: Path) -> None:
     for path in (fifo, tmp_path, Path("/dev/stdout")):
         with pytest.raises(UsageError) as raised:
             write_report(path, "{}", kind="json")
-        assert str(raised.value) == (
-            f"--kafka-report=json:{path}: cannot write the report there; give the path of a file"
-        )
+        assert str(raised.value) == (f"--kafka-report=json:{path}: this is not a regular file; give the path of a file")
     assert fifo.is_fifo()
 
 
@@ -108,7 +106,7 @@ def test_waiting_for_the_others_is_bounded_and_told(tmp_path: Path, monkeypatch:
     with lock_folder(tmp_path), pytest.raises(BaselineError) as raised, lock_folder(tmp_path):
         pass
     assert str(raised.value) == (
-        f"cannot write a baseline: another run has been writing in {tmp_path} for 0 s; run it again"
+        f"cannot write a baseline: another run has been writing to {tmp_path} for 0 s; wait for it and try again"
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -127,7 +127,7 @@ def test_a_metric_is_found_by_its_name() -> None:
         better="lower",
         over_rounds="sum",
         can_be_zero=True,
-        meaning="acknowledged records that are missing in the log; absent with acks=0",
+        meaning="acknowledged records that are missing from the log; absent with acks=0",
     )
 
 
@@ -186,7 +186,7 @@ def test_a_near_miss_of_the_plugins_app_metrics_is_not_a_custom_metric(name: str
     assert str(caught.value) == f"unknown metric {name!r}; {hint}"
     with pytest.raises(ScenarioError) as caught:
         declare(name, unit="rows", better="lower")
-    assert str(caught.value) == f"invalid name {name!r} of a custom metric: {hint} If not, use a name that differs more"
+    assert str(caught.value) == f"invalid custom metric name {name!r}: {hint} If not, use a less similar name"
 
 
 @pytest.mark.usefixtures("catalogue")
@@ -216,8 +216,8 @@ def test_names_of_the_plugin_are_not_those_of_a_test(name: Any) -> None:
     with pytest.raises(ScenarioError) as caught:
         declare(name, unit="rows", better="lower")
     assert str(caught.value) == (
-        f"invalid name {name!r} of a metric of your own: must be 'app.' with letters, digits and '_' after it, for "
-        "example 'app.rows'; other names are the plugin's"
+        f"invalid custom metric name {name!r}: must be 'app.' followed by letters, digits and '_', for example "
+        "'app.rows'; other names are reserved for the plugin"
     )
     assert name not in CATALOGUE or not metric(name).is_own
 
@@ -230,8 +230,8 @@ def test_a_name_means_the_same_in_all_tests() -> None:
         with pytest.raises(ScenarioError) as caught:
             declare("app.rows", **({"unit": "rows", "better": "higher"} | other))  # type: ignore[arg-type]
         assert str(caught.value) == (
-            "app.rows has unit='rows' and better='higher' in another test of this run; give the same, or use "
-            "another name"
+            "app.rows has unit='rows' and better='higher' in another test of this run; use the same values "
+            "here, or another name"
         )
 
 

@@ -18,8 +18,8 @@ def test_json_is_read() -> None:
     [
         ("", "Expecting value: line 1 column 1 (char 0)"),
         (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
-        ("1" * 5000, "it is nested too deeply, or a number in it has thousands of digits"),
-        ("[" * 100_000, "it is nested too deeply, or a number in it has thousands of digits"),
+        ("1" * 5000, "it is nested too deeply, or contains a number with thousands of digits"),
+        ("[" * 100_000, "it is nested too deeply, or contains a number with thousands of digits"),
     ],
 )
 def test_what_cannot_be_read_is_a_value_error(content: bytes | str, problem: str) -> None:

@@ -214,7 +214,7 @@ def test_what_cannot_be_imported_is_one_line_and_writes_nothing(
         (
             ["run.txt", "--test", NODEID, "--environment", "../ci"],
             "invalid environment name '../ci': must be at most 100 letters, digits, '.', '_' and '-', "
-            "and begin with a letter or digit, for example 'ci-large'",
+            "and start with a letter or digit, for example 'ci-large'",
         ),
         (
             ["run.txt", "--test", NODEID, "--cluster", "lokal"],
@@ -462,7 +462,7 @@ def test_the_tolerance_is_for_tests_without_limits(
         ),
         (
             ["base.json", "base.json", "--tolerance", "few"],
-            "--tolerance few: cannot read 'few' as a ratio; use one of %, for example '30%', '0.3'",
+            "--tolerance few: cannot read 'few' as a ratio; use %, for example '30%', '0.3'",
         ),
         (
             ["base.json"],

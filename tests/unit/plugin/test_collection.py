@@ -257,7 +257,7 @@ def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> Non
 @pytest.mark.parametrize(
     ("option", "text"),
     [
-        ("--kafka-update-baselines=some", "--kafka-update-baselines=some: valid are 'add'"),
+        ("--kafka-update-baselines=some", "--kafka-update-baselines=some: expected one of 'add'"),
         ("--kafka-cluster=broker1", "'broker1' has no port; did you mean 'broker1:9092'?"),
         ("--kafka-cluster=dcker", "did you mean 'docker' or 'dcker:9092'?"),
         ("--kafka-rounds=many", "rounds='many'"),

@@ -43,9 +43,13 @@ def test_a_metric_is_recorded_once(perf: KafkaPerf) -> None:
 @pytest.mark.parametrize(
     ("name", "fields", "text"),
     [
-        ("app.cpu", {"better": "lower"}, "invalid name 'app.cpu' of a metric of your own: must be 'app.'"),
+        ("app.cpu", {"better": "lower"}, "invalid custom metric name 'app.cpu': must be 'app.'"),
         ("app.rows", {"better": "big"}, "invalid better='big': must be 'lower' or 'higher'"),
-        ("app.rows", {"better": "lower", "unit": "ms"}, "invalid unit 'ms': give the values in 's', and unit='s'"),
+        (
+            "app.rows",
+            {"better": "lower", "unit": "ms"},
+            "invalid unit 'ms': convert the values to 's', and set unit='s'",
+        ),
     ],
 )
 def test_what_no_metric_can_have_fails_the_test(perf: KafkaPerf, name: str, fields: Any, text: str) -> None:

@@ -54,7 +54,7 @@ def test_an_empty_value_of_the_command_line_is_an_error() -> None:
     assert refused(baselines="") == (
         "--kafka-baselines=: the path is empty; name a file or folder, or leave the option out"
     )
-    assert refused(report=[""]).startswith("--kafka-report=: valid are 'gitlab', 'history', 'html', ")
+    assert refused(report=[""]).startswith("--kafka-report=: expected one of 'gitlab', 'history', 'html', ")
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_reports_are_named_by_kind_and_path() -> None:
     ("text", "problem"),
     [
         ("htm", "did you mean 'html'?"),
-        ("pdf:a.pdf", "valid are 'gitlab', 'history', 'html', 'json', 'markdown'"),
-        ("perftest", "valid are 'gitlab', 'history', 'html', 'json', 'markdown'"),
+        ("pdf:a.pdf", "expected one of 'gitlab', 'history', 'html', 'json', 'markdown'"),
+        ("perftest", "expected one of 'gitlab', 'history', 'html', 'json', 'markdown'"),
         ("html:", "the path after the colon is empty"),
     ],
 )

@@ -13,7 +13,7 @@ from pytest_kafkaperf.reports.ci import metrics_text
 from tests.support.results import result
 
 EXPECTED = """\
-# HELP kafka_produce_throughput_records_per_second acknowledged records of the window, divided by the time until the \
+# HELP kafka_produce_throughput_records_per_second acknowledged records in the window, divided by the time until the \
 last one, median over the rounds
 # TYPE kafka_produce_throughput_records_per_second gauge
 kafka_produce_throughput_records_per_second{test="tests/perf/test_orders.py::test_a"} 52340.0

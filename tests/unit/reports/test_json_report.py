@@ -229,7 +229,7 @@ KINDS = sorted(REPORTS.keys() - {"history"})  # its lines are appended after eac
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, kind: str) -> None:
     """The folder may be read-only in CI; what was there stays as it was."""
     assert write_reports(_run({kind: tmp_path}), exit_status=int).errors == (
-        f"--kafka-report={kind}:{tmp_path}: cannot write the report there; give the path of a file",
+        f"--kafka-report={kind}:{tmp_path}: this is not a regular file; give the path of a file",
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -226,8 +226,8 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
         ({"partitons": 3}, "unknown field 'partitons': did you mean 'partitions'?"),
         (
             {"zzz": 1, "acs": 1},
-            "unknown field 'zzz': valid are 'abort_ratio', 'acks', 'backlog', 'batch_size', 'client', 'compression', "
-            "'consume', 'consumer_config', 'consumer_groups', 'consumers', 'correlate', 'duration', "
+            "unknown field 'zzz': expected one of 'abort_ratio', 'acks', 'backlog', 'batch_size', 'client', "
+            "'compression', 'consume', 'consumer_config', 'consumer_groups', 'consumers', 'correlate', 'duration', "
             "'headers', 'idempotence', 'isolation_level', 'key', 'linger', 'output_topic', 'partitions', 'payload', "
             "'producer_config', 'producers', 'rate', 'record_size', 'records', 'replication_factor', 'rounds', "
             "'topic', 'topic_config', 'transaction_size', 'warmup', 'watch_group'; "

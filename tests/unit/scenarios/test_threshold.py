@@ -358,6 +358,6 @@ def test_a_misspelt_metric_is_not_a_tests_own() -> None:
     """Only names that begin with `app.` are."""
     with pytest.raises(ScenarioError) as caught:
         parse_threshold("app.rows.per-s >= 5")
-    assert "must be 'app.' with letters, digits and '_' after it" in str(caught.value)
+    assert "must be 'app.' followed by letters, digits and '_'" in str(caught.value)
     with pytest.raises(ScenarioError, match=r"unknown metric 'app.dealy.p99'; did you mean 'app.delay.p99'"):
         parse_threshold("app.dealy.p99 <= 5 ms")

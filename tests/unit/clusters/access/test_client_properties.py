@@ -119,7 +119,7 @@ def test_a_login_that_cannot_be_read_says_how_to_write_it(tmp_path: Path, line: 
     [
         (
             {"security.protocol": "TLS"},
-            ["'security.protocol' is 'TLS'; valid are 'PLAINTEXT', 'SASL_PLAINTEXT', 'SASL_SSL', 'SSL'"],
+            ["'security.protocol' is 'TLS'; expected one of 'PLAINTEXT', 'SASL_PLAINTEXT', 'SASL_SSL', 'SSL'"],
         ),
         (
             {"security.protocol": "SASL_SSL"},

@@ -110,7 +110,7 @@ def test_a_run_needs_to_read_what_it_has_to_account_for() -> None:
         ([], ""),
         (["__consumer_offsets", "kafkaperf-20261121T140509Z-00ff12ab34cd"], ""),
         (["orders", "customers", "users"], ", did you mean 'orders'?"),
-        (["users", "audit"], ", valid are 'audit', 'users'"),
+        (["users", "audit"], ", expected one of 'audit', 'users'"),
         ([f"t{n}" for n in range(99)], ", none of the 99 visible topics has a similar name"),
     ],
 )
