@@ -1,10 +1,10 @@
-"""Declarations of a test, parsed and validated once at collection. Read scenario, threshold, then fields.
+"""A test's declarations, parsed and validated once at collection. Read scenario, threshold, then fields.
 
-- scenario: the workload of a test
+- scenario: a test's workload
 - fields: field types of the markers
-- rate: rates and shapes of rates
+- rate: constant rates and shapes
 - payloads: sizes, keys and values of records
 - threshold: threshold expressions
 
-It uses no clock, file or network, and may import `core`.
+It does not use clocks, files or the network, and may import `core`.
 """

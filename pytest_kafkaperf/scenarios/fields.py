@@ -1,4 +1,4 @@
-"""Field types of the markers: validation with pydantic, errors in the plugin's words."""
+"""Field types of the markers, validated by pydantic, with errors in the plugin's own words."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from pytest_kafkaperf.scenarios.payloads import (
 from pytest_kafkaperf.scenarios.rate import Rate, dump_rate, format_rate, parse_rate
 
 OWN_NAMES: Mapping[str, str] = MappingProxyType({})
-"""Every field is known by its own name."""
+"""Empty mapping for `names`, if users know every field by its own name."""
 
 _WORDS = {
     "throughput": "rate",
@@ -62,7 +62,7 @@ _WORDS = {
     "iterations": "rounds",
     "repetitions": "rounds",
 }
-"""Words of other tools, which an error about an unknown field translates."""
+"""Words from other tools, which errors about unknown fields translate to this plugin's words."""
 
 _MAX_SHOWN = 100
 """Maximum number of characters of an invalid value in an error."""
@@ -72,20 +72,20 @@ _MAX_VERSION = 20
 _Model = TypeVar("_Model", bound=BaseModel)
 
 Further = Callable[[Any], Iterable[str]]
-"""Takes a model during its validation and gives the texts of further problems."""
+"""Function that takes a model during its validation, and yields the texts of further problems."""
 
 
 class MarkerFields(BaseModel):
-    """Base class of the fields of a marker: frozen, without extra fields."""
+    """Base class for a marker's fields: frozen, without extra fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Advice for names that users try and that do not resemble the right field, by name."""
+    """Advice by name, for names that users may try and that do not resemble the right field."""
 
     @classmethod
     def refuse_unknown(cls, names: Iterable[str], *, where: str = "") -> None:
-        """Check the names of fields; `where` starts an error.
+        """Check field names; an error starts with `where`.
 
         Raises:
             ScenarioError: a field is unknown; the message suggests what to write instead.
@@ -111,9 +111,13 @@ class MarkerFields(BaseModel):
         names: Mapping[str, str] = OWN_NAMES,
         further: Further | None = None,
     ) -> Self:
-        """Validate the fields of a marker; `where` starts an error, `names` has fields that users know by other names.
+        """Validate the fields of a marker.
 
-        `further` yields problems that only a layer above finds, once each field is valid by itself.
+        Args:
+            fields: the values by field name.
+            where: the start of an error message.
+            names: the names by which users know fields, if they differ.
+            further: yields problems that only a higher layer finds, once each field is valid by itself.
 
         Raises:
             ScenarioError: a field is unknown or a value is invalid; the message lists all problems.
@@ -127,20 +131,20 @@ class MarkerFields(BaseModel):
 
 
 class NotJsonError(ValueError):
-    """A document that is not JSON."""
+    """Document that is not JSON."""
 
 
 class OtherSchemaError(ValueError):
-    """A document in another version of its format."""
+    """Document in another version of its format."""
 
 
 def parse_model(content: bytes, model: type[_Model], *, schema_version: int) -> _Model:
-    """Parse a JSON document whose format has this version.
+    """Parse a JSON document in the given version of its format.
 
     Raises:
         NotJsonError: the content is not JSON.
         OtherSchemaError: the document has another version.
-        ValueError: the content does not fit the model.
+        ValueError: the content does not match the model.
 
     """
     try:
@@ -148,11 +152,11 @@ def parse_model(content: bytes, model: type[_Model], *, schema_version: int) -> 
     except ValueError as error:
         raise NotJsonError(f"not JSON: {error}") from None
     if not isinstance(data, dict):
-        raise ValueError(f"must be a JSON object, not {type(data).__name__}")  # noqa: TRY004 - as other invalid content
+        raise ValueError(f"must be a JSON object, not {type(data).__name__}")  # noqa: TRY004 - like other invalid content
     version = data.get("schema_version")
     if isinstance(version, int) and version != schema_version:
         shown = shortened(str(version), _MAX_VERSION)
-        advice = "upgrade pytest-kafkaperf" if version > schema_version else "write it again with this version"
+        advice = "upgrade pytest-kafkaperf" if version > schema_version else "create it again with this version"
         raise OtherSchemaError(
             f"has schema_version {shown}, but this version of pytest-kafkaperf reads only {schema_version}; {advice}"
         )
@@ -167,7 +171,7 @@ def _in_our_words(name: str) -> str:
 
 
 def explain(error: ValidationError, names: Mapping[str, str] = OWN_NAMES) -> str:
-    """Format pydantic's errors as one line: field, given value, problem; `names` as in `MarkerFields.of`."""
+    """Format pydantic's errors in one line: field, given value, problem. `names` is described in `MarkerFields.of`."""
     return "; ".join(_problem(dict(item), names) for item in error.errors(include_url=False))
 
 
@@ -176,8 +180,8 @@ def _problem(item: dict[str, Any], names: Mapping[str, str]) -> str:
     field = shortened(printable(".".join(names.get(str(part), str(part)) for part in item["loc"])), _MAX_SHOWN)
     if not field:
         return message
-    if item["type"] == "missing":  # its input would be all other arguments
-        return f"{field} is needed"
+    if item["type"] == "missing":  # its `input` is all other arguments
+        return f"{field} is missing"
     value = item["input"]
     given = repr_of(without_secrets(value) if isinstance(value, Mapping) else value)
     if len(item["loc"]) > 1 and may_be_secret(str(item["loc"][-1])):
@@ -197,14 +201,14 @@ _MAX_HEADERS = 100
 
 
 def _rate(quantity: Any, info: ValidationInfo) -> Rate:
-    """Parse a rate. Pydantic validates fields in order, so the fields that decide the record size come first."""
+    """Parse a rate. Pydantic validates fields in order, so the fields that determine the record size come first."""
     if isinstance(info.data.get("payload"), Samples):
         return parse_rate(quantity, record_bytes=None)
     return parse_rate(quantity, record_bytes=mean_size(shares_of(info.data.get("record_size"))))
 
 
 def shares_of(sizes: int | Sizes | None) -> Sizes:
-    """Return the share of the records by size, for a single size, a distribution, or None (the default size)."""
+    """Return the share of records by size, for a single size, a distribution, or None (the default size)."""
     if sizes is None:
         return {DEFAULT_SIZE: 1.0}
     return {sizes: 1.0} if isinstance(sizes, int) else sizes
@@ -214,15 +218,15 @@ def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     if len(headers) > _MAX_HEADERS:
         raise ValueError(f"has {len(headers)} headers, must have at most {_MAX_HEADERS}")
     if "" in headers:
-        raise ValueError("the name of a header must not be empty")
+        raise ValueError("header names must not be empty")
     for name, text in headers.items():
         if not is_utf8(name + text):
-            raise ValueError(f"header {name!r} contains characters that UTF-8 cannot encode; remove them")
+            raise ValueError(f"header {name!r} contains characters that cannot be encoded in UTF-8; remove them")
     return headers
 
 
 def dump_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Convert headers for reports and baselines: a short hash, which shows a change, replaces a possible secret."""
+    """Convert headers for reports and baselines: a short hash replaces possible secrets, but still reveals changes."""
     return {name: _hashed(text) if is_secret(name, text) else text for name, text in headers.items()}
 
 
@@ -230,14 +234,14 @@ _HASHED = re.compile(r"\*\*\* \(SHA-256 [0-9a-f]{8}\)")
 
 
 def _hashed(text: str) -> str:
-    """Return 32 bits of the hash: too few to tell which of many guesses was right."""
+    """Return 32 bits of the hash, which are too few to confirm one of many guesses."""
     if _HASHED.fullmatch(text):  # from a baseline file
         return text
     return f"*** (SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:8]})"
 
 
 def _number(value: Any) -> Any:
-    """Reject True and False, which Python and pydantic treat as 1 and 0."""
+    """Reject True and False, which Python and pydantic treat like 1 and 0."""
     if isinstance(value, bool):
         raise ValueError("must be a number, not True or False")  # noqa: TRY004 - pydantic adds the field's name to a ValueError
     return value
@@ -249,7 +253,7 @@ def _ratio(value: Any) -> Any:
 
 
 def _flag(value: Any) -> bool:
-    """Accept True and False, also as text. Reject 1 and 'yes', which are more often mistakes than meant."""
+    """Accept True and False, as text as well. Reject 1 and 'yes', which are usually mistakes."""
     flag = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
     if not isinstance(flag, bool):
         raise ValueError("must be True or False")  # noqa: TRY004 - pydantic adds the field's name to a ValueError
@@ -257,7 +261,7 @@ def _flag(value: Any) -> bool:
 
 
 def _acks(value: Any) -> Any:
-    """Accept Kafka's spellings. Reject True, which Python treats as 1."""
+    """Accept Kafka's spellings. Reject True, which Python treats like 1."""
     if isinstance(value, bool):
         return str(value)
     return {"0": 0, "1": 1, "-1": "all", -1: "all"}.get(value, value) if isinstance(value, str | int) else value
@@ -267,7 +271,7 @@ def _topic(name: str) -> str:
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
         raise ValueError("must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'")
     if name.startswith("__"):
-        raise ValueError("must not begin with '__': Kafka's internal topics have such names, and load could harm them")
+        raise ValueError("must not start with '__', like Kafka's internal topics, which load could harm")
     return name
 
 
@@ -336,11 +340,11 @@ FIELD_UNITS = {
     "warmup": Unit.SECONDS,
     "timeout": Unit.SECONDS,
 }
-"""The base unit of each field that is a quantity."""
+"""Base unit of each field that is a quantity."""
 
 
 def format_field(name: str, value: Any) -> str:
-    """Format the value of a scenario field with its unit; accepts the value itself or its form in a baseline file."""
+    """Format the value of a scenario field with its unit. The value may be in the form that baseline files use."""
     unit, value = FIELD_UNITS.get(name), "none" if value is None else value
     try:
         if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
@@ -366,10 +370,10 @@ def format_field(name: str, value: Any) -> str:
 
 
 def refuse_arguments(marker: str, positional: Sequence[object], named: Mapping[str, object]) -> None:
-    """Check the kind of arguments that one of the plugin's markers has.
+    """Check whether the arguments of one of the plugin's markers are positional or named, as they must be.
 
     Raises:
-        ScenarioError: fields have no name, or expressions have one.
+        ScenarioError: fields are positional, or expressions are named.
 
     """
     if marker == "kafka_threshold":

@@ -1,6 +1,6 @@
 """Content of records: sizes, payload samples, keys, and the function that correlates an application's output.
 
-Sizes are bytes of a record's value, without its key.
+Sizes are the bytes of a record's value, without its key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_SIZE = 1 << 30
 _MAX_SIZES = 100
 
 _MIN_SHARE = 1e-4
-"""One record in 10,000, of which the generator draws."""
+"""Minimum share of a size: one record in 10,000, the number of records from which the generator draws."""
 
 _EXAMPLE = "for example {'100 B': 0.9, '10 KiB': 0.1}"
 
@@ -91,7 +91,7 @@ def _parse_weight(weight: Any, quantity: Any) -> Fraction:
 def _shares(weights: Mapping[int, Fraction]) -> Sizes:
     total = sum(weights.values(), Fraction(0))
     if abs(total - 1) * (1 << 53) <= len(weights):
-        total = Fraction(1)  # the weights are shares already, up to rounding errors: keep them unchanged
+        total = Fraction(1)  # the weights are already shares, except for rounding errors: keep them unchanged
     shares = {size: float(weight / total) for size, weight in sorted(weights.items())}
     rare = [size for size, share in shares.items() if share < _MIN_SHARE]
     if rare:
@@ -104,7 +104,7 @@ def _size_text(size: int) -> str:
 
 
 def size_of_varint(length: int) -> int:
-    """Return the number of bytes of a non-negative zigzag varint, Kafka's encoding of lengths."""
+    """Return the number of bytes of a non-negative length as zigzag varint, Kafka's encoding."""
     return max(1, ((2 * length).bit_length() + 6) // 7)
 
 
@@ -126,7 +126,7 @@ class Samples:
     """File of sample values and the delimiter between them; its content is None until a load is about to use it."""
 
     file: str
-    """Path as given by the user, relative to the folder of the test's file."""
+    """Path as the user wrote it, relative to the folder of the test's file."""
     delimiter: str = _DELIMITER
     size_bytes: int | None = None
     """Size of the file."""
@@ -145,7 +145,7 @@ def parse_payload(given: Any) -> Literal["random", "zeros"] | Samples:
     """Parse `random`, `zeros`, `file:PATH`, or a mapping of `file` and `delimiter`.
 
     Raises:
-        ValueError: the value has another form, or a part of it is empty or not text.
+        ValueError: the value has another form, or one of its parts is empty or not text.
 
     """
     match given:
@@ -161,12 +161,12 @@ def parse_payload(given: Any) -> Literal["random", "zeros"] | Samples:
         if name not in _SAMPLE_FIELDS:
             raise ValueError(f"unknown entry {name!r}: {nearest(str(name), _SAMPLE_FIELDS)}")
         if not isinstance(value, str) or not value or not is_utf8(value):
-            raise ValueError(f"invalid {name} {value!r}: must be non-empty text that UTF-8 can encode")
+            raise ValueError(f"invalid {name} {value!r}: must be non-empty text that can be encoded in UTF-8")
     return Samples(**given)
 
 
 def is_utf8(text: str) -> bool:
-    """Return True if UTF-8 can encode the text; lone surrogates are invalid."""
+    """Return True if the text can be encoded in UTF-8, that is, without lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -177,7 +177,7 @@ def is_utf8(text: str) -> bool:
 _CONTENT_FIELDS = ("size_bytes", "sha256")
 
 _SHOWN_DIGITS = 12
-"""Number of shown digits of a hash; as many as Git shows of a commit in a large repository."""
+"""Number of displayed digits of a hash, as Git displays them for commits of a large repository."""
 
 
 def dump_payload(payload: Any) -> Any:
@@ -188,10 +188,10 @@ def dump_payload(payload: Any) -> Any:
 
 
 def format_dumped_samples(dumped: Mapping[str, Any]) -> str:
-    """Format samples in their form in a baseline file, with their content: `file:orders (2 KiB, SHA-256 ...)`.
+    """Format samples from a baseline file with their content: `file:orders (2 KiB, SHA-256 ...)`.
 
     Raises:
-        ValueError: the mapping has another form, because somebody edited the file.
+        ValueError: the mapping has another form, because the file was edited by hand.
 
     """
     samples = parse_payload({name: value for name, value in dumped.items() if name not in _CONTENT_FIELDS})
@@ -202,14 +202,14 @@ def format_dumped_samples(dumped: Mapping[str, Any]) -> str:
 
 
 _MAX_KEYS = {"uniform": 10**9, "zipf": 10**6}
-"""Maximum number of keys; a Zipf distribution needs a table of all keys."""
+"""Maximum number of keys by distribution; a Zipf distribution needs a table of all keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
     """Distribution of record keys.
 
-    `uniform` and `zipf` draw from the keys 0 to `count - 1`; `sequential` uses the index of the record in the load.
+    `uniform` and `zipf` draw from the keys 0 to `count - 1`; `sequential` uses the record's index in the load.
     """
 
     kind: Literal["uniform", "zipf", "sequential"]
@@ -280,7 +280,7 @@ def tag_in_header(record: Any) -> bytes | None:
 
 
 def parse_correlate(given: Any) -> Correlate | None:
-    """Check that worker processes can import the function.
+    """Validate a function that worker processes import.
 
     Raises:
         ValueError: the value is not a function, or workers cannot import it.
@@ -296,7 +296,7 @@ def parse_correlate(given: Any) -> Correlate | None:
         )
     name, module = getattr(given, "__qualname__", ""), getattr(given, "__module__", "")
     if not name.isidentifier() or getattr(sys.modules.get(module), name, None) is not given:
-        raise ValueError(f"{name_of(given)} must be a function at the top of a module: workers import it by its name")
+        raise ValueError(f"{name_of(given)} must be a module-level function, because workers import it by its name")
     if PathFinder.find_spec(module.partition(".")[0]) is None:
         raise ValueError(
             f"workers cannot import {name} from {module}: the module is not on Python's path; move the function to a "

@@ -1,4 +1,4 @@
-"""Scenario: the workload that a test runs, in Kafka's terms."""
+"""Scenario: the workload of a test, in Kafka's terms."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ KEY_BYTES = 8
 TAG_BYTES = 16
 """Size of the tag at the start of each value, for end-to-end timing: due time and origin (see `load.payload`)."""
 RECORDS_TIMEOUT_S = 3600
-"""Maximum duration of a closed-loop window that ends after a number of records, in seconds."""
+"""Maximum duration of a closed-loop window that ends after a number of records."""
 
 _TOPIC_PROPERTIES = ("partitions", "replication_factor", "topic_config")
-"""Fields that only apply to topics that the plugin creates."""
+"""Fields that apply only to topics that the plugin creates."""
 _LENGTHS = frozenset({"records", "duration"})
 _OF_READING = ("topic", "producers", "consum", "isolation_level", "warmup", "rounds", *_TOPIC_PROPERTIES)
-"""Beginnings of the fields that also apply without producers."""
+"""Prefixes of the fields that apply without producers as well."""
 _DEFAULT_DURATION_S = 5.0
-"""Longest default; a test with rounds at one rate shortens it (see `runner.perftest`)."""
+"""Maximum default; tests whose rounds have one rate shorten it (see `runner.perftest`)."""
 _MAX_CLIENTS = 1000
 _GROUP = (
-    "set watch_group to measure the consumer group of an application; the plugin names the groups of its own consumers"
+    "set watch_group to measure an application's consumer group; the plugin chooses the groups of its own consumers"
 )
 _TRANSACTIONS = (
     "set transaction_size to use transactions, for example transaction_size=100, and "
@@ -55,82 +55,83 @@ _HINTS = {
 
 
 class Scenario(MarkerFields):
-    """A workload, with quantities in base units: seconds, bytes, records."""
+    """Workload, with quantities in base units: seconds, bytes, records."""
 
     hints: ClassVar[Mapping[str, str]] = MappingProxyType(_HINTS)
 
     records: Annotated[fields.Records, Field(ge=1, le=10**12)] | None = None
     """Number of records in each round; excludes `duration`."""
     duration: Annotated[Seconds, Field(gt=0, le=86_400)] | None = None
-    """Duration of each round's window. If neither `records` nor `duration` is given: 2 s, or as long as a rate needs
-    for 50 records beyond each quantile that has a threshold, at most 5 s; for a shape, its duration, at least 5 s."""
+    """Duration of each round's window. Default without `records`: 2 s, or up to 5 s if a rate needs that long for 50
+    records above each quantile that has a threshold; for a shape, its duration, but at least 5 s."""
     record_size: fields.RecordSize | None = None
-    """Size of a value, or a distribution of sizes (share of the records by size); default 100 B, with samples None."""
+    """Size of a value, or a distribution of sizes (share of records by size). Default: 100 B; with samples, None."""
     payload: fields.Payload = "random"
     """Content of values: random bytes (incompressible), zeros, or samples from a file."""
     rate: RecordRate | None = None
     """Records/s over all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
     backlog: Annotated[fields.Records, Field(ge=0, le=10**12)] = 0
-    """Number of records that the plugin writes before the load, and does not measure: at full speed, or on an
-    external cluster at the highest `rate` of the load. Consumers of a new topic start to read when the window opens,
-    and applications of `kafka_app` are started then."""
+    """Number of records that the plugin writes before the load without measuring them: at full speed, or on an external
+    cluster at the load's highest `rate`. When the window opens, consumers of a new topic start to read, and the plugin
+    starts `kafka_app` applications."""
     key: fields.Key | None = None
     """Distribution of record keys; None: no keys."""
     headers: fields.Headers = Field(default_factory=dict)
     """Headers of each record: names and texts (UTF-8)."""
     producers: Count = Field(default=1, ge=0, le=_MAX_CLIENTS)
-    """Number of producers; 0: write nothing, and read all that an existing `topic` holds when the window opens."""
+    """Number of producers; 0: write nothing, and read all records that an existing `topic` holds when the window
+    opens."""
     client: Literal["batch", "record"] = "batch"
     """`batch`: producers pass whole batches to the client library; `record`: they call `send()` for each record."""
     acks: fields.Acks = "all"
     """Replicas that must have a record before the broker acknowledges it."""
     batch_size: Annotated[fields.Bytes, Field(ge=1, le=1 << 30)] = 16 * 1024
-    """Maximum size of a batch; a larger record is sent in a batch of its own."""
+    """Maximum size of a batch; a larger record is sent in a separate batch."""
     linger: Annotated[Seconds, Field(le=60)] = 0.005
     """Time that a batch waits for more records."""
     compression: fields.Compression = None
     """Compression codec of batches; None: no compression."""
     idempotence: fields.Flag = False
-    """Idempotent producers: brokers discard the duplicates of retries (KIP-98); needs acks `all`. Off by default,
-    unlike in Java's producer, because each partition would have only one batch in flight here, and five there."""
+    """Idempotent producers: brokers discard duplicates that retries cause (KIP-98); requires acks `all`. Off by
+    default, unlike in the Java client, because each partition would have only one batch in flight (five in Java)."""
     transaction_size: Annotated[fields.Records, Field(ge=1, le=10**9)] | None = None
     """Number of records in each transaction of a producer; implies idempotence. None: no transactions."""
     abort_ratio: Annotated[fields.Ratio, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
-    """Share of the transactions that producers abort."""
+    """Share of transactions that producers abort."""
     producer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Other parameters of the client library's producer, with its names or Kafka's."""
+    """Other parameters for the client library's producer, with the library's names or Kafka's."""
     consumers: Count = Field(default=0, ge=0, le=_MAX_CLIENTS)
     """Number of consumers in each consumer group."""
     consumer_groups: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
-    """Number of consumer groups; each reads the whole topic."""
+    """Number of consumer groups, each of which reads the whole topic."""
     consume: Literal["live", "after"] = "live"
     """`live`: consumers read while producers write; `after`: they read all records after producers have finished."""
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     """`read_committed` hides the records of open and aborted transactions from consumers."""
     consumer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Other parameters of the client library's consumer, with its names or Kafka's."""
+    """Other parameters for the client library's consumer, with the library's names or Kafka's."""
     topic: fields.Topic | None = None
-    """Topic to write and read. If the plugin starts the brokers, it creates the topic unless it exists, before
-    `kafka_app` starts an application, and deletes it after the test. On other clusters, the topic must exist, and is
-    never changed. None: a new topic for each load."""
+    """Topic to write to and read from. If the plugin starts the brokers, it creates a missing topic before `kafka_app`
+    starts an application, and deletes it after the test. On other clusters, the topic must exist and is never changed.
+    None: a new topic for each load."""
     output_topic: fields.Topic | None = None
-    """Existing topic to which an application writes its results from `topic`; consumers read this topic, so that the
-    end-to-end latency includes the application. None: consumers read the records of the producers."""
+    """Existing topic to which an application writes its results from `topic`. Consumers read this topic, so that
+    end-to-end latency includes the application. None: consumers read the producers' records."""
     correlate: fields.Correlation = None
-    """Function that takes a record of `output_topic` and returns the first 16 bytes of the value of the input record.
+    """Function that takes a record from `output_topic` and returns the first 16 bytes of the input record's value.
     None: the application copies the header `kafkaperf-tag` to its output."""
     watch_group: fields.Groups = ()
-    """Consumer group of an application that reads `topic`, or a list of several, whose lag, delay and drain are
-    measured from the offsets that it commits; with several, each metric is that of the slowest."""
+    """Consumer group of an application that reads `topic`, or a list of groups. The plugin derives their lag, delay and
+    drain from the offsets that they commit; each metric has the value of the slowest group."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
-    """Number of partitions of a topic that the plugin creates; an existing topic keeps its own."""
+    """Number of partitions of a topic that the plugin creates; an existing topic keeps its partitions."""
     replication_factor: Annotated[Count, Field(ge=1, le=100)] | None = None
-    """Number of replicas of each partition; None: the cluster's default. For an existing topic, the plugin asks the
-    cluster before the load."""
+    """Number of replicas of each partition; None: the cluster's default. The value for an existing topic comes from the
+    cluster."""
     topic_config: fields.Config = Field(default_factory=dict)
     """Topic properties, with Kafka's names."""
     warmup: Annotated[Seconds, Field(le=3600)] = 0.5
-    """Duration of the warm-up with the same load before each round's window."""
+    """Duration of the warm-up before each round's window, with the same load."""
     rounds: Count = Field(default=5, ge=1, le=1000)
     """Number of rounds in a trial."""
 
@@ -162,16 +163,14 @@ class Scenario(MarkerFields):
 
     @property
     def record_sizes(self) -> Sizes:
-        """Share of the records by the size of their values, ascending.
+        """Share of records by value size, in ascending order.
 
         Raises:
             ValueError: the payload consists of samples, which define the sizes.
 
         """
         if self.record_size is None:
-            raise ValueError(
-                "record_sizes needs a record_size, and this payload consists of samples, which define the sizes"
-            )
+            raise ValueError("record_sizes is undefined, because this payload consists of samples")
         return shares_of(self.record_size)
 
     @property
@@ -181,25 +180,25 @@ class Scenario(MarkerFields):
 
     @property
     def all_headers(self) -> list[tuple[str, bytes]]:
-        """Headers of each record in their order; the header for the tag, if any, is last."""
+        """Headers of each record in order; the header for the tag, if any, is last."""
         tag = [(HEADER, bytes(TAG_BYTES))] if self.tags_in_header else []
         return [*((name, text.encode()) for name, text in self.headers.items()), *tag]
 
     @property
     def tags_in_header(self) -> bool:
-        """True if records carry their tag in a header instead of the value: applications read the value."""
+        """True if records carry their tag in a header instead of the value, because an application reads the value."""
         return (self.output_topic is not None or bool(self.watch_group)) and self.correlate is None
 
     @property
     def catches_up(self) -> bool:
-        """True if consumers begin to read at the backlog when the window opens."""
+        """True if consumers start to read a backlog when the window opens."""
         return bool(self.backlog and self.consumers) and self.topic is None
 
     def refuse_topic_properties(self) -> None:
-        """Refuse properties for a new topic, because the scenario's topic exists.
+        """Reject properties for a new topic, because the scenario's topic already exists.
 
         Raises:
-            ScenarioError: the scenario has such properties; names them.
+            ScenarioError: the scenario has such properties; the message lists them.
 
         """
         given = [name for name in _TOPIC_PROPERTIES if name in self.model_fields_set]
@@ -233,7 +232,7 @@ class Scenario(MarkerFields):
         return tuple(name for name in LOAD_METRICS if not name.startswith(absent) and not name.endswith(rare))
 
     def _most_records(self) -> float | None:
-        """Return the largest number of records that a round can have; None if that depends on the cluster."""
+        """Return the maximum number of records in a round; None if it depends on the cluster."""
         if self.records is not None or self.rate is None or self.duration is None:
             return self.records
         return peak_rate(self.rate) * self.duration
@@ -244,7 +243,7 @@ class Scenario(MarkerFields):
 
     def _problems_of_records(self) -> Iterator[str]:
         if self.records is not None and self.duration is not None:
-            yield "records and duration exclude each other; give only one of them"
+            yield "records and duration cannot be combined; give only one of them"
         if isinstance(self.payload, Samples) and self.record_size is not None:
             yield (
                 f"record_size {format_sizes(self.record_size)} cannot be combined with samples, which define the "
@@ -254,41 +253,44 @@ class Scenario(MarkerFields):
     def _problems_of_producers(self) -> Iterator[str]:
         needs_all = "idempotence" if self.transaction_size is None else "transaction_size"
         if self.acks != "all" and (self.idempotence or self.transaction_size is not None):
-            yield f"{needs_all} needs acks='all', not acks={self.acks}; remove one of them"
+            yield f"{needs_all} requires acks='all', not acks={self.acks}; remove one of them"
         if self.transaction_size is not None and "idempotence" in self.model_fields_set and not self.idempotence:
-            yield "transaction_size needs idempotence, not idempotence=False; remove idempotence"
+            yield "transaction_size requires idempotence; remove idempotence=False"
         if self.transaction_size is None and self.abort_ratio:
-            yield "abort_ratio needs transactions; set transaction_size, for example transaction_size=100"
+            yield "abort_ratio requires transactions; set transaction_size, for example transaction_size=100"
         timeouts = {"transaction_timeout_ms", "transaction.timeout.ms"}.intersection(self.producer_config)
         if self.transaction_size is None and timeouts:
-            yield f"producer_config: {timeouts.pop()!r} needs transactions; set transaction_size, or remove it"
+            yield f"producer_config: {timeouts.pop()!r} requires transactions; set transaction_size, or remove it"
 
     def _problems_of_consumers(self) -> Iterator[str]:
         for name in ("consumer_groups", "consume", "isolation_level", "consumer_config"):
             if not self.consumers and self._is_changed(name):
-                yield f"{name} needs consumers; set consumers=1 or more, or remove {name}"
+                yield f"{name} requires consumers; set consumers=1 or more, or remove {name}"
         if self.consumers * self.consumer_groups > _MAX_CLIENTS:
             yield (
                 f"{self.consumer_groups} groups of {self.consumers} consumers are "
-                f"{self.consumers * self.consumer_groups} clients; use at most {_MAX_CLIENTS}"
+                f"{self.consumers * self.consumer_groups} clients; use at most {_MAX_CLIENTS} clients"
             )
         smallest = min(shares_of(self.record_size))
         if self.consumers and smallest < TAG_BYTES and not self.tags_in_header:
             yield (
-                f"record_size {smallest} B is too small for consumers: end-to-end timing writes "
+                f"record_size {smallest} B is too small for consumers, because end-to-end timing writes "
                 f"{TAG_BYTES} B into each value; use at least {TAG_BYTES} B, or consumers=0"
             )
         if self.consumers and self.acks == 0:
-            yield "acks=0 cannot be combined with consumers: lost and late records look the same; use acks=1 or 'all'"
+            yield (
+                "acks=0 cannot be combined with consumers, because lost and late records would look the same; use "
+                "acks=1 or 'all'"
+            )
 
     def _problems_without_producers(self) -> Iterator[str]:
         if self.producers:
             return
         if self.topic is None or not self.consumers:
-            yield "producers=0 reads what an existing topic holds; set topic, and consumers=1 or more"
+            yield "producers=0 only reads an existing topic; set topic, and consumers=1 or more"
         fields = [name for name in type(self).model_fields if not name.startswith(_OF_READING)]
         given = [name for name in fields if self._is_changed(name)]
-        if given and (given, self.record_size) != (["record_size"], DEFAULT_SIZE):  # as its baseline holds it
+        if given and (given, self.record_size) != (["record_size"], DEFAULT_SIZE):  # as in its baseline
             yield f"producers=0 writes nothing; remove {', '.join(given)}, or set producers=1 or more"
 
     def _is_changed(self, name: str) -> bool:
@@ -298,19 +300,21 @@ class Scenario(MarkerFields):
 
     def _problems_of_group(self) -> Iterator[str]:
         if self.watch_group and self.topic is None:
-            yield "watch_group needs topic; set it to the topic that the application reads, for example topic='orders'"
+            yield (
+                "watch_group requires topic; set it to the topic that the application reads, for example topic='orders'"
+            )
         if self.watch_group and self.acks == 0:
-            yield "watch_group cannot be combined with acks=0, which gives no offsets; use acks=1 or 'all'"
+            yield "watch_group cannot be combined with acks=0, which returns no offsets; use acks=1 or 'all'"
         if HEADER in self.headers and (self.watch_group or self.output_topic is not None):
-            yield f"headers: the name {HEADER!r} is reserved for the tag; use another name"
+            yield f"headers: the name {HEADER!r} is reserved for the plugin; use another name"
 
     def _problems_of_backlog(self) -> Iterator[str]:
-        if not self.backlog or not self.producers:  # without producers, that is the problem
+        if not self.backlog or not self.producers:  # without producers, that is the problem to report
             return
         if self.consume != "live":
             yield (
-                f"backlog cannot be combined with consume={self.consume!r}, because consumers catch up while producers "
-                "write; remove one of them"
+                f"backlog cannot be combined with consume={self.consume!r}, because consumers must catch up while "
+                "producers write; remove one of them"
             )
         elif not (self.catches_up or self.watch_group or self.output_topic):
             consumers = "set consumers=1 or more"
@@ -324,17 +328,17 @@ class Scenario(MarkerFields):
     def _problems_of_output(self) -> Iterator[str]:
         if self.output_topic is None:
             if self.correlate is not None:
-                yield "correlate needs output_topic; set output_topic, or remove correlate"
+                yield "correlate requires output_topic; set output_topic, or remove correlate"
             return
         output = f"output_topic {self.output_topic!r}"
         if self.topic is None:
-            yield f"{output} needs topic; set it to the topic that the application reads, for example topic='orders'"
+            yield f"{output} requires topic; set it to the topic that the application reads, for example topic='orders'"
         elif self.topic == self.output_topic:
-            yield f"{output} is the same as topic; set it to the topic that the application writes, or remove it"
+            yield f"{output} is the same as topic; set it to the topic that the application writes to, or remove it"
         if not self.consumers:
-            yield f"{output} needs consumers; set consumers=1 or more"
+            yield f"{output} requires consumers; set consumers=1 or more"
         if self.consume != "live":
-            yield f"{output} needs consume='live', not consume={self.consume!r}; remove consume"
+            yield f"{output} requires consume='live', not consume={self.consume!r}; remove consume"
         if self.abort_ratio:
             yield (
                 f"{output} cannot be combined with abort_ratio, because applications may or may not read aborted "
@@ -343,12 +347,12 @@ class Scenario(MarkerFields):
 
 
 def _in_one_spelling(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters of clients with underscores instead of dots, in alphabetical order."""
+    """Return client parameters with underscores instead of dots, in alphabetical order."""
     return dict(sorted((name.replace(".", "_"), value) for name, value in parameters.items()))
 
 
 def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the fields of several markers, ordered from the farthest to the closest; the closest wins for each field.
+    """Merge the fields of several markers, ordered from the farthest to the closest; the closest one wins.
 
     `records` and `duration` exclude each other, so a marker with either of them overrides both.
     """

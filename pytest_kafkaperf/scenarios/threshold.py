@@ -1,4 +1,4 @@
-"""Thresholds: parsing and formatting of the expressions in `kafka_threshold` markers.
+"""Thresholds: the expressions in `kafka_threshold` markers, parsed and formatted.
 
 The grammar is `METRIC OP LIMIT`. OP is one of `<= < >= > ==`. LIMIT is a quantity, `baseline`, `baseline + N%`,
 `baseline - N%`, or `max(a, b)` or `min(a, b)` of these.
@@ -23,7 +23,7 @@ Operator = Literal["<=", "<", ">=", ">", "=="]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absolute:
-    """Limit that is a quantity in the metric's base unit."""
+    """Limit that is a fixed quantity, in the metric's base unit."""
 
     value: float
 
@@ -56,7 +56,7 @@ class Extreme:
         return next(part for part in self.parts if isinstance(part, Absolute))
 
     def takes_one(self, operator: Operator) -> bool:
-        """Return True if it suffices that one part holds (`<= max`, `>= min`) instead of both (`<= min`, `>= max`)."""
+        """Return True if one part must hold (`<= max`, `>= min`) instead of both (`<= min`, `>= max`)."""
         return (self.kind == "max") == operator.startswith("<")
 
 
@@ -73,9 +73,9 @@ class Threshold:
     operator: Operator
     limit: Limit
     implied: bool = False
-    """True if the test did not declare it: the plugin adds it, for example `lost == 0` (see `runner.perftest`)."""
+    """True if the plugin added it, for example `lost == 0` (see `runner.perftest`)."""
     from_ini: bool = field(default=False, compare=False)
-    """True if only the ini file declares it, so that it applies where its metric is measured."""
+    """True if only the ini file declares it, so that it applies only to tests that measure its metric."""
 
     @property
     def relative(self) -> Relative | None:
@@ -85,7 +85,7 @@ class Threshold:
 
 
 def count_gated(thresholds: Iterable[Threshold]) -> int:
-    """Return the number of thresholds relative to the baseline; each of them could fail a test by chance."""
+    """Return the number of thresholds relative to the baseline, each of which could fail a test by chance."""
     return sum(threshold.relative is not None for threshold in thresholds)
 
 
@@ -105,7 +105,7 @@ _NAME = re.compile(r"[a-z][\w.]*", re.ASCII)
 _RELATIVE = re.compile(r"baseline(?:\s*(?P<sign>[+-])\s*(?P<percent>\d+(?:\.\d+)?|\.\d+)\s*%)?", re.ASCII)
 _EXTREME = re.compile(r"(?P<kind>max|min)\s*\((?P<parts>.*)\)", re.DOTALL)
 _LEAST_TOLERANCE = 0.01 * (1 - 1e-9)
-"""Smallest tolerance, apart from rounding errors."""
+"""Minimum tolerance, with a margin for rounding errors."""
 _MAX_LENGTH = 300
 """Maximum number of characters of an expression."""
 
@@ -114,16 +114,16 @@ def parse_threshold(expression: str) -> Threshold:
     """Parse a threshold expression.
 
     Raises:
-        ScenarioError: the syntax is invalid, the metric unknown, the unit of another dimension, or the limit relative
-            to the baseline impossible for this metric and operator.
+        ScenarioError: the syntax is invalid, the metric is unknown, the unit has another dimension, or the limit is
+            relative to the baseline, which this metric and operator do not allow.
 
     """
     if not isinstance(expression, str):
         raise ScenarioError(f"invalid threshold {expression!r}: must be text, {_EXAMPLE}")
     if len(expression) > _MAX_LENGTH:
         raise ScenarioError(
-            f"invalid threshold {expression[:40]!r}...: has {len(expression)} characters, must have at most "
-            f"{_MAX_LENGTH} and the form METRIC OP LIMIT, {_EXAMPLE}"
+            f"invalid threshold {expression[:40]!r}...: has {len(expression)} characters, but must have at most "
+            f"{_MAX_LENGTH}, in the form METRIC OP LIMIT, {_EXAMPLE}"
         )
     return _parse(expression)
 
@@ -132,7 +132,7 @@ def parse_declared(expression: str) -> Threshold:
     """Parse a threshold that a test or the ini file declares; its tolerance must be at least 1%.
 
     Raises:
-        ScenarioError: as `parse_threshold`, or the tolerance is smaller.
+        ScenarioError: as in `parse_threshold`, or the tolerance is too small.
 
     """
     threshold = parse_threshold(expression)
@@ -141,8 +141,8 @@ def parse_declared(expression: str) -> Threshold:
         return threshold
     sign = "+" if subject.better == "lower" else "-"
     raise ScenarioError(
-        f"invalid threshold {threshold.expression!r}: a tolerance of {abs(relative.factor - 1) * 100:.2g}% fails "
-        "unchanged software by noise alone; allow at least 1%, and about 10% with stored baselines: "
+        f"invalid threshold {threshold.expression!r}: a tolerance of {abs(relative.factor - 1) * 100:.2g}% would fail "
+        "unchanged software because of noise; allow at least 1%, or about 10% with stored baselines: "
         f"'{subject.name} {threshold.operator} baseline {sign} 10%'"
     )
 
@@ -184,7 +184,7 @@ _EXTREMES = {"max": max, "min": min}
 def _parse(expression: str) -> Threshold:
     operators = list(_OPERATOR.finditer(expression))
     if len(operators) != 1:
-        problem = _several(expression) or f"must be METRIC OP LIMIT with one of {_OPERATORS}, {_EXAMPLE}"
+        problem = _several(expression) or f"must be METRIC OP LIMIT, where OP is one of {_OPERATORS}, {_EXAMPLE}"
         raise ScenarioError(f"invalid threshold {expression!r}: {problem}")
     found = operators[0]
     if found[0] not in _OPERATORS.split():
@@ -214,7 +214,7 @@ def _several(expression: str) -> str | None:
 
 
 def _is_name(text: str) -> bool:
-    """Return True for what may be the name of a metric."""
+    """Return True if the text may be the name of a metric."""
     return text != "baseline" and _NAME.fullmatch(text) is not None
 
 
@@ -257,7 +257,7 @@ def _parse_part(text: str, subject: Metric) -> Absolute | Relative:
 
 
 def _check_relative(threshold: Threshold) -> None:
-    """Check that a relative limit bounds how much worse the metric may become; nothing else can be judged."""
+    """Check that a relative limit restricts how much worse the metric may become; other limits cannot be judged."""
     subject, relative = threshold.metric, threshold.relative
     if relative is None:
         return

@@ -288,8 +288,8 @@ _NEEDED = "give a report written with --kafka-report=json"
         ("[]", "report {path} is invalid: must be a JSON object, not list; " + _NEEDED),
         (
             '{"trials": []}',
-            "report {path} is invalid: schema_version is needed; created is needed; environment is needed; tests is "
-            "needed; unmeasured is needed; " + _NEEDED,
+            "report {path} is invalid: schema_version is missing; created is missing; environment is missing; tests is "
+            "missing; unmeasured is missing; " + _NEEDED,
         ),
         (
             {**report(), "schema_version": 2},
@@ -299,7 +299,7 @@ _NEEDED = "give a report written with --kafka-report=json"
         (
             {**report(), "schema_version": 0},
             "report {path} has schema_version 0, but this version of pytest-kafkaperf reads only 1; "
-            "write it again with this version",
+            "create it again with this version",
         ),
         ({**report(), "schema_version": "1"}, "report {path} is invalid: schema_version='1': must be 1; " + _NEEDED),
         (

@@ -195,9 +195,9 @@ HEADLINES = (
         (
             [night(1), {"tests": []}],
             [],
-            "line 2 of history.jsonl is not one of --kafka-report=history: schema_version is needed; time is needed; "
-            "commit is needed; environment is needed; nodeid is needed; kind is needed; verdict is needed; "
-            "metrics is needed; fingerprint is needed",
+            "line 2 of history.jsonl is not one of --kafka-report=history: schema_version is missing; time is missing; "
+            "commit is missing; environment is missing; nodeid is missing; kind is missing; verdict is missing; "
+            "metrics is missing; fingerprint is missing",
         ),
         (
             [night(1, schema_version=2)],

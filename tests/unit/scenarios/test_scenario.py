@@ -162,7 +162,7 @@ def test_samples_decide_the_sizes() -> None:
     """A separate size would be wrong; a level above that names one can be taken back."""
     scenario = Scenario.of(merge({"record_size": 5}, {"payload": "file:x", "record_size": None}))
     assert scenario.record_size is None
-    with pytest.raises(ValueError, match="record_sizes needs a record_size"):
+    with pytest.raises(ValueError, match="record_sizes is undefined"):
         _ = scenario.mean_record_size
 
 
@@ -300,25 +300,28 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
         (
             {"topic": "__consumer_offsets"},
             (
-                "topic='__consumer_offsets': must not begin with '__': Kafka's internal topics have such "
-                "names, and load could harm them"
+                "topic='__consumer_offsets': must not start with '__', like Kafka's internal topics, which load "
+                "could harm"
             ),
         ),
         (
             {"topic_config": {"retention.ms": None}},
             "topic_config.retention.ms=None: must be a valid string",
         ),
-        ({"records": 5, "duration": "3 s"}, "records and duration exclude each other; give only one of them"),
+        ({"records": 5, "duration": "3 s"}, "records and duration cannot be combined; give only one of them"),
         (
             {"consumers": 1, "record_size": 4},
             (
-                "record_size 4 B is too small for consumers: end-to-end timing writes 16 B into each value; "
+                "record_size 4 B is too small for consumers, because end-to-end timing writes 16 B into each value; "
                 "use at least 16 B, or consumers=0"
             ),
         ),
         (
             {"consumers": 1, "acks": 0},
-            ("acks=0 cannot be combined with consumers: lost and late records look the same; use acks=1 or 'all'"),
+            (
+                "acks=0 cannot be combined with consumers, because lost and late records would look the same; use "
+                "acks=1 or 'all'"
+            ),
         ),
         ({"record_size": 0}, "record_size=0: must be between 1 B and 1 GiB"),
         ({"record_size": {}}, "record_size={}: must have at least one size, for example {'100 B': 0.9, '10 KiB': 0.1}"),
@@ -354,7 +357,7 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
         (
             {"consumers": 1, "record_size": {4: 1, 100: 1}},
             (
-                "record_size 4 B is too small for consumers: end-to-end timing writes 16 B into each value; "
+                "record_size 4 B is too small for consumers, because end-to-end timing writes 16 B into each value; "
                 "use at least 16 B, or consumers=0"
             ),
         ),
@@ -362,14 +365,14 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
             {"payload": "text"},
             "payload='text': must be 'random', 'zeros', 'file:PATH' or {'file': PATH, 'delimiter': TEXT}",
         ),
-        ({"payload": "file:"}, "payload: invalid file '': must be non-empty text that UTF-8 can encode"),
+        ({"payload": "file:"}, "payload: invalid file '': must be non-empty text that can be encoded in UTF-8"),
         (
             {"payload": {"file": "a", "delimeter": ","}},
             ("payload={'file': 'a', 'delimeter': ','}: unknown entry 'delimeter': did you mean 'delimiter'?"),
         ),
         (
             {"payload": {"file": "a", "delimiter": ""}},
-            "payload: invalid delimiter '': must be non-empty text that UTF-8 can encode",
+            "payload: invalid delimiter '': must be non-empty text that can be encoded in UTF-8",
         ),
         (
             {"payload": "file:a", "record_size": "1 KiB"},
@@ -404,48 +407,51 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
             {"key": "zipf:5:nan"},
             "key: invalid exponent 'nan': must be a finite number above 0, for example 'zipf:10k:1.1'",
         ),
-        ({"headers": {"": "x"}}, "headers={'': 'x'}: the name of a header must not be empty"),
+        ({"headers": {"": "x"}}, "headers={'': 'x'}: header names must not be empty"),
         (
             {"headers": {"trace": "\ud800"}},
-            ("headers={'trace': '\\ud800'}: header 'trace' contains characters that UTF-8 cannot encode; remove them"),
+            (
+                "headers={'trace': '\\ud800'}: header 'trace' contains characters that cannot be encoded in UTF-8; "
+                "remove them"
+            ),
         ),
         ({"headers": {"trace": None}}, "headers.trace=None: must be a valid string"),
         ({"client": "java"}, "client='java': must be 'batch' or 'record'"),
         ({"idempotence": 1}, "idempotence=1: must be True or False"),
-        ({"idempotence": True, "acks": 1}, "idempotence needs acks='all', not acks=1; remove one of them"),
+        ({"idempotence": True, "acks": 1}, "idempotence requires acks='all', not acks=1; remove one of them"),
         (
             {"transaction_size": 5, "acks": 0},
-            "transaction_size needs acks='all', not acks=0; remove one of them",
+            "transaction_size requires acks='all', not acks=0; remove one of them",
         ),
         (
             {"transaction_size": 5, "idempotence": False},
-            "transaction_size needs idempotence, not idempotence=False; remove idempotence",
+            "transaction_size requires idempotence; remove idempotence=False",
         ),
         ({"transaction_size": 0}, "transaction_size=0: must be greater than or equal to 1"),
         (
             {"abort_ratio": 0.1},
-            "abort_ratio needs transactions; set transaction_size, for example transaction_size=100",
+            "abort_ratio requires transactions; set transaction_size, for example transaction_size=100",
         ),
         ({"transaction_size": 5, "abort_ratio": 1}, "abort_ratio=1: must be less than 1"),
         ({"transaction_size": 5, "abort_ratio": False}, "abort_ratio=False: must be a number, not True or False"),
         (
             {"producer_config": {"transaction.timeout.ms": 5}},
-            ("producer_config: 'transaction.timeout.ms' needs transactions; set transaction_size, or remove it"),
+            ("producer_config: 'transaction.timeout.ms' requires transactions; set transaction_size, or remove it"),
         ),
         (
             {"consumer_groups": 2, "consume": "after"},
             (
-                "consumer_groups needs consumers; set consumers=1 or more, or remove consumer_groups; "
-                "consume needs consumers; set consumers=1 or more, or remove consume"
+                "consumer_groups requires consumers; set consumers=1 or more, or remove consumer_groups; "
+                "consume requires consumers; set consumers=1 or more, or remove consume"
             ),
         ),
         (
             {"isolation_level": "read_committed"},
-            "isolation_level needs consumers; set consumers=1 or more, or remove isolation_level",
+            "isolation_level requires consumers; set consumers=1 or more, or remove isolation_level",
         ),
         (
             {"consumers": 600, "consumer_groups": 2},
-            "2 groups of 600 consumers are 1200 clients; use at most 1000",
+            "2 groups of 600 consumers are 1200 clients; use at most 1000 clients",
         ),
     ],
 )
@@ -630,9 +636,9 @@ def test_groups_are_given_by_one_name_or_several(given: Any, groups: tuple[str, 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"topic": None}, "watch_group needs topic; set it to the topic that the application reads"),
-        ({"acks": 0}, "watch_group cannot be combined with acks=0, which gives no offsets; use acks=1 or 'all'"),
-        ({"headers": {"kafkaperf-tag": "1"}}, "the name 'kafkaperf-tag' is reserved for the tag"),
+        ({"topic": None}, "watch_group requires topic; set it to the topic that the application reads"),
+        ({"acks": 0}, "watch_group cannot be combined with acks=0, which returns no offsets; use acks=1 or 'all'"),
+        ({"headers": {"kafkaperf-tag": "1"}}, "the name 'kafkaperf-tag' is reserved for the plugin"),
         ({"watch_group": ""}, "watch_group.0='': string should have at least 1 character"),
         ({"watch_group": ["billing", 7]}, "watch_group.1=7: must be a valid string"),
     ],
@@ -648,7 +654,7 @@ def test_a_group_that_cannot_be_watched_is_refused(fields: dict[str, Any], told:
     [
         (
             "group_id",
-            "set watch_group to measure the consumer group of an application; the plugin names the groups of its own "
+            "set watch_group to measure an application's consumer group; the plugin chooses the groups of its own "
             "consumers",
         ),
         ("iterations", "did you mean 'rounds'?"),
@@ -676,7 +682,7 @@ def test_a_field_of_another_name_is_answered_with_ours(name: str, hint: str) -> 
         ({"backlog": -1}, "backlog: invalid quantity -1: must be a finite number of at least 0"),
         (
             {"consumers": 1, "consume": "after"},
-            "backlog cannot be combined with consume='after', because consumers catch up while "
+            "backlog cannot be combined with consume='after', because consumers must catch up while "
             "producers write; remove one of them",
         ),
         (
@@ -710,8 +716,8 @@ def test_without_producers_what_exists_is_read() -> None:
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"topic": None}, "producers=0 reads what an existing topic holds; set topic, and consumers=1 or more"),
-        ({"consumers": 0}, "producers=0 reads what an existing topic holds; set topic, and consumers=1 or more"),
+        ({"topic": None}, "producers=0 only reads an existing topic; set topic, and consumers=1 or more"),
+        ({"consumers": 0}, "producers=0 only reads an existing topic; set topic, and consumers=1 or more"),
         (
             {"rate": 100, "duration": "5 s", "record_size": 10},
             "producers=0 writes nothing; remove duration, record_size, rate, or set producers=1 or more",
@@ -734,18 +740,21 @@ def test_the_tag_is_the_last_header_of_what_goes_through_an_application() -> Non
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"topic": None}, "output_topic 'orders-enriched' needs topic; set it to the topic that the application reads"),
+        (
+            {"topic": None},
+            "output_topic 'orders-enriched' requires topic; set it to the topic that the application reads",
+        ),
         ({"topic": "orders-enriched"}, "output_topic 'orders-enriched' is the same as topic"),
-        ({"consumers": 0}, "output_topic 'orders-enriched' needs consumers; set consumers=1 or more"),
-        ({"consume": "after"}, "output_topic 'orders-enriched' needs consume='live', not consume='after'"),
+        ({"consumers": 0}, "output_topic 'orders-enriched' requires consumers; set consumers=1 or more"),
+        ({"consume": "after"}, "output_topic 'orders-enriched' requires consume='live', not consume='after'"),
         (
             {"transaction_size": 10, "abort_ratio": 0.1},
             "output_topic 'orders-enriched' cannot be combined with abort_ratio",
         ),
-        ({"headers": {"kafkaperf-tag": "1"}}, "the name 'kafkaperf-tag' is reserved for the tag"),
-        ({"output_topic": None, "correlate": wrapped_tag}, "correlate needs output_topic"),
+        ({"headers": {"kafkaperf-tag": "1"}}, "the name 'kafkaperf-tag' is reserved for the plugin"),
+        ({"output_topic": None, "correlate": wrapped_tag}, "correlate requires output_topic"),
         ({"correlate": "header"}, "correlate='header': must be a function that takes a record"),
-        ({"correlate": lambda record: record.value}, "must be a function at the top of a module"),
+        ({"correlate": lambda record: record.value}, "must be a module-level function"),
         ({"correlate": wrapped_tag, "record_size": 5}, "record_size 5 B is too small for consumers"),
     ],
 )

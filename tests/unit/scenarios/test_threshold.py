@@ -119,19 +119,19 @@ def test_the_tolerance_is_the_distance_to_the_printed_limit() -> None:
 
 
 _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 min'"
-_FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
 
 
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("", f"invalid threshold '': must be METRIC OP LIMIT with one of <= < >= > ==, {_EXAMPLE}"),
-        (_P99, f"invalid threshold '{_P99}': must be METRIC OP LIMIT with one of <= < >= > ==, {_EXAMPLE}"),
+        ("", f"invalid threshold '': must be METRIC OP LIMIT, where OP is one of <= < >= > ==, {_EXAMPLE}"),
+        (_P99, f"invalid threshold '{_P99}': must be METRIC OP LIMIT, where OP is one of <= < >= > ==, {_EXAMPLE}"),
         (f"{_P99} = 5 ms", f"invalid threshold '{_P99} = 5 ms': unknown operator '='; use one of <= < >= > =="),
         (f"{_P99} =< 5 ms", f"invalid threshold '{_P99} =< 5 ms': unknown operator '=<'; use one of <= < >= > =="),
         (
             f"1 ms < {_P99} < 5 ms",
-            f"invalid threshold '1 ms < {_P99} < 5 ms': must be METRIC OP LIMIT with one of <= < >= > ==, {_EXAMPLE}",
+            f"invalid threshold '1 ms < {_P99} < 5 ms': must be METRIC OP LIMIT, where OP is one of <= < >= > ==, "
+            f"{_EXAMPLE}",
         ),
         (
             f"{_P99} <= 5 ms and lost == 0",
@@ -161,8 +161,8 @@ _FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
         (
             f"{_P99} <= " + "0" * 300,
             (
-                f"invalid threshold '{_P99} <= 00000000000000000'...: has 323 characters, must have at most 300 "
-                f"and the form METRIC OP LIMIT, {_EXAMPLE}"
+                f"invalid threshold '{_P99} <= 00000000000000000'...: has 323 characters, but must have at most 300, "
+                f"in the form METRIC OP LIMIT, {_EXAMPLE}"
             ),
         ),
         (

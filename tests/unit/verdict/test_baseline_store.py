@@ -210,7 +210,8 @@ def _trial(**changes: Any) -> dict[str, Any]:
         ("[]", "must be a JSON object, not list"),
         (
             "{}",
-            "schema_version is needed; nodeid is needed; environment is needed; scenario is needed; trials is needed",
+            "schema_version is missing; nodeid is missing; environment is missing; scenario is missing; trials is "
+            "missing",
         ),
         (_written(schema_version="1"), "schema_version='1': must be 1"),
         (_written(trials=[]), "trials=[]: must not be empty"),
@@ -304,7 +305,7 @@ def test_what_is_wrong_is_cut_when_it_is_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "advice"), [(2, "upgrade pytest-kafkaperf"), (0, "write it again with this version")]
+    ("version", "advice"), [(2, "upgrade pytest-kafkaperf"), (0, "create it again with this version")]
 )
 def test_a_file_of_another_version_is_refused_and_left_untouched(tmp_path: Path, version: int, advice: str) -> None:
     """A team upgrades one machine at a time; an older plugin must not write over what it cannot read."""

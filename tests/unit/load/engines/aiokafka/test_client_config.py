@@ -130,7 +130,7 @@ def test_problems_of_parameters_stand_behind_those_of_the_scenario() -> None:
     assert str(caught.value) == told
     with pytest.raises(ScenarioError) as caught:
         Scenario.of(fields, further=client_problems)
-    needed = "consumer_config needs consumers; set consumers=1 or more, or remove consumer_config"
+    needed = "consumer_config requires consumers; set consumers=1 or more, or remove consumer_config"
     assert str(caught.value) == f"{needed}; {told}"
 
 
