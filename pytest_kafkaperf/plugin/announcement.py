@@ -1,4 +1,4 @@
-"""The lines after the collection: the cluster, how long the run takes, and what it does not judge."""
+"""The lines that pytest prints after collection: the cluster, the expected duration, and what is not judged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_kafkaperf.runner.time_budget import estimate
 
 
 def announce(tests: Sequence[PerfTest], settings: Settings, config: pytest.Config, *, is_base: bool) -> list[str]:
-    """Return the lines about a run of these tests; `is_base`: the code is compared with itself, so not at all."""
+    """Return the lines about a run of these tests; `is_base` is True if this code is itself the baseline revision."""
     markup = config.get_terminal_writer().markup
     return [
         *(f"kafkaperf: {line}" for line in _plan(tests, settings, config, is_base=is_base)),
@@ -26,12 +26,12 @@ def announce(tests: Sequence[PerfTest], settings: Settings, config: pytest.Confi
 
 
 def _plan(tests: Sequence[PerfTest], settings: Settings, config: pytest.Config, *, is_base: bool) -> Iterator[str]:
-    """Yield what the tests run on and are compared with, and how long they will take."""
+    """Yield what the tests run on, what they are compared with, and how long they will take."""
     verbosity = config.get_verbosity()
     if verbosity >= 0:
         yield from settings.describe(verbose=verbosity > 0)
         if is_base:
-            yield f"{settings.compare} is this commit, so thresholds relative to it are not judged"
+            yield f"{settings.compare} is this commit, so relative thresholds have nothing to compare with"
     if settings.calibrate is not None and not is_disabled(config):
         yield from describe_plan(tests, settings.calibrate)
     elif verbosity >= 0:
@@ -39,7 +39,7 @@ def _plan(tests: Sequence[PerfTest], settings: Settings, config: pytest.Config, 
 
 
 def _downloads(tests: Sequence[PerfTest], settings: Settings) -> list[str]:
-    """Return each download that the first test waits for."""
+    """Return a line for each download that the first test has to wait for."""
     other = settings.compare
     wanted = {(test.spec, settings.cluster) for test in tests}
     if other is not None and not isinstance(other, Revision):
@@ -49,7 +49,7 @@ def _downloads(tests: Sequence[PerfTest], settings: Settings) -> list[str]:
 
 
 def _deviations(tests: Sequence[PerfTest], settings: Settings, config: pytest.Config) -> Iterator[str]:
-    """Yield why a slowdown may pass in this run."""
+    """Yield a line for each option because of which a slowdown may pass in this run."""
     update = settings.update
     if update is not None and not is_disabled(config):
         yield f"accepts its results: {UPDATE_MODES[update]} (--kafka-update-baselines={update})"
@@ -58,4 +58,4 @@ def _deviations(tests: Sequence[PerfTest], settings: Settings, config: pytest.Co
     if config.getoption("benchmark_skip", default=False):
         yield "skips all perf tests (--benchmark-skip)"
     if is_disabled(config) and any(test.thresholds for test in tests):
-        yield "judges no threshold (--benchmark-disable)"
+        yield "does not judge any threshold (--benchmark-disable)"

@@ -1,8 +1,8 @@
-"""Perf tests in the files of pytest-benchmark, for tools that read these, and in its table if an option asks for it.
+"""Perf tests in pytest-benchmark's files, for tools that read them, and in its table if an option asks for it.
 
-The plugin passes rounds to pytest-benchmark after measuring them, through its public interface. pytest-benchmark uses
-a `LoadClock` as its timer, which the plugin advances by the seconds per record. So its OPS are records per second, and
-its minimum, median and deviation are those of the rounds. pytest-benchmark never times any load itself.
+The plugin measures the rounds first and then passes them to pytest-benchmark, through its public interface.
+pytest-benchmark's timer is a `LoadClock`, which the plugin advances by the seconds per record, so that OPS are records
+per second, and the minimum, median and deviation describe the rounds. pytest-benchmark never times any load itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TABLE_OPTIONS = frozenset(
     f"--benchmark-{name}"
     for name in ("columns", "sort", "group-by", "name", "time-unit", "histogram", "compare", "compare-fail")
 )
-"""Options of pytest-benchmark that ask for its table. It judges `compare-fail` only if there is one."""
+"""pytest-benchmark options that ask for its table. It applies `compare-fail` only if there is a table."""
 
 Groups = Iterable[tuple[str | None, list[dict[str, Any]]]]
 """The rows of pytest-benchmark's table, by group."""
@@ -34,32 +34,32 @@ class Fixture(Protocol):
     extra_info: dict[str, Any]
 
     def pedantic(self, target: Callable[[], object], *, rounds: int) -> object:
-        """Time some rounds of one call each."""
+        """Time a number of rounds of one call each."""
 
 
 def is_disabled(config: pytest.Config) -> bool:
     """Return True if the user disabled benchmarks.
 
-    `Fixture.disabled` cannot be used, because pytest-benchmark also disables itself if any option of pytest-xdist is
-    given. Perf tests would then check nothing, even if they run one after the other.
+    `Fixture.disabled` would be wrong here: pytest-benchmark also disables itself if any pytest-xdist option is given.
+    Perf tests would then check nothing even when they run one after the other.
     """
     disabled = config.getoption("benchmark_disable", default=False)  # without pytest-benchmark there is no such option
     return bool(disabled) and not config.getoption("benchmark_enable")
 
 
 def asks_for_table(arguments: Iterable[str]) -> bool:
-    """Return True if an option shapes pytest-benchmark's table or compares what is in it."""
+    """Return True if an option formats pytest-benchmark's table or compares its rows."""
     return not _TABLE_OPTIONS.isdisjoint(argument.partition("=")[0] for argument in arguments)
 
 
 def without_tests(groups: Groups, nodeids: Collection[str]) -> Groups:
-    """Return the rows of other tests; a group without any is left out."""
+    """Return the rows of all other tests, without groups that are then empty."""
     kept = [(group, [row for row in rows if row["fullname"] not in nodeids]) for group, rows in groups]
     return [(group, rows) for group, rows in kept if rows]
 
 
 class LoadClock:
-    """A timer that only `advance` moves forward."""
+    """A timer that moves only when `advance` is called."""
 
     def __init__(self) -> None:
         self._now_s = 0.0
@@ -77,12 +77,12 @@ class LoadClock:
 def record_rounds(result: Result, benchmark: Fixture, clock: LoadClock) -> None:
     """Pass the rounds of a result to a benchmark that uses `clock` as its timer.
 
-    A result that is INVALID or has no throughput is recorded as an error, so that it appears in no file.
+    A result that is INVALID or has no throughput is recorded as an error, which keeps it out of all files.
     """
     rates = result.values().get("produce.throughput") or result.values().get("consume.throughput") or []
     seconds = [] if result.problems else [1 / rate for rate in rates if rate > 0]
     benchmark.extra_info.update(_extra_info(result))
-    following = itertools.cycle(seconds)  # with its profiler, pytest-benchmark makes one call more
+    following = itertools.cycle(seconds)  # with its profiler, pytest-benchmark makes an extra call
     with contextlib.suppress(StopIteration):  # without a rate, pytest-benchmark sees and records this error
         benchmark.pedantic(lambda: clock.advance(next(following)), rounds=len(seconds) or 1)
 

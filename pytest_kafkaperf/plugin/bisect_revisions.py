@@ -1,4 +1,4 @@
-"""The command `kafkaperf bisect`: finds the commit that made a test slower, by comparisons of revisions."""
+"""The `kafkaperf bisect` command: finds the commit that made a test slower, by comparing revisions."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from pytest_kafkaperf.runner.settings import Revision
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 _ANSWERS = {Verdict.REGRESSED: "bad", Verdict.VIOLATED: "bad", Verdict.PASSED: "good", Verdict.IMPROVED: "good"}
-"""Git's word for a verdict; other verdicts say nothing about the commit, and it is skipped."""
+"""Git's term for a verdict; a commit with any other verdict is skipped."""
 _COMPARISON_TIMEOUT_S = 4 * 3600
-"""Time limit for pytest on one commit; --kafka-time-budget can set a shorter one."""
+"""Maximum duration of pytest on one commit; --kafka-time-budget can set a shorter limit."""
 _END_TIMEOUT_S = 60
-"""Time for the end of a pytest that took too long."""
+"""Maximum wait for a pytest that took too long to stop after SIGTERM."""
 _FOUND = " is the first bad commit"
 _HASH = re.compile(r"\b[0-9a-f]{40,64}\b")
 
@@ -41,32 +41,33 @@ _HASH = re.compile(r"\b[0-9a-f]{40,64}\b")
 def find_commit(
     revisions: str, nodeid: str, *, setup: str | None, options: Sequence[str], say: Callable[[str], None]
 ) -> str:
-    """Return the first commit that is slower than the good one: its hash, subject and author.
+    """Return the first commit that is slower than the good one, as its hash, subject, author and day.
 
     Args:
-        revisions: `GOOD..BAD`, as git names them.
-        nodeid: the test, relative to the current folder, which is pytest's root folder.
-        setup: as `--kafka-compare-setup`, for the environment of each commit.
-        options: further options of pytest.
-        say: called with a line about each commit.
+        revisions: `GOOD..BAD`, in git's syntax.
+        nodeid: the test; its path is relative to the current folder, which must be pytest's root folder.
+        setup: shell command that installs each commit, as in `--kafka-compare-setup`; None if not necessary.
+        options: further pytest options.
+        say: called with the line to print about each commit.
 
     Raises:
-        UsageError: a commit is not there, the code cannot be exchanged, or the commits could not be told apart.
+        UsageError: a commit does not exist, every commit would run the same code, or no single commit was found.
 
     """
     root = Path.cwd()
     file = file_of(nodeid)
     if "::" not in nodeid or not (root / file).is_file():
         raise UsageError(
-            f"kafkaperf bisect: there is no test {nodeid} in {root}; name it as pytest does, in its root folder"
+            f"kafkaperf bisect: {root} has no test {nodeid}; run the command in pytest's root folder, and give the "
+            "test's node id as pytest prints it"
         )
     first, last = _ends(revisions, root)
     top = top_folder(root)
     shared = [name for each in worktrees(root) for name in installed_from(each)]
     if setup is None and shared:
         raise UsageError(
-            f"this environment has {', '.join(shared)} from {top} or a worktree of it, so each commit would be "
-            "measured with the same code; give each an environment of its own: --setup='pip install -e .'"
+            f"{', '.join(shared)} in this virtual environment is installed from {top} or a worktree of it, so every "
+            "commit would run the same code; install each commit separately with --setup='pip install -e .'"
         )
 
     def checkout(commit: str) -> AbstractContextManager[Checkout]:
@@ -82,9 +83,9 @@ def find_commit(
             try:
                 with checkout(commit) as head:
                     environment = without_origin(os.environ, top, top_folder(head.root))
-                    arguments = [nodeid, *options, f"--kafka-report=json:{report}"]  # the last one counts
+                    arguments = [nodeid, *options, f"--kafka-report=json:{report}"]  # the last --kafka-report counts
                     answer, why = _compared(head, good, arguments, report, environment)
-            except UsageError as error:  # of its checkout or its setup
+            except UsageError as error:  # from its checkout or setup
                 answer = "skip"
                 why = f"skipped: {error}"
             say(f"{_described(clone, commit)}: {why}")
@@ -95,7 +96,7 @@ def find_commit(
         answer, why = measured(last)
         if answer != "bad":
             raise UsageError(
-                f"kafkaperf bisect {revisions}: the last commit was not found slower than the good one here: {why}"
+                f"kafkaperf bisect {revisions}: on this machine, the last commit is not slower than the good one: {why}"
             )
         found = git(clone, "bisect", "start", "--no-checkout", last, first)
         while _FOUND not in found:
@@ -104,19 +105,17 @@ def find_commit(
 
 
 def _ends(revisions: str, root: Path) -> tuple[str, str]:
-    """Return the hashes of the good and the bad commit."""
+    """Return the hashes of the good and the bad commit; raise UsageError if they do not enclose any commits."""
     asked = f"kafkaperf bisect {revisions}"
     good, dots, bad = revisions.partition("..")
     if not dots or not good:
-        raise UsageError(f"{asked}: two commits are needed, GOOD..BAD")
+        raise UsageError(f"{asked}: must be two commits, GOOD..BAD")
     first, last = (commit_of(each or "HEAD", root, asked) for each in (good, bad))
-    base = git(root, "merge-base", first, last, problem=f"{asked}: the two have no common history")
+    base = git(root, "merge-base", first, last, problem=f"{asked}: the two commits have no common history")
     if base == last:
-        raise UsageError(f"{asked}: no commit follows the good one; name the older commit first")
+        raise UsageError(f"{asked}: there is no commit after the good one; give the older commit first")
     if base != first:
-        raise UsageError(
-            f"{asked}: {good} is not part of the history of the bad commit; name the commit {base} instead"
-        )
+        raise UsageError(f"{asked}: {good} is not part of the bad commit's history; use commit {base} instead")
     return first, last
 
 
@@ -125,19 +124,19 @@ def _described(clone: Path, commit: str, fields: str = "%h %s") -> str:
 
 
 def _answered(clone: Path, answer: str) -> str:
-    """Give git the answer about a commit, and return what it says."""
+    """Give git the answer about a commit, and return git's output."""
     try:
         return git(clone, "bisect", answer)
-    except UsageError as error:  # it lists the commits that were skipped, and the slower one
+    except UsageError as error:  # its text lists the skipped commits and the slower one
         left = [_described(clone, each) for each in _HASH.findall(str(error))]
         raise UsageError(
-            "no commit can be named, because commits were skipped for the reasons above; it is one of "
+            "cannot decide which commit it is, because commits were skipped for the reasons above; it is one of "
             + (", ".join(left) or str(error))
         ) from None
 
 
 def _printed(ran: subprocess.Popen[str]) -> str | None:
-    """Return what pytest printed; None if it did not end in time, and was ended."""
+    """Return what pytest printed; None if it did not finish in time and was stopped."""
     try:
         return ran.communicate(timeout=_COMPARISON_TIMEOUT_S)[0]
     except subprocess.TimeoutExpired:
@@ -145,20 +144,20 @@ def _printed(ran: subprocess.Popen[str]) -> str | None:
     try:
         ran.communicate(timeout=_END_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        ran.kill()  # its supervisor ends what it has started
+        ran.kill()  # its supervisor stops what it has started
     return None
 
 
 def _compared(
     head: Checkout, good: Checkout, arguments: Sequence[str], report: Path, environment: Mapping[str, str]
 ) -> tuple[str, str]:
-    """Return git's word for a commit, and the reason."""
+    """Return git's term for a commit, and the reason."""
     report.unlink(missing_ok=True)
     other = f"--kafka-compare=path:{good.root},python={good.python}"
-    with subprocess.Popen(  # noqa: S603 - pytest, as the user would call it
+    with subprocess.Popen(  # noqa: S603 - runs pytest as the user would
         [head.python, "-m", "pytest", f"--rootdir={head.root}", f"-ocache_dir={report.parent}", other, *arguments],
         cwd=head.root,
-        env={**environment, "COLUMNS": "1000"},  # pytest cuts reasons to the width
+        env={**environment, "COLUMNS": "1000"},  # pytest truncates reasons to the width
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -170,14 +169,14 @@ def _compared(
         supervisor.forget(ran.pid)
     if printed is None:
         within = format_quantity(_COMPARISON_TIMEOUT_S, Unit.SECONDS)
-        return "skip", f"skipped: the comparison did not end within {within}"
+        return "skip", f"skipped: the comparison did not finish within {within}"
     tests = read_report(report).tests if report.exists() else ()
     if not tests:
         errors = [line for line in printed.splitlines() if line.startswith(("E ", "ERROR"))]
         reason = re.sub(r"^(ERROR \S+ - |E +)", "", errors[-1]) if errors else "the test did not run"
         return "skip", f"skipped: {reason}"
     if len(tests) > 1:
-        return "skip", f"skipped: {len(tests)} tests ran; name one, with its parameters: {tests[0].nodeid}"
+        return "skip", f"skipped: {len(tests)} tests ran; choose one, with its parameters: {tests[0].nodeid}"
     (test,) = tests
     if test.verdict not in _ANSWERS:
         reasons = (*map(str, test.problems), *map(str, test.notes), "")

@@ -1,4 +1,4 @@
-"""Reads the calls of `kafka_perf` in the source of a test, so that wrong arguments fail before brokers start."""
+"""Reads the calls of `kafka_perf` in a test's source, so that wrong arguments fail before brokers start."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _UNNAMED = (
-    "kafka_perf() takes fields by name, for example kafka_perf(rate='5k records/s'); declare thresholds with the "
-    "marker kafka_threshold('produce.latency.p99 <= 25 ms')"
+    "kafka_perf() takes only keyword arguments, for example kafka_perf(rate='5k records/s'); declare thresholds with "
+    "the marker kafka_threshold('produce.latency.p99 <= 25 ms')"
 )
 
 
 @functools.lru_cache(maxsize=100)  # tests with parameters share a function
 def wrong_calls(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return an error for each call of `kafka_perf` with an unnamed argument or an unknown field.
+    """Return an error for each call of `kafka_perf` with a positional argument or an unknown field.
 
-    Values are not checked, and neither are calls in other functions. Without its source, a function has no errors.
+    Values and calls in other functions are not checked. If the source is not available, there are no errors.
     """
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))

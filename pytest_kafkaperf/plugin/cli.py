@@ -1,6 +1,6 @@
-"""The command `kafkaperf`: write a first test, import and show baselines, compare reports, find changes.
+"""The `kafkaperf` command: write a first test, import and show baselines, compare reports, find changes.
 
-Exit status: 0 on success, 1 if a comparison of two reports fails, 2 for a usage error or if nothing was compared.
+Exit status: 0 on success, 1 if a comparison of two reports fails, 2 for a usage error or if nothing was comparable.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EXAMPLE = "tests/perf/test_orders.py::test_ingest"
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports errors in the same way as the rest of the command."""
+    """A parser that reports errors as the rest of the command does."""
 
     def error(self, message: str) -> Never:
         raise UsageError(f"{message}; see {self.prog} --help")
@@ -65,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments; `options` are those of pytest, which only `bisect` takes.
+    """Return the arguments; their `options` are further pytest options, which only `bisect` accepts.
 
     Raises:
-        UsageError: they are invalid.
+        UsageError: an argument is invalid.
 
     """
     given, others = parser.parse_known_args(arguments)
@@ -79,7 +79,7 @@ def parse_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str] | 
 
 
 def _print(lines: Iterable[str]) -> None:
-    """Write to standard output: escape characters that its encoding lacks, and ignore that a pipe was closed."""
+    """Write to standard output; escape characters that its encoding lacks, and ignore a closed pipe."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -95,8 +95,8 @@ _Output = tuple[list[str], int]
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
-    parser = _Parser(prog="kafkaperf", description="Baselines and reports of pytest-kafkaperf.")
+    """Return the parser of the command line."""
+    parser = _Parser(prog="kafkaperf", description="Manage baselines and reports of pytest-kafkaperf.")
     version = importlib.metadata.version("pytest-kafkaperf")
     parser.add_argument("--version", action="version", version=f"kafkaperf {version}", help="show the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -105,9 +105,9 @@ def make_parser() -> argparse.ArgumentParser:
         "init",
         help="write a first test",
         description=(
-            "Write a first test that passes as it is, and the settings of pytest, into the current folder, which "
-            "should be the root folder of your repository. Existing files stay as they are; if one of them has the "
-            "settings of pytest, the command prints the lines to add."
+            "Write a first test that passes as it is, and pytest settings for it, into the current folder, which "
+            "should be the root folder of your repository. Existing files are not changed; if you already have a "
+            "file with pytest settings, the command prints the lines to add to it."
         ),
     )
     _add_audiences(command)
@@ -115,27 +115,33 @@ def make_parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser(
         "import",
-        help="make a baseline from the output of other tools",
+        help="create a baseline from the output of other tools",
         description=(
-            "Read the output of kafka-producer-perf-test and kafka-consumer-perf-test, and make it the baseline of a "
-            "test. Each run in the output becomes a round; runs of both tools are combined. Comparisons with an "
-            "imported baseline use only the ratio."
+            "Read the output of kafka-producer-perf-test and kafka-consumer-perf-test, and write it as the baseline "
+            "of a test. Each run in the output becomes a round; runs of both tools are combined. Because imported "
+            "results show no noise, comparisons with them use only the ratio."
         ),
     )
-    command.add_argument("files", nargs="+", metavar="FILE", help="output of a tool, or - for standard input")
-    command.add_argument("--test", required=True, metavar="NODEID", help=f"test of the baseline, such as {_EXAMPLE}")
+    command.add_argument(
+        "files", nargs="+", metavar="FILE", help="file with the output of a tool, or - for standard input"
+    )
+    command.add_argument(
+        "--test", required=True, metavar="NODEID", help=f"the test that gets the baseline, for example {_EXAMPLE}"
+    )
     folder = OPTIONS["baselines"].default
     command.add_argument(
-        "--dir", type=Path, default=Path(folder), metavar="DIR", help=f"folder of the baselines; default: {folder}"
+        "--dir", type=Path, default=Path(folder), metavar="DIR", help=f"folder of the baseline files; default: {folder}"
     )
-    command.add_argument("--environment", metavar="NAME", help="as --kafka-environment; default: this machine's")
+    command.add_argument(
+        "--environment", metavar="NAME", help="environment, as in --kafka-environment; default: this machine's"
+    )
     command.add_argument(
         "--cluster",
         default="auto",
         metavar=f"{'|'.join(WORDS)}|HOST:PORT",
-        help="cluster of the test, as in --kafka-cluster; it is part of the default environment",
+        help="cluster of the test, as in --kafka-cluster; part of the default environment's name",
     )
-    command.add_argument("--force", action="store_true", help="replace a measured baseline")
+    command.add_argument("--force", action="store_true", help="replace the baseline even if it was measured")
     command.set_defaults(run=_import)
 
     command = commands.add_parser("show", help="show the contents of baselines")
@@ -144,7 +150,7 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="*",
         type=Path,
         metavar="BASELINE",
-        help=f"baseline files or folders of them; default: {folder}",
+        help=f"baseline files, or folders that contain them; default: {folder}",
     )
     command.set_defaults(run=_show)
 
@@ -152,33 +158,37 @@ def make_parser() -> argparse.ArgumentParser:
         "diff",
         help="compare two JSON reports",
         description=(
-            "Judge the tests in HEAD against those in BASE, in the same way as against a baseline. Thresholds are "
-            "those of HEAD that refer to a baseline; a test without such thresholds may differ by the tolerance in "
-            "throughput and latency. Exit status 0: no test in HEAD is worse; tests that are INCONCLUSIVE or only in "
-            "HEAD do not change that. 10: as 0, but all tests are INCONCLUSIVE. 1: a test in HEAD is REGRESSED "
-            "against BASE, VIOLATED or INVALID, or it failed because of its own code or a fixture, or a test in BASE "
-            "has no measurement in HEAD. 2: the reports have no test in common, or an argument or a file is invalid."
+            "Judge the tests in HEAD with BASE as their baseline. The thresholds are HEAD's thresholds that refer to "
+            "a baseline; a test without any may be worse by the tolerance in throughput and latency. Exit status 0: "
+            "no test in HEAD is worse, even if some are INCONCLUSIVE or exist only in HEAD. 10: the same, but every "
+            "test is INCONCLUSIVE. 1: a test in HEAD is REGRESSED against BASE, VIOLATED or INVALID, or its own code "
+            "or a fixture failed, or a test in BASE has no measurement in HEAD. 2: the reports have no test in "
+            "common, or an argument or a file is invalid."
         ),
     )
     command.add_argument("base", type=Path, metavar="BASE", help="JSON report to compare with (--kafka-report=json)")
     command.add_argument("head", type=Path, metavar="HEAD", help="JSON report to judge")
-    command.add_argument("--tolerance", default="10%", help="allowed regression without thresholds; default: 10%%")
+    command.add_argument(
+        "--tolerance", default="10%", help="allowed regression of tests without thresholds; default: 10%%"
+    )
     command.set_defaults(run=_compare)
 
     command = commands.add_parser(
         "bisect",
         help="find the commit that made a test slower",
-        description="Compare commits with GOOD side by side, as --kafka-compare does, until one is the first that is "
-        "slower. A commit whose test is INCONCLUSIVE or INVALID is skipped. Other options are pytest's.",
+        description="Compare commits with GOOD side by side, as --kafka-compare does, until the first slower commit is "
+        "found. A commit whose test is INCONCLUSIVE or INVALID is skipped. Further options are passed to pytest.",
     )
     command.add_argument("revisions", metavar="GOOD..BAD", help="two commits, branches or tags")
-    command.add_argument("test", metavar="TEST", help=f"the test, such as {_EXAMPLE}")
-    command.add_argument("--setup", metavar="COMMAND", help="as --kafka-compare-setup, for each commit")
+    command.add_argument("test", metavar="TEST", help=f"the test to run, for example {_EXAMPLE}")
+    command.add_argument(
+        "--setup", metavar="COMMAND", help="shell command that installs each commit, as in --kafka-compare-setup"
+    )
     command.set_defaults(run=_bisect)
 
-    command = commands.add_parser("trend", help="find change points in a history, with Apache Otava (extra trend)")
-    command.add_argument("history", type=Path, metavar="HISTORY", help="file of --kafka-report=history")
-    command.add_argument("--metric", help="default: throughput, latency and capacity")
+    command = commands.add_parser("trend", help="find change points in a history file, with Apache Otava (extra trend)")
+    command.add_argument("history", type=Path, metavar="HISTORY", help="file written by --kafka-report=history")
+    command.add_argument("--metric", help="metric to look at; default: throughput, latency and capacity")
     command.add_argument("--test", default="", metavar="TEXT", help="only tests whose node ID contains this text")
     command.set_defaults(run=_trend)
     return parser
@@ -191,26 +201,26 @@ def _add_audiences(command: argparse.ArgumentParser) -> None:
         dest="audience",
         action="store_const",
         const="service",
-        help="test the SLA of a service that reads and writes topics",
+        help="test the SLA of a service that reads and writes Kafka topics",
     )
     audience.add_argument(
         "--cluster",
         dest="audience",
         action="store_const",
         const="cluster",
-        help="compare a workload on two versions or settings of Kafka",
+        help="compare a workload on two Kafka versions or settings",
     )
-    command.add_argument("--workflow", action="store_true", help="also write a workflow for GitHub Actions")
+    command.add_argument("--workflow", action="store_true", help="write a GitHub Actions workflow as well")
 
 
 def _init(given: argparse.Namespace, _: Paper) -> _Output:
     started = start(Path(), given.audience, workflow=given.workflow)
     lines = [f"written: {path}" for path in started.written]
-    lines += [f"exists, not changed: {path}" for path in started.kept]
+    lines += [f"already exists, not changed: {path}" for path in started.kept]
     missing = started.missing
     if missing is not None:
-        lines += [f"add to {missing.file}, below {missing.section}:", *(f"  {line}" for line in missing.lines)]
-    return [*lines, "", "run it: pytest tests/perf", "then change the lines that have a comment"], _DONE
+        lines += [f"add to {missing.file}, under {missing.section}:", *(f"  {line}" for line in missing.lines)]
+    return [*lines, "", "now run: pytest tests/perf", "then change the lines that have a comment"], _DONE
 
 
 def _import(given: argparse.Namespace, paper: Paper) -> _Output:
@@ -239,7 +249,7 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
     notes = notes_on(runs)
     file = file_of(given.test)
     if not os.path.exists(file):  # noqa: PTH110 - a Path raises where a name is too long
-        notes.append(f"there is no {file} here: node ids start at pytest's root folder")
+        notes.append(f"{file} does not exist here; run the command in pytest's root folder, where node ids start")
     store.save(record)
     return [
         *(printable(f"{name}: {counted(number, 'run')} of {tool}") for (name, tool), number in counts.items()),
@@ -252,7 +262,7 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
 def _nodeid(text: str) -> str:
     file, separator, name = text.partition("::")
     if not (file and separator and name):
-        raise UsageError(f"--test {text}: expected a node id as pytest prints it, for example {_EXAMPLE}")
+        raise UsageError(f"--test {text}: must be a node id as pytest prints it, for example {_EXAMPLE}")
     return text
 
 
@@ -277,16 +287,16 @@ def _show(given: argparse.Namespace, paper: Paper) -> _Output:
 
 
 def _default_folder() -> Path:
-    """Return the folder of the baselines below the current one.
+    """Return the default folder of baselines in the current folder.
 
     Raises:
-        UsageError: there is none.
+        UsageError: it does not exist.
 
     """
     folder = Path(OPTIONS["baselines"].default)
     if not folder.is_dir():
         raise UsageError(
-            f"there is no folder {folder} here; run the command in pytest's root folder, give your folder of "
+            f"there is no folder {folder} here; run the command in pytest's root folder, give the path of your "
             "baselines, or create baselines with pytest --kafka-update-baselines"
         )
     return folder
@@ -298,7 +308,7 @@ def _files(path: Path) -> list[Path]:
         return [path]
     found = sorted(path.rglob("*.json"))
     if not found:
-        raise UsageError(f"there is no baseline in {path}; create baselines with --kafka-update-baselines")
+        raise UsageError(f"{path} contains no baselines; create them with pytest --kafka-update-baselines")
     return found
 
 
@@ -323,7 +333,6 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
 
 
 def _bisect(given: argparse.Namespace, _: Paper) -> _Output:
-    """Find a commit."""
     from pytest_kafkaperf.plugin.bisect_revisions import find_commit  # noqa: PLC0415 - imports the load engine
 
     def say(line: str) -> None:

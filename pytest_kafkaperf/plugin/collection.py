@@ -24,22 +24,22 @@ from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _RESEMBLES = 0.8
-"""Similarity of two names, by `difflib`: one or two letters differ."""
+"""Minimum similarity of two names, by `difflib`; about one or two letters differ."""
 _CLUSTERS = frozenset({"kafka_cluster", "kafka_cluster_factory"})
 _FIELDS = frozenset({*Scenario.model_fields, *ClusterSpec.model_fields})
-"""Names of parameters that are fields of the scenario or of the cluster."""
+"""Names of parameters that set fields of the scenario or the cluster."""
 _MARKERS = ("kafka_scenario", "kafka_threshold", "kafka_cluster")
 
 
 class LatencyWithoutRateWarning(pytest.PytestWarning):
-    """Warns that a threshold on latency judges a load that is as fast as possible."""
+    """Warns that a latency threshold judges a load that runs as fast as possible."""
 
 
 def read_perftests(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[pytest.Item], dict[str, PerfTest]]:
-    """Read the markers of all perf tests; report a collection error for each file with invalid markers.
+    """Read the markers of all perf tests, and report a collection error for each file with invalid markers.
 
     Returns:
-        The items of all other files, and the their perf tests by nodeid.
+        The items of all other files, and their perf tests by nodeid.
 
     """
     tests: dict[str, PerfTest] = {}
@@ -67,12 +67,12 @@ def _without_broken(items: Iterable[pytest.Item], problems: Mapping[str, Sequenc
 
 
 def warn_of_latency(items: Sequence[pytest.Item], tests: Mapping[str, PerfTest]) -> list[pytest.Item]:
-    """Warn of each perf test with a threshold on latency and without a rate, before minutes of load show nothing.
+    """Warn about perf tests with a latency threshold but no rate, before they waste minutes on a meaningless load.
 
-    Thresholds of the ini file also apply to tests that measure throughput, so they are not a reason to warn.
+    Thresholds in the ini file are not a reason to warn, because they also apply to tests that measure throughput.
 
     Returns:
-        The items, without those of files where the warning is an error.
+        The items, except those in files where the warning is an error.
 
     """
     problems: dict[str, list[str]] = {}
@@ -95,8 +95,8 @@ def _latency_without_rate(test: PerfTest) -> str | None:
     if test.scenario.rate is not None or not test.scenario.producers or searches or not expressions:
         return None
     return (
-        f"{', '.join(expressions)} without a rate: producers send as fast as they can, so that records queue up, and "
-        "latency mostly depends on how many may be in flight; declare a rate below the capacity of the cluster, for "
+        f"{', '.join(expressions)} without a rate: producers send as fast as they can, so records queue up, and "
+        "latency mostly depends on how many may be in flight; declare a rate below the cluster's capacity, for "
         "example kafka_scenario(rate='5k records/s'), or use a threshold on produce.throughput instead"
     )
 
@@ -105,14 +105,14 @@ def read_item(item: pytest.Item, settings: Settings) -> PerfTest:
     """Read the markers and parameters of a test.
 
     Raises:
-        UsageError: every problem of the test, one per line, each with the nodeid.
+        UsageError: all problems of the test, one per line, each with the nodeid.
 
     """
     given = item.callspec.params if hasattr(item, "callspec") else {}
     parameters = {name: value for name, value in given.items() if name not in _FIELDS or _is_direct(item, name)}
     try:
         test = read_perftest(item.nodeid, marks_of(item), parameters, settings, folder=item.path.parent)
-        # `auto` is never an external cluster; only a running test looks for Docker, and checks again.
+        # `auto` never means an external cluster. Only a running test looks for Docker, and then checks again.
         target = Local() if isinstance(settings.cluster, Auto) else settings.cluster
         provision.check(target, settings.client_config, settings.metrics_urls, settings.log_dirs)
         if not isinstance(target, External) and not _has_own_cluster(item):
@@ -123,7 +123,7 @@ def read_item(item: pytest.Item, settings: Settings) -> PerfTest:
 
 
 def _has_own_cluster(item: pytest.Item) -> bool:
-    """Return True if the test's own code provides the cluster: it overrides the fixture."""
+    """Return True if the user's code provides the cluster, by overriding the fixture."""
     found = item._fixtureinfo.name2fixturedefs.get("kafka_cluster")  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
     return found is None or not found[-1].func.__module__.startswith("pytest_kafkaperf.")
 
@@ -133,20 +133,20 @@ def _refuse_missing_brokers(test: PerfTest) -> None:
     if replicas is not None and replicas > brokers:
         raise ScenarioError(
             f"kafka_scenario: replication_factor={replicas} needs {replicas} brokers, but the cluster has {brokers}; "
-            f"use kafka_cluster(brokers={replicas}), or remove replication_factor"
+            f"declare kafka_cluster(brokers={replicas}), or remove replication_factor"
         )
 
 
 def _is_direct(item: pytest.Item, parameter: str) -> bool:
-    """Return True if a parameter is the test's own, which pytest provides itself, and not one of a fixture."""
+    """Return True if a parameter belongs to the test itself, and not to a fixture."""
     found = item._fixtureinfo.name2fixturedefs.get(parameter)  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
     return not found or found[-1].func.__module__.startswith("_pytest.")
 
 
 def marks_of(item: pytest.Item) -> list[pytest.Mark]:
-    """Return this plugin's markers of a test, the closest one last.
+    """Return the test's markers that belong to this plugin, the closest one last.
 
-    Pytest lists decorators of a function from the lowest one up, and marks of a parameter after them.
+    Pytest lists a function's decorators from the bottom up, and the marks of a parameter after them.
     """
     found: list[pytest.Mark] = []
     for node in item.listchain():
@@ -158,43 +158,43 @@ def marks_of(item: pytest.Item) -> list[pytest.Mark]:
 
 
 def _misspelt(item: pytest.Item) -> list[str]:
-    """Return an error for each marker that nobody registered and whose name resembles one of this plugin's."""
+    """Return an error for each unregistered marker whose name resembles one of this plugin's markers."""
     given = {mark.name for mark in item.iter_markers()} - {*_MARKERS}
     near = {name: difflib.get_close_matches(name, _MARKERS, n=1, cutoff=_RESEMBLES) for name in sorted(given)}
     if not any(near.values()):
         return []
     registered = {re.split(r"[(:\s]", line.strip())[0] for line in item.config.getini("markers")}
     return [
-        f"unknown marker {name!r}: did you mean {found[0]!r}? If it is your own, register it in the ini file (markers)"
+        f"unknown marker {name!r}: did you mean {found[0]!r}? If it is yours, register it in the ini file (markers)"
         for name, found in near.items()
         if found and name not in registered
     ]
 
 
 def _misused(item: pytest.Item) -> Iterator[str]:
-    """Yield an error for each marker that would have no effect on this test, although its author expects one."""
+    """Yield an error for each marker or call that would not do what the test's author expects."""
     if any(mark.args or mark.kwargs for mark in item.iter_markers("kafka_perf")):
         yield (
-            "kafka_perf takes no arguments: the plugin sets this marker on every perf test; to declare the load, use "
-            "kafka_scenario(rate='5k records/s')"
+            "the marker kafka_perf takes no arguments, because the plugin sets it on every perf test; to declare the "
+            "load, use kafka_scenario(rate='5k records/s')"
         )
     if takes_perf(item):
         yield from wrong_calls(getattr(item, "function", None))
-    # The marker of a module or a class may stand next to tests that measure nothing.
+    # A module or class with the marker may also contain tests that measure nothing.
     if not takes_perf(item) and any(mark.name == "kafka_scenario" for mark in item.own_markers):
         yield (
-            "kafka_scenario needs the fixture kafka_perf, without which nothing is measured; add the argument "
-            "kafka_perf to the test function and call kafka_perf(), or remove the marker"
+            "kafka_scenario has no effect without the kafka_perf fixture; add the argument kafka_perf to the test "
+            "function and call kafka_perf(), or remove the marker"
         )
 
 
 def _taken_by(item: pytest.Item) -> str | None:
-    """Tell which code of the user's uses the cluster itself: the test or one of its fixtures; None if none does."""
+    """Describe which user code uses the cluster directly, the test or one of its fixtures; None if none does."""
     info = item._fixtureinfo  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
     if taken := _CLUSTERS.intersection(info.argnames):
         return f"the test takes {min(taken)}"
     for name, found in sorted(info.name2fixturedefs.items()):
-        # A fixture that takes its own name is given the definition before it.
+        # A fixture that requests its own name gets the definition that it overrides.
         overriding = [*itertools.takewhile(lambda one: one.argname in one.argnames, reversed(found))]
         used = found[-1 - len(overriding) :]
         own = [each for each in used if each.func.__module__.partition(".")[0] != "pytest_kafkaperf"]
@@ -204,8 +204,8 @@ def _taken_by(item: pytest.Item) -> str | None:
 
 
 def _join_benchmarks(item: pytest.Item) -> None:
-    """Let pytest-benchmark record a perf test if an option asks for it, unless the test uses that plugin itself."""
-    # Tests of the same function share the list, so it is replaced instead of changed.
+    """Make pytest-benchmark record a perf test if an option asks for it, unless the test uses that plugin itself."""
+    # Tests of the same function share the list, so replace it instead of changing it.
     names: list[str] = item.fixturenames  # type: ignore[attr-defined]
     is_loaded = item.config.pluginmanager.has_plugin("benchmark")
     if not is_loaded or not asks_for_benchmark(item.config) or "benchmark" in names:

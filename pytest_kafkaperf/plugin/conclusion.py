@@ -1,4 +1,4 @@
-"""The end of tests and of a run: its exit status, tests that it left out, and verdicts that pytest does not report."""
+"""The end of a run: its exit status, the tests that it left out, and verdicts that pytest does not report."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 NOT_JUDGED = 10
-"""Exit status of a run in which nothing failed except tests that could not be judged."""
+"""Exit status of a run whose only failures are tests that could not be judged."""
 _MAX_REASON = 2000
-"""Maximum length, in characters, of the reason of a failure in reports."""
+"""Maximum length of a failure's reason in reports, in characters."""
 _GREEN = ("passed", "skipped")
 
 
 def contradictions(
     results: Sequence[Result], endings: Mapping[str, Ending], *, strict: bool, succeeds: bool
 ) -> list[str]:
-    """Return a line for each test that pytest does not report as failed although its verdict fails.
+    """Return a line for each test that pytest does not report as failed although its verdict fails it.
 
-    The plugin itself fails such tests. Only other code can change that: a hook, another plugin, or a repetition of the
-    test that was skipped. `succeeds` is True if pytest's exit status is 0; then every test that failed is such a test.
+    The plugin itself fails such tests. Only other code can hide that: a hook, another plugin, or a skipped repetition
+    of the test. `succeeds` is True if pytest's exit status is 0; then every failed test is such a test.
     """
     found = [f"{ending.nodeid} failed, but pytest's exit status is 0" for ending in endings.values() if ending.fails]
     found = found if succeeds else []
@@ -47,7 +47,7 @@ def contradictions(
 
 
 def ending_of(item: pytest.Item, report: pytest.TestReport, previous: Ending | None) -> Ending | None:
-    """Return the outcome of a test after this phase; None if the previous one remains."""
+    """Return the outcome of a test after this phase; None if the previous outcome remains."""
     expected = hasattr(report, "wasxfail")
     outcome: Any = f"x{report.outcome}" if expected and report.passed else report.outcome
     if report.skipped and expected:
@@ -67,7 +67,7 @@ def ending_of(item: pytest.Item, report: pytest.TestReport, previous: Ending | N
 
 
 def _reason(report: pytest.TestReport) -> str:
-    """Return the reason of a failure, without its traceback."""
+    """Return the reason for a failure, without its traceback."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if isinstance(report.longrepr, tuple):  # a skipped test: file, line, reason
         text = str(report.longrepr[-1])
@@ -77,13 +77,13 @@ def _reason(report: pytest.TestReport) -> str:
 
 
 def not_run(items: Iterable[pytest.Item], known: Iterable[str]) -> list[Ending]:
-    """Return endings for the selected perf tests that pytest did not run to their end, because of Ctrl-C or `-x`."""
+    """Return endings for the selected perf tests that pytest did not finish, because of Ctrl-C or `-x`."""
     ended = set(known)
     return [
         Ending(
             nodeid=item.nodeid,
             outcome="not run",
-            reason="the run ended before this test did",
+            reason="the run ended before this test finished",
             file=item.location[0],
             line=None if item.location[1] is None else item.location[1] + 1,
         )
@@ -95,7 +95,7 @@ def not_run(items: Iterable[pytest.Item], known: Iterable[str]) -> list[Ending]:
 def count_not_judged(
     failures: Iterable[tuple[str, str]], results: Sequence[Result], endings: Mapping[str, Ending]
 ) -> int:
-    """Count the failures of tests that are INVALID or INCONCLUSIVE and failed by that alone.
+    """Count the failures of tests that failed only because they are INVALID or INCONCLUSIVE.
 
     `failures` are the nodeids and phases (`setup`, `call`, `teardown`) of all failed reports of the run.
     """
@@ -105,7 +105,7 @@ def count_not_judged(
 
 
 def _is_not_judged(result: Result) -> bool:
-    """Return True if nothing is known: neither the values, nor lost records, which the log proves."""
+    """Return True if nothing is known about a test: no values, and no lost records, which the log would prove."""
     is_proven = any(check.outcome is Verdict.VIOLATED and check.metric in LOG_FACTS for check in result.checks)
     return not is_proven and (result.verdict is Verdict.INVALID or is_undecided(result))
 
@@ -113,21 +113,21 @@ def _is_not_judged(result: Result) -> bool:
 def nothing_measured(
     selected: Iterable[pytest.Item], results: Sequence[Result], endings: Mapping[str, Ending]
 ) -> Iterator[str]:
-    """Yield a line if no selected perf test measured anything, although none failed."""
+    """Yield a line if no selected perf test failed but none measured anything either."""
     known = [endings[item.nodeid] for item in selected if item.nodeid in endings]
     if known and not results and all(ending.outcome == "skipped" for ending in known):
-        reason = known[0].reason or "no reason"
-        yield f"--kafka-strict: all perf tests were skipped, so that nothing was judged; {reason}"
+        reason = known[0].reason or "no reason given"
+        yield f"--kafka-strict: all perf tests were skipped, so nothing was judged: {reason}"
 
 
 def exit_status(status: int, has_errors: bool, /, *, failed: int, not_judged: int) -> int:  # noqa: FBT001 - see below
     """Return the exit status of a run.
 
     Args:
-        status: pytest's own.
-        has_errors: True if a report could not be written, for example; the last thing that a run finds out.
+        status: pytest's exit status.
+        has_errors: True if the run itself had errors, for example a report could not be written; known last.
         failed: number of failed tests and files, as pytest counts them.
-        not_judged: how many of these are tests that could not be judged.
+        not_judged: how many of them could not be judged.
 
     """
     if status == pytest.ExitCode.OK and has_errors:
@@ -138,13 +138,13 @@ def exit_status(status: int, has_errors: bool, /, *, failed: int, not_judged: in
 
 
 _LEAVING_OUT = ("lf", "ignore", "ignore_glob")
-"""Options of pytest that leave out tests before they are collected."""
+"""pytest options that leave out tests before they are collected."""
 
 
 def ran_everything(session: pytest.Session, collection: Collection, measured: AbstractSet[str]) -> bool:
-    """Return True if pytest collected all tests, and every perf test is among those that were measured.
+    """Return True if pytest collected all tests and every perf test was measured.
 
-    A run of chosen paths, even of all of them, is a run of some tests.
+    A run with paths on the command line counts as a run of some tests, even if the paths contain all tests.
     """
     config = session.config
     chosen = config.args_source is pytest.Config.ArgsSource.ARGS
@@ -157,23 +157,23 @@ def ran_everything(session: pytest.Session, collection: Collection, measured: Ab
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """The tests that a run collected, and the files of which it ran all tests."""
+    """The tests that a run collected, and the files whose tests it ran completely."""
 
     nodeids: AbstractSet[str]
     files: AbstractSet[str]
     whole: bool
-    """True if the run left out no test."""
+    """True if the run did not leave out any test."""
 
 
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-"""Statuses of a run that has collected all tests."""
+"""Exit statuses of runs that collected all tests."""
 
 
 def coverage_of(session: pytest.Session, collection: Collection) -> Coverage:
-    """Return what a run covered of the project."""
+    """Return which part of the project's tests a run covered."""
     config = session.config
     nodeids = {item.nodeid for item in session.items}
-    broken = session.exitstatus not in _COMPLETE  # perhaps in the collection
+    broken = session.exitstatus not in _COMPLETE  # maybe during collection
     left_out = collection.incomplete | (collection.nodeids - nodeids) | _named_tests(session, nodeids)
     if broken or session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
         left_out |= nodeids
@@ -183,24 +183,24 @@ def coverage_of(session: pytest.Session, collection: Collection) -> Coverage:
 
 
 def _named_tests(session: pytest.Session, nodeids: AbstractSet[str]) -> set[str]:
-    """Return the tests of files of which the command line names single tests."""
+    """Return all tests of files from which the command line selects single tests."""
     config = session.config
     found: set[str] = set()
     for argument in config.args:
         if "::" in argument:
             found.add(argument)
-            # Relative to the invocation folder, unlike nodeids. The file of a module's name is unknown.
+            # Relative to the invocation folder, unlike nodeids. With a module name, the file is unknown.
             path = os.path.normpath(config.invocation_params.dir / file_of(argument))
             found.update([item.nodeid for item in session.items if str(item.path) == path] or nodeids)
     return found
 
 
 def describe_unjudged(thresholds: Sequence[Threshold], results: Sequence[Result]) -> list[str]:
-    """Return one sentence for each of these thresholds that none of the results has judged."""
+    """Return one sentence for each of these thresholds that no result has judged."""
     judged = {check.expression for result in results for check in result.checks}
     measured = sorted({name for result in results for one in result.rounds for name in one.metrics})
     return [
-        f"kafka_thresholds: no test judged {limit.expression!r}, because none measures {limit.metric.name}; "
+        f"kafka_thresholds: {limit.expression!r} was never judged, because no test measures {limit.metric.name}; "
         f"{_remedy_of_unjudged(limit, measured)}"
         for limit in thresholds
         if limit.expression not in judged

@@ -1,4 +1,4 @@
-"""Console output: progress while load runs, the table of results, and annotations for CI."""
+"""Console output: progress while load runs, and the table of results."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 def progress(
     item: pytest.Item, test: PerfTest
 ) -> Iterator[tuple[ProgressLine | RoundLines | None, Callable[[str], None]]]:
-    """Yield the progress of rounds, and a function that prints a line, which does nothing with `-q`.
+    """Yield an object that shows the progress of rounds, and a function that prints a line unless `-q` is given.
 
-    Progress is a line that is updated in a terminal, one line per round if output is redirected with `-v`, or None.
+    Progress is a line that is updated in place in a terminal, one line per round with `-v` elsewhere, or else None.
     """
     config = item.config
     reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -63,28 +63,28 @@ def progress(
     finally:
         if line is not None:
             line.close()
-        # With -v, pytest itself writes the name of the test again.
+        # With -v, pytest itself prints the test's name again.
         if config.get_verbosity() == 0 and (is_live or terminal.has_lines):
             terminal.write_name(item.nodeid)
 
 
 class TrialLines:
-    """Prints a line after each trial that does not decide the test yet, or that belongs to a calibration."""
+    """Prints a line after each trial that leaves the test undecided or is part of a calibration."""
 
     def __init__(
         self, test: PerfTest, later: Sequence[PerfTest], say: Callable[[str], None], *, calibrate: int | None
     ) -> None:
-        """`later` are the tests after this one, and `calibrate` is the number of trials of a calibration."""
+        """`later` are the tests after this one; `calibrate` is the number of calibration trials, or None."""
         self._test = test
         self._later = later
         self._say = say
         self._calibrate = calibrate
         self._began_s = time.monotonic()
         self._ends_s: list[float] = []
-        """Ends of the trials, in seconds since the start of the first one."""
+        """When each trial ended, in seconds since the start of the first one."""
 
     def __call__(self, trials: Sequence[Trial], judgement: Judgement) -> None:
-        """Print the line of the last trial."""
+        """Print the line about the last trial."""
         took_s = time.monotonic() - self._began_s
         self._ends_s.append(took_s)
         if self._calibrate is not None:
@@ -101,36 +101,36 @@ class _Terminal:
         self._config = config
         self._reporter = reporter
         self.has_lines = False
-        """True if lines were written, so that pytest's own line ended."""
+        """True if lines were written, which ended pytest's own line."""
 
     def write(self, text: str) -> None:
-        """Write characters that standard output can show."""
+        """Write text; characters that standard output lacks are replaced."""
         with _uncaptured(self._config):
             encoding = sys.stdout.encoding or "utf-8"
             sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
             sys.stdout.flush()
 
     def write_line(self, text: str) -> None:
-        """Write a line."""
+        """Write a line of text."""
         self.has_lines = True
         with _uncaptured(self._config):
             self._reporter.ensure_newline()
             self._reporter.write_line(text)
 
     def end_line(self) -> None:
-        """End pytest's line with the name of the test's file."""
+        """End the line on which pytest printed the name of the test's file."""
         with _uncaptured(self._config):
             self._reporter.ensure_newline()
 
     def write_name(self, nodeid: str) -> None:
-        """Write the name of the test's file as pytest does, so that its result follows."""
+        """Write the name of the test's file as pytest does, so that the result follows it."""
         with _uncaptured(self._config):
             self._reporter.write_fspath_result(nodeid, "")
 
 
 def print_table(terminalreporter: pytest.TerminalReporter, config: pytest.Config, run: RunResult) -> None:
-    """Print the results of all tests, as wide as the terminal."""
-    writer = terminalreporter._tw  # noqa: SLF001 - has the width and colour; there is no public way
+    """Print the results of all tests, fitted to the width of the terminal."""
+    writer = terminalreporter._tw  # noqa: SLF001 - no public way to the width and color
     terminalreporter.write_sep("=", "kafka performance")
     paper = Paper(width=writer.fullwidth, colour=writer.hasmarkup)
     failures = config.getoption("tbstyle") != "no"
@@ -145,14 +145,14 @@ def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None
 
 
 _PROGRESS_S = 0.5
-"""Seconds between two updates of the line."""
+"""Minimum time between two updates of the line."""
 
 
 class _Output:
-    """Common part of both: the test, and how it is written."""
+    """The common part of both kinds of progress: the test, and how to write."""
 
     def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
-        """`metrics` are shown of each round that is done."""
+        """`metrics` are shown for each finished round."""
         self._name = printable(name)
         self._scenario = scenario
         self._write = write
@@ -187,9 +187,9 @@ class ProgressLine(_Output):
             self._write("\r\x1b[K")
 
     def text(self, trial: str, number: int, seen: Progress, rate: float, *, width: int) -> str:
-        """Return the progress of round `number` at a rate in records/s; the least important parts go first."""
+        """Return the progress of round `number` at a rate in records/s; drop the least important parts if too wide."""
         scenario = self._scenario
-        # The size is unknown where samples decide.
+        # With a payload of samples, the size is unknown.
         size_bytes = None if scenario.record_size is None else scenario.mean_record_size
         number_of = f"round {number}/{scenario.rounds}"
         parts = {"name": self._name, "trial": trial, "round": number_of, "step": seen.step}
@@ -211,7 +211,7 @@ class ProgressLine(_Output):
 
 
 class RoundLines(_Output):
-    """One plain line after each round, for log files."""
+    """A plain line after each round, for log files."""
 
     def update(self, trial: str, number: int, seen: Progress) -> None:
         """Write the line of round `number` when it is done."""
@@ -220,7 +220,7 @@ class RoundLines(_Output):
             self._write("  ".join(filter(None, [*parts, *_values(seen, self._metrics).values()])))
 
     def close(self) -> None:
-        """Do nothing: each line is whole."""
+        """Do nothing, because each line is complete."""
 
 
 def _values(seen: Progress, metrics: Sequence[str]) -> dict[str, str]:
@@ -237,7 +237,7 @@ def _elapsed(scenario: Scenario, seen: Progress) -> str:
 
 
 def _left(scenario: Scenario, number: int, seen: Progress) -> str:
-    """Return the remaining time of all rounds without connecting and draining; an empty text if it is unknown."""
+    """Return the remaining time of all rounds, except for connecting and draining; an empty text if unknown."""
     if scenario.duration is None or seen.step:  # the number of steps of a search is unknown
         return ""
     current_s = scenario.duration - seen.elapsed_s if seen.phase in ("warm-up", "measuring") else 0.0

@@ -1,6 +1,6 @@
-"""The entry point: hooks and fixtures that pytest loads in every run.
+"""The entry point: the hooks and fixtures that pytest loads in every run.
 
-Before a perf test is collected, it imports only `items`, `options` and pytest.
+Until a perf test is collected, the module imports only `items`, `options` and pytest.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
     for position, argument in enumerate(args):
         if argument == UPDATE_OPTION:
             args[position] = f"{UPDATE_OPTION}=replace"
-            # pytest has parsed these before, and loads the conftest.py of such a path next.
+            # pytest parsed them earlier, and next loads the conftest.py of each such path.
             early_config.known_args_namespace.file_or_dir = parser.parse_known_args(args).file_or_dir
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers, and parse options from the command line so that errors come first."""
+    """Register markers, and parse the command line's options now, so that errors come first."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     _refuse_misspelt_keys(config)
     _refuse_lasting_acceptance(config)
     config.pluginmanager.register(Collection(), _COLLECTION)
     if hasattr(config.option, "benchmark_storage") and not asks_for_benchmark(config):
-        config.option.benchmark_storage = "."  # pytest-benchmark creates its folder in every run; this one exists
+        config.option.benchmark_storage = "."  # pytest-benchmark creates this folder in every run
     if from_command_line(config):
         _settings(config)
 
@@ -87,7 +87,7 @@ def pytest_report_header(config: pytest.Config) -> Generator[None, list[str | li
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Remove the reports of an earlier run, so that nobody takes them for those of this run, whatever becomes of it."""
+    """Remove reports of an earlier run, so that nobody mistakes them for this run's, even if it is aborted."""
     config = session.config
     if not config.option.collectonly and (config.getoption("kafka_report") or ini_value(config, "report")):
         _remove_reports(config)
@@ -95,7 +95,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Read the markers of all perf tests; drop files with invalid markers and report all their errors at once."""
+    """Read the markers of all perf tests; drop files with invalid markers, and report all errors at once."""
     collection = _collection(config)
     collection.nodeids.update(item.nodeid for item in items)
     if not any(takes_perf(item) or is_declared(item) for item in items):
@@ -106,7 +106,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:], collection.tests = read_perftests(items, _settings(config))
     read = {item: marks_of(item) for item in items if item.nodeid in collection.tests}
     yield
-    # The same hook of a conftest.py may have added markers meanwhile.
+    # Meanwhile, the same hook in a conftest.py may have added markers.
     changed = [item for item in items if item in read and marks_of(item) != read[item]]
     kept, tests = read_perftests(changed, _settings(config))
     items[:] = [item for item in items if item not in changed or item in kept]
@@ -117,7 +117,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Register the plugin that runs perf tests, if there are any or if baselines are to be deleted."""
+    """Register the plugin that runs perf tests, if there are any, or if baselines must be pruned."""
     config = session.config
     if config.option.collectonly:
         return
@@ -129,8 +129,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             plugin.check_revision()
     if runs and config.getoption("benchmark_skip", default=False) and _settings(config).strict:
         raise pytest.UsageError(
-            "--kafka-strict with --benchmark-skip: no perf test would run, and no threshold would be judged; leave one "
-            "of the two options out (addopts may have them)"
+            "--kafka-strict with --benchmark-skip: no perf test would run, and no threshold would be judged; omit one "
+            "of the two options (they may be in addopts)"
         )
 
 
@@ -142,7 +142,7 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin) -> Clu
 
 @pytest.fixture(scope="session")
 def kafka_cluster_factory(_kafkaperf: PerfPlugin) -> Callable[..., Cluster]:
-    """Return a cluster with these fields of the `kafka_cluster` marker, for fixtures of any scope."""
+    """Return a cluster with the given fields of the `kafka_cluster` marker, for fixtures of any scope."""
     return _kafkaperf.lasting_cluster
 
 
@@ -150,21 +150,21 @@ def kafka_cluster_factory(_kafkaperf: PerfPlugin) -> Callable[..., Cluster]:
 def kafka_app(
     request: pytest.FixtureRequest, _kafkaperf: PerfPlugin, kafka_cluster: object
 ) -> Iterator[Callable[..., Application]]:
-    """Start an application under test on the test's cluster, and end it after the test."""
+    """Start an application under test on the test's cluster, and stop it after the test."""
     with _kafkaperf.launching(kafka_cluster, request.node) as launch:
         yield launch
 
 
 @pytest.fixture(scope="session")
 def kafka_app_factory(_kafkaperf: PerfPlugin) -> Iterator[Callable[..., Application]]:
-    """Start an application under test on the cluster `cluster=`, for fixtures of any scope."""
+    """Start an application under test on the cluster that you pass as `cluster=`, for fixtures of any scope."""
     with _kafkaperf.launching(None, None) as launch:
         yield launch
 
 
 @pytest.fixture
 def kafka_perf(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin, kafka_cluster: object) -> Iterator[KafkaPerf]:
-    """Run the scenario of the markers; arguments override its fields. Fails the test if a threshold is violated."""
+    """Run the scenario that the markers declare; arguments override its fields. Violated thresholds fail the test."""
     yield from _kafkaperf.measuring(request, kafka_cluster)
 
 
@@ -172,8 +172,8 @@ def kafka_perf(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin, kafka_clu
 def _kafkaperf(request: pytest.FixtureRequest) -> PerfPlugin:
     if hasattr(request.config, "workerinput"):
         pytest.fail(
-            "perf tests cannot run in parallel with other tests, as with pytest-xdist. Run them with -n0, for "
-            "example: pytest -n0 -m kafka_perf",
+            "perf tests cannot run in parallel with other tests, which pytest-xdist does; run them separately with "
+            "-n0, for example: pytest -n0 -m kafka_perf",
             pytrace=False,
         )
     plugin = _perf_plugin(request.config)
@@ -211,10 +211,10 @@ def _settings(config: pytest.Config) -> Settings:
 
 
 def _refuse_misplaced(args: list[str], folder: Path) -> None:
-    """Refuse ini keys given as options, and a mode without `=`: pytest would take it for a path.
+    """Refuse ini keys given as options, and a mode without `=`, which pytest would mistake for a path.
 
     Raises:
-        pytest.UsageError: there is one; suggests what to write.
+        pytest.UsageError: there is one; the text suggests what to write.
 
     """
     for argument, following in itertools.pairwise([*args, ""]):
@@ -227,21 +227,21 @@ def _refuse_misplaced(args: list[str], folder: Path) -> None:
                 f"-o '{key_of(name)}={example}' for a single run"
             )
         if argument == UPDATE_OPTION and following in UPDATE_MODES and not (folder / following).exists():
-            raise pytest.UsageError(f"{option} {following}: write it with an equals sign: {option}={following}")
+            raise pytest.UsageError(f"{option} {following}: the mode needs an equals sign: {option}={following}")
 
 
 def _refuse_misspelt_keys(config: pytest.Config) -> None:
-    """Refuse unknown `kafka_` keys of the ini file: pytest only warns, and no threshold in such a key would count.
+    """Refuse unknown `kafka_` keys in the ini file; pytest would only warn, and ignore thresholds in such a key.
 
     Raises:
-        pytest.UsageError: there is one; names the nearest key.
+        pytest.UsageError: there is one; the text suggests the nearest key.
 
     """
     names = {key_of(name): name for name in OPTIONS}
     for key in config._get_unknown_ini_keys():  # noqa: SLF001 - no public way
         if key in names:
             raise pytest.UsageError(
-                f"{key} in the ini file: use --kafka-{names[key]} on the command line of a single run"
+                f"{key} is not an ini key: use --kafka-{names[key]} on the command line of a single run"
             )
         if key.startswith("kafka_"):
             from pytest_kafkaperf.core.errors import nearest  # noqa: PLC0415 - only for errors
@@ -251,7 +251,7 @@ def _refuse_misspelt_keys(config: pytest.Config) -> None:
 
 
 def _refuse_lasting_acceptance(config: pytest.Config) -> None:
-    """Refuse options that accept values unjudged where they would last: outside of the command line itself.
+    """Refuse options that accept results without judging them, where they would apply to every later run.
 
     Raises:
         pytest.UsageError: `addopts` or `PYTEST_ADDOPTS` has such an option.
@@ -261,7 +261,7 @@ def _refuse_lasting_acceptance(config: pytest.Config) -> None:
     for option in (ACCEPT_OPTION, UPDATE_OPTION, "--kafka-calibrate"):
         if config.getoption(key_of(option.removeprefix("--kafka-"))) is not None and option not in given:
             raise pytest.UsageError(
-                f"{option} in addopts or PYTEST_ADDOPTS would accept every later slowdown as well; give it on the "
+                f"{option} in addopts or PYTEST_ADDOPTS would accept every later slowdown as well; pass it on the "
                 "command line of the run that may be slower"
             )
 
@@ -277,7 +277,7 @@ def _remove_reports(config: pytest.Config) -> None:
 
 
 def _perf_plugin(config: pytest.Config) -> PerfPlugin:
-    """Return the plugin that runs perf tests; register it first if necessary."""
+    """Return the plugin that runs perf tests, after registering it if necessary."""
     plugin: PerfPlugin | None = config.pluginmanager.get_plugin(_PERF)
     if plugin is None:
         from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin  # noqa: PLC0415 - imports the load engine

@@ -14,29 +14,29 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.settings import Settings
 
 ARGUMENTS: pytest.StashKey[Iterable[str]] = pytest.StashKey()
-"""The command line, with `addopts` and `PYTEST_ADDOPTS`."""
+"""The command line, including `addopts` and `PYTEST_ADDOPTS`."""
 PEER = "kafkaperf-peer"
-"""Name of the plugin that serves another pytest; only there, the module `plugin.peer_side` registers it."""
+"""Name of the plugin that serves another pytest; `plugin.peer_side` registers it, only in the pytest that serves."""
 
 
 def arguments_of(config: pytest.Config) -> list[str]:
-    """Return the command line, with `addopts` and `PYTEST_ADDOPTS`."""
-    # pytest does not pass `ARGUMENTS` to a plugin that a conftest.py loads.
+    """Return the command line, including `addopts` and `PYTEST_ADDOPTS`."""
+    # A plugin that a conftest.py loads misses the hook that sets `ARGUMENTS`.
     return [str(argument) for argument in config.stash.get(ARGUMENTS, config.invocation_params.args)]
 
 
 def asks_for_benchmark(config: pytest.Config) -> bool:
-    """Return True if any option of pytest-benchmark was given; otherwise users should not notice that plugin."""
+    """Return True if any pytest-benchmark option was given; otherwise users should not notice that plugin."""
     return any(argument.startswith("--benchmark-") for argument in arguments_of(config))
 
 
 def takes_perf(item: pytest.Item) -> bool:
-    """Return True for a perf test: one that uses the fixture `kafka_perf`."""
+    """Return True for a perf test, which is a test that uses the `kafka_perf` fixture."""
     return "kafka_perf" in getattr(item, "fixturenames", ())
 
 
 def is_declared(item: pytest.Item) -> bool:
-    """Return True if a marker of the test itself declares a perf test, even if the test does not use `kafka_perf`."""
+    """Return True if the test's own markers declare a perf test, even if it does not use the `kafka_perf` fixture."""
     return any(mark.name in ("kafka_scenario", "kafka_perf") for mark in item.own_markers)
 
 
@@ -46,14 +46,14 @@ def has_thresholds(item: pytest.Item) -> bool:
 
 
 class Collection:
-    """The state of a run until its tests are collected; `PerfPlugin` takes it over if perf tests will run."""
+    """The state of a run until its tests are collected; after that, `PerfPlugin` uses it if perf tests will run."""
 
     def __init__(self) -> None:
         self.began_s = time.monotonic()
         self.settings: Settings | None = None
-        """None: not parsed yet."""
+        """None if not parsed yet."""
         self.nodeids: set[str] = set()
-        """All collected tests, including those that are deselected later."""
+        """All collected tests, including tests that are deselected later."""
         self.incomplete: set[str] = set()
         """Nodeids of deselected tests, and of files and classes that could not be collected."""
         self.broken: set[str] = set()
@@ -61,7 +61,7 @@ class Collection:
         self.tests: dict[str, PerfTest] = {}
         """The perf tests, by nodeid."""
         self.marks: dict[str, list[pytest.Mark]] = {}
-        """The markers of each of them."""
+        """The markers of each perf test, by nodeid."""
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Record deselected tests."""

@@ -1,4 +1,4 @@
-"""The fixture `kafka_perf`: runs a test's scenario and fails the test according to its verdict."""
+"""The `kafka_perf` fixture: runs a test's scenario, and fails the test if its verdict says so."""
 
 from __future__ import annotations
 
@@ -39,34 +39,34 @@ if TYPE_CHECKING:
 
 
 class InconclusiveWarning(pytest.PytestWarning):
-    """Warns that a test could not be decided; the text ends in the command that resolves it."""
+    """Warns that a test could not be decided; the text ends with the command that resolves it."""
 
 
 class FailedByVerdict(pytest.fail.Exception):  # type: ignore[name-defined, misc]
     """Fails a test because of its verdict."""
 
-    __module__, __qualname__ = "builtins", "Failed"  # as pytest's summary calls its own
+    __module__, __qualname__ = "builtins", "Failed"  # as in pytest's own summary
 
 
 _ONE_FUNCTION = (
-    "give each metric once, before the load: a number, or a function that is called at the end of each round and "
-    "returns the value"
+    "add each metric once, before the load starts, as a number or as a function that returns the value and is called "
+    "at the end of each round"
 )
 _STOP_TIMEOUT_S = 120
-"""Maximum wait, after the test, for a load that it did not await to the end: brokers may be restarting."""
+"""Maximum wait for an unfinished load to stop after the test; it is long because brokers may be restarting."""
 _UNJUDGED = (
-    "--kafka-strict: the thresholds of this test were not judged, because of --benchmark-disable; leave one of the two "
-    "options out (addopts may have them)"
+    "--kafka-strict: the thresholds of this test were not judged, because of --benchmark-disable; omit one of the two "
+    "options (they may be in addopts)"
 )
 _TOO_LATE = (
-    "kafka_perf() was called after the test had ended, when its verdict can no longer fail the test; call it in the "
-    "test, or in a fixture before its yield"
+    "kafka_perf() was called after the test had finished, when its verdict can no longer fail the test; call it in "
+    "the test, or in a fixture before its yield"
 )
-_CAUGHT = "The test's own code caught this failure. To expect it, mark the test with pytest.mark.xfail."
+_CAUGHT = "The test's code caught this failure. If you expect it, mark the test with pytest.mark.xfail."
 
 
 class FixtureRun:
-    """One use of the `kafka_perf` fixture: what the plugin needs to know of it; tests have only `KafkaPerf`."""
+    """One use of the `kafka_perf` fixture, as the plugin sees it; tests see only `KafkaPerf`."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class FixtureRun:
         test: PerfTest,
         later: Sequence[PerfTest],
     ) -> None:
-        """`later` are the the tests after this one."""
+        """`later` are the tests after this one."""
         self._node: pytest.Item = request.node
         self._test = test
         self._later = later
@@ -92,11 +92,11 @@ class FixtureRun:
         self._called = False
         self._finished = False
         self._failure: BaseException | None = None
-        """The failure of the load or by its verdict, which the test's own code can swallow."""
+        """The failure of the load or because of its verdict; the test's code may have caught it."""
         self._lock = threading.Lock()
-        """Held to change the three flags below, because the test may call this object from any thread."""
+        """Held while the three flags below change, because tests may call this object from any thread."""
         self._is_over = False
-        """True after the test function has returned: no load starts any more."""
+        """True after the test function has returned; from then on, no load may start."""
         self._idle = threading.Event()
         """Set while no load runs."""
         self._idle.set()
@@ -109,25 +109,25 @@ class FixtureRun:
         return self._benchmark is not None
 
     def stop(self) -> bool:
-        """Stop a load that is still running after the test function has returned; return False if it does not stop."""
+        """Stop a load that is still running when the test function returns; return False if it does not stop."""
         with self._lock:
             self._is_over = True
         self._stopping.set()
         return self._idle.wait(_STOP_TIMEOUT_S)
 
     def raise_swallowed(self, *, skipped: bool) -> None:
-        """Fail a test that returned or was skipped although its verdict fails, or that returned without measuring."""
+        """Fail a test that caught the failure of its verdict, or that returned without measuring anything."""
         if isinstance(self._failure, pytest.fail.Exception):
             raise type(self._failure)(f"{self._failure.msg}\n{_CAUGHT}", pytrace=False)
         if self._failure is not None:
             raise self._failure
         if not (self._finished or skipped):
-            what = "await kafka_perf.run() to its end" if self._called else "call kafka_perf()"
-            text = f"this test measured nothing: {what}, or pytest.skip() if there is nothing to measure"
+            what = "await kafka_perf.run() until it finishes" if self._called else "call kafka_perf()"
+            text = f"this test measured nothing: {what}, or call pytest.skip() if there is nothing to measure"
             pytest.fail(text, pytrace=False)
 
     def keep(self, ending: Ending | None) -> None:
-        """Keep the measured values for the baseline, unless the test's own code or a fixture failed."""
+        """Keep the measured values for the baseline, unless the test's code or a fixture failed."""
         if self._finished and ending is not None and (ending.by_verdict or not ending.fails):
             with failing():
                 self._perf.keep()
@@ -138,12 +138,12 @@ class FixtureRun:
         """Plan a call of `action` for every round.
 
         Raises:
-            UsageError: the load has begun, or the action is not a function, or an async one.
+            UsageError: the load has already started, or the action is async or is not a function.
 
         """
         if self._called or not callable(action) or inspect.iscoroutinefunction(action):
             given = f"kafka_perf.at({time!r}, {printable(repr(action))})"
-            raise UsageError(f"{given}: call it before the load, with a function that is not async")
+            raise UsageError(f"{given}: call it before the load starts, with a function that is not async")
         self._planned.append((time, functools.partial(action, *arguments, **named)))
 
     def record(self, name: str, value: Callable[[], float], *, unit: str, better: Better) -> None:
@@ -151,7 +151,7 @@ class FixtureRun:
 
         Raises:
             ScenarioError: the name, the unit or the direction is invalid.
-            UsageError: the load has begun, or the metric is recorded already.
+            UsageError: the load has already started, or the metric was already added.
 
         """
         if self._called or name in self._recorded:
@@ -162,35 +162,37 @@ class FixtureRun:
     def searching(
         self, limits: Sequence[str], low: object, high: object, hold: object
     ) -> Callable[[PerfTest], PerfTest]:
-        """Return what configures a test as a search for the capacity."""
+        """Return a function that turns a test into a capacity search."""
         if self._planned:
-            pytest.fail("kafka_perf.at(...) cannot be combined with kafka_perf.capacity(): use only one", pytrace=False)
+            pytest.fail(
+                "kafka_perf.at(...) cannot be combined with kafka_perf.capacity(); use only one of them", pytrace=False
+            )
         return lambda test: test.with_search(limits, low=low, high=high, hold=hold)
 
     async def run_in_thread(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
-        """Do the same as `run`, in a thread, so that the event loop of the test runs on."""
+        """Do the same as `run`, in a thread, so that the test's event loop keeps running."""
         thread = concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-run")
         ended = asyncio.wrap_future(thread.submit(self.run, configure))
         thread.shutdown(wait=False)  # it ends after the load
         try:
             return await asyncio.shield(ended)
-        except asyncio.CancelledError:  # also by Ctrl-C
+        except asyncio.CancelledError:  # the test was canceled, for example by Ctrl-C
             self._stopping.set()
             await asyncio.wait([ended], timeout=_STOP_TIMEOUT_S)
             if ended.done() and not ended.cancelled():
-                ended.exception()  # asyncio would report it as never retrieved
+                ended.exception()  # otherwise asyncio reports it as never retrieved
             raise
 
     def _actions(self, *, duration_s: float | None) -> list[Action]:
         return [*(planned(time, do, duration_s=duration_s) for time, do in self._planned), *self._recorded.values()]
 
     def run(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
-        """Run the configured test once, and fail it by its verdict."""
+        """Run the configured test once, and fail it if its verdict says so."""
         with self._lock:
             if self._is_over:
                 pytest.fail(_TOO_LATE, pytrace=False)
             if not self._idle.is_set():
-                pytest.fail("kafka_perf() is already running in this test; wait for its end first", pytrace=False)
+                pytest.fail("kafka_perf() is already running in this test; wait until it finishes", pytrace=False)
             self._idle.clear()
             self._stopping.clear()
         try:
@@ -200,14 +202,16 @@ class FixtureRun:
             raise
         finally:
             self._idle.set()
-        self._failure = None  # that of an earlier call with invalid arguments
+        self._failure = None  # of an earlier call with invalid arguments
         return result
 
     def _measure(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
         node, perf = self._node, self._perf
         self._called = True
         if self._finished:
-            pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
+            pytest.fail(
+                "kafka_perf() can run only once per test; for several loads, use pytest.mark.parametrize", pytrace=False
+            )
         with failing():
             cluster = as_cluster(self._cluster)
             self._serve_peer(cluster)
@@ -228,7 +232,7 @@ class FixtureRun:
         return result
 
     def _serve_peer(self, cluster: Cluster) -> None:
-        """In the pytest of another revision, serve the one that measures; this ends the test and does not return."""
+        """In the pytest of the other revision, serve the pytest that measures; this ends the test and never returns."""
         peer = self._node.config.pluginmanager.get_plugin(PEER)
         if peer is not None:
             self._perf.clusters.provide_topic(self._test.scenario, cluster)
@@ -236,12 +240,12 @@ class FixtureRun:
 
     @contextlib.contextmanager
     def _watching(self, test: PerfTest, own: Side) -> Iterator[Watch]:
-        """Show the progress in the terminal, and end the load once it is to stop."""
+        """Show the progress in the terminal, and stop the load on request."""
         with progress(self._node, test if own.actions else as_run(test)) as (line, say):
 
             def on_progress(label: str, number: int, progress: Progress) -> None:
                 if self._stopping.is_set():
-                    raise KeyboardInterrupt  # ends the load as Ctrl-C does
+                    raise KeyboardInterrupt  # stops the load as Ctrl-C does
                 if line:
                     line.update(label, number, progress)
 
@@ -249,10 +253,10 @@ class FixtureRun:
             yield Watch(progress=on_progress, trials=TrialLines(test, self._later, say, calibrate=calibrate))
 
     def _add_to_history(self, result: Result) -> None:
-        """Append the lines of the result to the history, if the user asked for one.
+        """Append the result to the history file, if the user asked for one.
 
         Raises:
-            UsageError: The file cannot be written; the text names it and the reason.
+            UsageError: the file cannot be written; the text has its path and the reason.
 
         """
         perf = self._perf
@@ -264,7 +268,7 @@ class FixtureRun:
 
 
 class KafkaPerf:
-    """The value of the `kafka_perf` fixture; call it to run the scenario."""
+    """The value of the `kafka_perf` fixture. Call it to run the scenario."""
 
     def __init__(self, fixture: FixtureRun) -> None:
         self._fixture = fixture
@@ -272,9 +276,9 @@ class KafkaPerf:
     def at(
         self, time: str | timedelta | Literal[0], action: Callable[..., object], *arguments: object, **named: object
     ) -> None:
-        """Call `action` in every round, `time` after the start: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
+        """Call `action` in every round, `time` after its start: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
 
-        The action runs in its own thread. If it raises an exception, the round is INVALID.
+        The action runs in a separate thread. If it raises an exception, the round is INVALID.
         """
         with failing():
             self._fixture.plan(time, action, arguments, named)
@@ -284,31 +288,31 @@ class KafkaPerf:
     ) -> None:
         """Record a custom metric: `kafka_perf.add_metric("app.rows", sink.rows, unit="rows", better="higher")`.
 
-        Call it before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A function
-        is called with `arguments` at the end of each round, when the application is done with the load. A number is the
-        value of each round, of the test's own side alone if there is a live baseline.
+        Add metrics before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A
+        function is called with `arguments` at the end of each round, when the application has processed the load. A
+        number is used for every round; with a live baseline, only for the test's own side.
         """
         function = functools.partial(value, *arguments) if callable(value) else lambda: value
         with failing():
             self._fixture.record(name, function, unit=unit, better=better)
 
     def __call__(self, **overrides: Unpack[ScenarioFields]) -> Result:
-        """Run the scenario, with these fields instead of the markers', and fail the test if a threshold is violated."""
+        """Run the scenario, and fail the test if a threshold is violated; `overrides` replace fields of the markers."""
         _refuse_running_loop("kafka_perf()", "kafka_perf.run()")
         return self._fixture.run(_overriding(overrides))
 
     async def run(self, **overrides: Unpack[ScenarioFields]) -> Result:
-        """Do the same in an `async def` test: the event loop, and services in it, run on meanwhile."""
+        """Do the same in an `async def` test, while its event loop and services in it keep running."""
         return await self._fixture.run_in_thread(_overriding(overrides))
 
     def capacity(
         self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
     ) -> Result:
-        """Find the highest rate, from `low` to `high`, that meets these absolute limits; hold each rate for `hold`.
+        """Find the highest rate between `low` and `high` that meets these absolute limits; hold each rate for `hold`.
 
-        `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result has the metric `capacity`, in
-        records per second, which `kafka_threshold("capacity >= baseline - 10%")` can compare. Each round of the
-        scenario is one search. The default is one round if no threshold refers to a baseline.
+        For example `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result has the metric
+        `capacity`, in records per second, which `kafka_threshold("capacity >= baseline - 10%")` can compare. Each round
+        of the scenario is one search; if no threshold refers to a baseline, the default is a single round.
         """
         _refuse_running_loop("kafka_perf.capacity()", "kafka_perf.run_capacity()")
         return self._fixture.run(self._fixture.searching(limits, low, high, hold))
@@ -316,12 +320,12 @@ class KafkaPerf:
     async def run_capacity(
         self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
     ) -> Result:
-        """Do the same as `capacity` in an `async def` test: the event loop, and services in it, run on meanwhile."""
+        """Do the same as `capacity` in an `async def` test, while its event loop and services in it keep running."""
         return await self._fixture.run_in_thread(self._fixture.searching(limits, low, high, hold))
 
 
 def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:
-    """Fail or skip a test according to its verdict; warn if it could not be decided."""
+    """Fail or skip a test according to its verdict, or warn if the test could not be decided."""
     text = failure_of(result, strict=perf.settings.strict)
     if text is not None:
         raise FailedByVerdict(text, pytrace=False)
@@ -335,7 +339,7 @@ def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:
 
 @contextlib.contextmanager
 def failing() -> Iterator[None]:
-    """Fail the test with the text of an error of the plugin."""
+    """Fail the test with the text of a plugin error, without a traceback."""
     try:
         yield
     except KafkaPerfError as error:
@@ -353,5 +357,5 @@ def _refuse_running_loop(called: str, instead: str) -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    text = f"{called} would block the event loop of this test, and every service in it; use `await {instead}`"
+    text = f"{called} would block the test's event loop and all services in it; use `await {instead}`"
     pytest.fail(text, pytrace=False)

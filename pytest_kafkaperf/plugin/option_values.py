@@ -1,4 +1,4 @@
-"""Parses the values of options and ini keys into `Settings`; no later code reads their text."""
+"""Parses the values of options and ini keys into `Settings`, so that no later code reads their text."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ from pytest_kafkaperf.runner.settings import Revision, Settings, parse_revision
 from pytest_kafkaperf.scenarios.threshold import Threshold, parse_declared
 
 _BARE = re.compile(r"[\w.][\w./~^@-]*")
-"""Names without a kind, such as `main` and `../old`, which may be a revision, a folder or a server."""
+"""A name without a kind, such as `main` or `../old`: a revision, a folder or a server."""
 _REVISIONS = "; or a revision: git:REF[,tests=ref|head] or path:DIR[,python=PATH], such as git:origin/main"
-"""Further values of `--kafka-compare`, at the end of errors."""
+"""Further valid values of `--kafka-compare`, appended to errors."""
 
 _MOST_GAP_S = 3600
-"""Longest pause before a fresh trial."""
+"""Maximum pause before a new trial."""
 
 _EXCLUSIVE = (
-    ("update-baselines", "compare", "rounds that alternate with those of another side are not written to baselines"),
-    ("calibrate", "compare", "calibration compares a cluster with itself"),
-    ("accept", "calibrate", "calibration judges no test, so there is no regression to accept"),
+    ("update-baselines", "compare", "results of a side-by-side comparison are never written to baselines"),
+    ("calibrate", "compare", "calibration measures the noise of a single cluster"),
+    ("accept", "calibrate", "calibration does not judge any test, so there is no regression to accept"),
     (
         "accept",
         "update-baselines",
-        "a new baseline accepts the slowdown for all later runs, and --kafka-accept only for this one",
+        "a new baseline accepts the slowdown for all later runs, but --kafka-accept accepts it for this run only",
     ),
-    ("no-confirm", "compare", "a comparison side by side always takes several trials"),
-    ("no-confirm", "calibrate", "calibration measures the error rate of verdicts with confirmation"),
-    ("time-budget", "calibrate", "calibration compares complete trials, and a time budget skips rounds"),
+    ("no-confirm", "compare", "a side-by-side comparison always takes several trials"),
+    ("no-confirm", "calibrate", "calibration measures the false-alarm rate of verdicts that include re-tests"),
+    ("time-budget", "calibrate", "calibration needs complete trials, but a time budget skips rounds"),
 )
-"""Pairs of options that exclude each other, and the reason. One on the command line sets aside one in the ini file."""
+"""Pairs of options that exclude each other, and why. One on the command line overrides the other in the ini file."""
 
 
 def read_settings(
     command_line: Mapping[str, object], ini: Mapping[str, object], *, invocation_folder: Path, root: Path
 ) -> Settings:
-    """Parse the options of a run; the command line overrides the ini file, with what belongs only to its values.
+    """Parse the options of a run; the command line overrides the ini file, including settings of overridden values.
 
     Args:
         command_line: values by option name without `--kafka-`.
-        ini: values by the same names; an empty one is not set.
-        invocation_folder: start of relative paths from the command line.
-        root: start of relative paths from the ini file.
+        ini: values by the same names; an empty value counts as not set.
+        invocation_folder: what paths on the command line are relative to.
+        root: what paths in the ini file are relative to.
 
     Raises:
         UsageError: a value is invalid, or two options exclude each other.
@@ -79,7 +79,7 @@ def read_settings(
     _refuse_shared_paths(reports)
     if "html" in reports:
         check_installed()
-    # An external live baseline uses the ini file's client properties even if the command line gives another cluster.
+    # An external live baseline uses the ini file's client properties even if the command line selects another cluster.
     login = None
     if "client-config" in set_aside and isinstance(compare, External):
         login = written.get("client-config")
@@ -118,7 +118,7 @@ def read_settings(
 
 
 def _set_aside(given: Mapping[str, str], compare: Target | Revision | None) -> set[str]:
-    """Return the ini keys that do not count next to the options of the command line, of which `compare` is parsed."""
+    """Return the ini keys that the command line overrides; `compare` is its parsed `--kafka-compare`."""
     names = set()
     for one, other, _ in _EXCLUSIVE:
         if one in given:
@@ -138,7 +138,7 @@ def _set_aside(given: Mapping[str, str], compare: Target | Revision | None) -> s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:
-    """The texts of all options that count, by name; the command line overrides the ini file."""
+    """The texts of all options that apply, by name; the command line overrides the ini file."""
 
     command_line: Mapping[str, str]
     ini: Mapping[str, str]
@@ -159,26 +159,26 @@ class _Values:
         return OPTIONS[name].default if text is None else text
 
     def listed(self, name: str) -> list[str]:
-        """Return the parts of a value, which stand on lines or between commas."""
+        """Return the parts of a value that are separated by line breaks or commas."""
         text = self.get(name)
         return [] if text is None else [part.strip() for part in re.split("[,\n]", text)]
 
     def path(self, name: str) -> Path | None:
-        """Return a path; a relative one starts where the option is set."""
+        """Return a path; what a relative path is relative to depends on where the option is set."""
         text = self.get(name)
         if text is None:
             return None
         if not text:
-            raise UsageError(f"--kafka-{name}=: the path is empty; name a file or folder, or leave the option out")
+            raise UsageError(f"--kafka-{name}=: the path is empty; give a file or folder, or omit the option")
         return (self.invocation_folder if name in self.command_line else self.root) / text
 
     def whole_number(self, name: str, *, minimum: int) -> int | None:
-        """Return a whole number; None if the option is not set."""
+        """Return an integer; None if the option is not set."""
         text = self.get(name)
         if text is None:
             return None
         if not re.fullmatch(r"[0-9]{1,9}", text.strip()) or int(text) < minimum:
-            raise UsageError(f"--kafka-{name}={text}: a whole number of at least {minimum} is needed")
+            raise UsageError(f"--kafka-{name}={text}: must be an integer ≥ {minimum}")
         return int(text)
 
     def seconds(self, name: str, *, minimum: int, maximum: float = math.inf) -> float:
@@ -189,9 +189,9 @@ class _Values:
         except UnitError as error:
             raise UsageError(f"{shown(name, text)}: {error}") from None
         if seconds < minimum:
-            raise UsageError(f"{shown(name, text)}: a time of at least {minimum} s is needed, for example 10m")
+            raise UsageError(f"{shown(name, text)}: must be at least {minimum} s, for example 10m")
         if seconds > maximum:
-            raise UsageError(f"{shown(name, text)}: a time of at most {maximum} s is possible, for example 10m")
+            raise UsageError(f"{shown(name, text)}: must be at most {maximum / 3600:g} h, for example 10m")
         return seconds
 
 
@@ -224,19 +224,19 @@ def _check_combinations(values: _Values, compare: Target | Revision | None, clus
     """Check that no options contradict each other.
 
     Raises:
-        UsageError: two options do; names both and what to do.
+        UsageError: two options do; the text has both, and what to do.
 
     """
     if values.has("compare-config") and compare is None:
         raise UsageError(
-            "--kafka-compare-config needs brokers to configure: add --kafka-compare, for example --kafka-compare=local"
+            "--kafka-compare-config configures a live baseline, but there is none; add --kafka-compare=local"
         )
     for one, other, reason in _EXCLUSIVE:
         if values.has(one) and values.has(other):
-            raise UsageError(f"--kafka-{one} with --kafka-{other}: {reason}; leave one of them out")
+            raise UsageError(f"--kafka-{one} with --kafka-{other}: {reason}; omit one of them")
     if values.has("compare-setup") and (not isinstance(compare, Revision) or compare.ref is None):
         raise UsageError(
-            "--kafka-compare-setup: it is only for a revision of the code, such as --kafka-compare=git:origin/main"
+            "--kafka-compare-setup is only for a revision of the code, such as --kafka-compare=git:origin/main"
         )
     if isinstance(compare, Revision) and isinstance(cluster, External):
         raise UsageError(
@@ -245,27 +245,27 @@ def _check_combinations(values: _Values, compare: Target | Revision | None, clus
         )
     if values.has("compare-config") and isinstance(compare, Revision):
         raise UsageError(
-            f"--kafka-compare-config with --kafka-compare={compare}: each side's cluster is as its own tests "
-            "declare it; compare either code or brokers"
+            f"--kafka-compare-config with --kafka-compare={compare}: each revision's tests declare its cluster, so "
+            "it cannot be configured here; compare either code or brokers"
         )
     if values.has("compare-config") and isinstance(compare, External):
         raise UsageError(
-            f"--kafka-compare-config with --kafka-compare={compare}: it is only for brokers that the plugin "
-            "starts; use --kafka-compare=local or docker, or configure those servers yourself"
+            f"--kafka-compare-config with --kafka-compare={compare}: only brokers that the plugin starts can be "
+            "configured; use --kafka-compare=local or docker, or configure those servers yourself"
         )
 
 
 def _update_mode(text: str | None) -> str | None:
     if text is not None and text not in UPDATE_MODES:
         raise UsageError(
-            f"--kafka-update-baselines={text}: {nearest(text, UPDATE_MODES)} (give the mode after an equals sign)"
+            f"--kafka-update-baselines={text}: {nearest(text, UPDATE_MODES)} (write the mode after an equals sign)"
         )
     return text
 
 
 def _accepts_regressed(text: str | None) -> bool:
     if text not in (None, "regressed"):
-        raise UsageError(f"--kafka-accept={text}: only a slowdown can be accepted; use --kafka-accept=regressed")
+        raise UsageError(f"--kafka-accept={text}: only regressions can be accepted; use --kafka-accept=regressed")
     return text is not None
 
 
@@ -283,8 +283,8 @@ def _workers(text: str | None, *, insecure: bool) -> WorkerAllocation:
 def _folders(names: list[str], start: Path) -> tuple[Path, ...]:
     if not all(names):
         raise UsageError(
-            f"{shown('log-dirs', ','.join(names))}: a folder name is empty; give one path a line, or paths separated "
-            "by commas"
+            f"{shown('log-dirs', ','.join(names))}: a folder name is empty; write one path per line, or separate "
+            "paths with commas"
         )
     return tuple(start / name for name in names)
 
@@ -292,8 +292,8 @@ def _folders(names: list[str], start: Path) -> tuple[Path, ...]:
 def _prefix(text: str) -> str:
     if not LEGAL_PREFIX.fullmatch(text):
         raise UsageError(
-            f"{shown('topic-prefix', text)}: not the beginning of a topic name: 1 to 180 of the characters a-z, A-Z, "
-            "0-9, '.', '_' and '-', not beginning with '__'; for example team-a.perf-"
+            f"{shown('topic-prefix', text)}: must be 1 to 180 of the characters that topic names may have (a-z, A-Z, "
+            "0-9, '.', '_' and '-'), and must not start with '__', for example team-a.perf-"
         )
     return text
 
@@ -312,35 +312,37 @@ def _properties(text: str | None) -> dict[str, str]:
         name, equals, value = (part.strip() for part in line.partition("="))
         if not (name and equals):
             raise UsageError(
-                f"--kafka-compare-config={line}: NAME=VALUE is needed, such as num.io.threads=1; for several "
+                f"--kafka-compare-config={line}: must be NAME=VALUE, for example num.io.threads=1; for several "
                 "properties, repeat the option"
             )
         if properties.setdefault(name, value) != value:
-            raise UsageError(f"--kafka-compare-config: {name} has two different values; give it once")
+            raise UsageError(f"--kafka-compare-config: {name} has two different values; set it once")
     return properties
 
 
 def _reports(text: str | None, start: Path) -> dict[str, Path]:
-    """Parse `--kafka-report`, one `KIND[:PATH]` per line; the last one of a kind counts."""
+    """Parse `--kafka-report`, one `KIND[:PATH]` per line; the last path of a kind counts."""
     reports: dict[str, Path] = {}
     for line in [] if text is None else text.splitlines() or [""]:
         kind, colon, name = line.strip().partition(":")
         if kind not in REPORTS or (colon and not name):
             problem = "the path after the colon is empty" if kind in REPORTS else nearest(kind, REPORTS)
             raise UsageError(
-                f"--kafka-report={line}: {problem}; KIND[:PATH] is needed, for example html or html:reports/kafka.html"
+                f"--kafka-report={line}: {problem}; must be KIND[:PATH], for example html or html:reports/kafka.html"
             )
         reports[kind] = start / (name or REPORTS[kind])
     return reports
 
 
 def _refuse_shared_paths(reports: Mapping[str, Path]) -> None:
-    """Refuse two reports in one file: the last one would replace the others, and a history of months."""
+    """Refuse two reports in one file, because the last one would overwrite the others, even a history of months."""
     kinds: dict[Path, str] = {}
     for kind, path in reports.items():
         other = kinds.setdefault(path.resolve(), kind)
         if other != kind:
-            raise UsageError(f"--kafka-report: {other} and {kind} would be the same file, {path}; name two files")
+            raise UsageError(
+                f"--kafka-report: {other} and {kind} would be the same file, {path}; give each its own path"
+            )
 
 
 def _urls(urls: list[str]) -> tuple[str, ...]:
@@ -352,14 +354,14 @@ def _urls(urls: list[str]) -> tuple[str, ...]:
             valid = False
         if not valid:  # the text may contain a password
             raise UsageError(
-                "kafka_metrics_url: one of the addresses is not http://HOST:PORT/PATH; give the URLs of the "
-                "brokers' JMX exporters, for example http://broker1:9404/metrics,http://broker2:9404/metrics"
+                "kafka_metrics_url: each address must be http://HOST:PORT/PATH; give the URLs of the brokers' JMX "
+                "exporters, for example http://broker1:9404/metrics,http://broker2:9404/metrics"
             )
     return tuple(urls)
 
 
 def _texts(values: Mapping[str, object]) -> dict[str, str]:
-    """Return the texts of all values that are set: `true` for a switch, one line per entry of a list."""
+    """Return the texts of all values that are set: `true` for a switch, one line per item of a list."""
     lists = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
     return {
         name: "\n".join("true" if each is True else str(each) for each in found)

@@ -1,7 +1,7 @@
-"""Names and help texts of options, ini keys and markers, and the markers as typed decorators.
+"""Names and help texts of options, ini keys and markers, and the fields of the typed decorators.
 
-Editors complete the fields, and type checkers find misspelt ones. The values are those of `Scenario` and `ClusterSpec`,
-as users write them.
+Because the fields are typed, editors complete them and type checkers find misspelled ones. They accept what users may
+write for `Scenario` and `ClusterSpec`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 import pytest
 
 INI_VALUES = {
-    "string": "text in quotes",
-    "int": "whole number",
+    "string": "quoted string",
+    "int": "integer",
     "bool": "`true` or `false`",
-    "linelist": "list of texts",
+    "linelist": "list of strings",
 }
-"""Form of an ini value in TOML, by kind."""
+"""How an ini value is written in TOML, by kind."""
 
 
 class Option(NamedTuple):
     """An option `--kafka-NAME`, its ini key `kafka_NAME`, or both."""
 
     metavar: str
-    """Form of the value; empty for a switch."""
+    """Syntax of the value; empty for a switch."""
     text: str
     default: str
-    """Value where the user sets none, or a description of it."""
+    """Default value, or a description of it."""
     kind: Literal["string", "int", "bool", "linelist"] = "string"
-    """Type of the ini key. An option of the kind `linelist` is repeatable."""
+    """Type of the ini key. A `linelist` option is repeatable on the command line."""
     place: Literal["both", "command line", "ini"] = "both"
 
 
@@ -42,68 +42,77 @@ REPORTS = {
     "gitlab": "kafka-metrics.txt",
     "history": "kafka-history.jsonl",
 }
-"""Default path of each kind of report. `reports/writing.py` has the writers."""
+"""Default path of each kind of report. The writers are in `reports/writing.py`."""
 TARGET = "auto[:VERSION]|local[:VERSION]|docker[:VERSION or IMAGE]|HOST:PORT[,...]"
-"""Form of a cluster."""
+"""Syntax of a cluster."""
 OPTIONS = {
     "cluster": Option(
         TARGET,
-        "brokers that the plugin starts (auto: local if jgo is installed, otherwise docker) or an external cluster",
+        "where to run: on brokers that the plugin starts (auto: local if jgo is installed, otherwise docker) or on an "
+        "external cluster",
         "auto",
     ),
     "brokers": Option(
-        "N", "number of brokers to start, or that an external cluster must have", "the marker's, or 1", "int"
+        "N", "number of brokers to start; an external cluster must have at least this many", "the marker's, or 1", "int"
     ),
     "client-config": Option(
-        "FILE", "client.properties of an external cluster, in the format of Kafka's own tools", "none"
+        "FILE", "client.properties file for an external cluster, in the format of Kafka's own tools", "none"
     ),
     "workers": Option(
         "N|dask://SCHEDULER[:PORT]",
-        "N worker processes of each kind, or a Dask cluster (extra dask)",
+        "number of worker processes of each kind, or a Dask cluster to run them on (extra dask)",
         "as many as needed",
     ),
     "insecure-workers": Option(
         "",
-        "send passwords and private keys to Dask workers even though Dask does not use TLS",
+        "send passwords and private keys to Dask workers even if the Dask cluster does not use TLS",
         "off",
         "bool",
         "command line",
     ),
-    "rounds": Option("N", "rounds of every scenario", "the marker's, or 5", "int"),
+    "rounds": Option("N", "number of rounds of every test", "the marker's, or 5", "int"),
     "duration": Option(
-        "TIME", "duration of every round, for example '10 s'; also replaces 'records'", "the marker's, or 2 s"
+        "TIME", "duration of every round, for example '10 s'; replaces 'records' as well", "the marker's, or 2 s"
     ),
     "warmup": Option("TIME", "duration of the load before each round, for example '2 s'", "the marker's, or 500 ms"),
     "baselines": Option("DIR", "folder of the baseline files", "kafka-baselines"),
-    "environment": Option("NAME", "environment whose baselines are used", "derived from machine and cluster"),
+    "environment": Option("NAME", "environment whose baselines to use", "derived from the machine and the cluster"),
     "update-baselines": Option(
         "replace|new|add",
-        "write baselines: replace them (also without a value), make missing ones (new), or add trials to them (add)",
+        "write baselines: replace them (the default without a value), create missing ones (new), or add this run's "
+        "trials to them (add)",
         "baselines are not written",
         place="command line",
     ),
-    "calibrate": Option("N", "measure the noise of tests in N trials each", "tests are judged", place="command line"),
+    "calibrate": Option("N", "measure how noisy each test is, in N trials", "tests are judged", place="command line"),
     "prune-baselines": Option(
-        "", "delete the baselines of deleted tests after a run of all tests", "off", "bool", "command line"
+        "",
+        "after a run of all tests, delete the baselines of tests that no longer exist",
+        "off",
+        "bool",
+        "command line",
     ),
     "compare": Option(
         f"{TARGET}|git:REF[,tests=ref|head]|path:DIR[,python=PATH]",
-        "compare with this cluster, or with this revision of the code (git:merge-base: where the branch began), "
-        "instead of stored baselines, in short trials on both until the evidence decides",
+        "compare side by side with this cluster, or with this revision of the code (git:merge-base: where the branch "
+        "started), instead of with stored baselines; short trials on both sides continue until the evidence decides",
         "none",
     ),
     "compare-setup": Option(
         "COMMAND",
-        "shell command that installs the revision of --kafka-compare=git:REF into an environment of its own, for "
-        "example 'pip install -e .'",
-        "it uses this environment",
+        "shell command that installs the revision of --kafka-compare=git:REF into a separate virtual environment, "
+        "for example 'pip install -e .'",
+        "the revision uses this virtual environment",
         place="command line",
     ),
     "compare-config": Option(
-        "NAME=VALUE", "broker property of the live baseline, such as num.io.threads=1; repeatable", "none", "linelist"
+        "NAME=VALUE",
+        "broker property of the live baseline, for example num.io.threads=1; repeatable",
+        "none",
+        "linelist",
     ),
     "time-budget": Option(
-        "TIME", "maximum duration of the run, for example 10m; the plugin skips rounds to stay within it", "none"
+        "TIME", "maximum duration of the run, for example 10m; rounds are skipped to stay within it", "none"
     ),
     "report": Option(
         "KIND[:PATH]",
@@ -111,33 +120,35 @@ OPTIONS = {
         "none",
         "linelist",
     ),
-    "strict": Option("", "fail tests that are INCONCLUSIVE, for example without a baseline", "off", "bool"),
+    "strict": Option("", "fail tests that are INCONCLUSIVE, for example because they have no baseline", "off", "bool"),
     "accept": Option(
         "regressed",
-        "let tests pass that are REGRESSED, and only these: VIOLATED and INVALID still fail, and baselines stay as "
-        "they are; must be given on the command line itself, not in addopts",
+        "do not fail tests that are REGRESSED; VIOLATED and INVALID tests still fail, and baselines do not change; "
+        "valid only on the command line itself, not in addopts",
         "no regression is accepted",
         place="command line",
     ),
     "no-confirm": Option(
-        "", "judge tests after one trial; do not re-test suspected regressions", "off", "bool", "command line"
+        "", "judge each test after one trial, and do not re-test suspected regressions", "off", "bool", "command line"
     ),
-    "allow-unlimited": Option("", "allow load of any rate, and without a rate, on external clusters", "off", "bool"),
+    "allow-unlimited": Option(
+        "", "allow external clusters to receive load of any rate, or without a rate", "off", "bool"
+    ),
     "max-rate": Option(
         "RATE[,RATE]",
-        "highest rate on external clusters, in records and in bytes, for example '200k records/s, 100 MB/s'",
+        "maximum rate on external clusters, in records and in bytes, for example '200k records/s, 100 MB/s'",
         "50k records/s, 50 MB/s",
         place="ini",
     ),
     "writable-topics": Option(
-        "TOPIC", "existing topics of external clusters that tests may write to", "none", "linelist", "ini"
+        "TOPIC", "existing topics on external clusters that tests may write to", "none", "linelist", "ini"
     ),
     "low-noise": Option(
-        "", "start brokers for comparisons: logs in memory, and the JVM's quick compiler only", "off", "bool"
+        "", "start brokers with less noise: logs in memory, and only the JVM's quick compiler", "off", "bool"
     ),
     "broker-warmup": Option(
         "TIME",
-        "maximum time for the warm-up of new brokers, on each side; '0 s' measures cold brokers",
+        "maximum time to warm up newly started brokers, on each side; '0 s' measures cold brokers",
         "60 s",
         place="ini",
     ),
@@ -149,38 +160,44 @@ OPTIONS = {
         "TIME", "maximum wait until an external cluster is ready, for example 1m", "15 s", place="ini"
     ),
     "compare-client-config": Option(
-        "FILE", "client.properties of an external live baseline", "kafka_client_config", place="ini"
+        "FILE", "client.properties file for an external live baseline", "kafka_client_config", place="ini"
     ),
     "trial-gap": Option(
-        "TIME", "pause before each fresh trial, at most 1 h, for clusters that do not restart", "0 s", place="ini"
+        "TIME",
+        "pause before each new trial, at most 1 h, on clusters that the plugin does not restart",
+        "0 s",
+        place="ini",
     ),
     "topic-prefix": Option(
-        "PREFIX", "prefix of the topics, groups and transactional ids of the run", "kafkaperf-", place="ini"
+        "PREFIX",
+        "prefix of the topics, consumer groups and transactional ids that a run creates",
+        "kafkaperf-",
+        place="ini",
     ),
     "log-dirs": Option(
         "DIR",
-        "folders for the logs of local brokers; the first is the default of tests",
+        "folders for the logs of local brokers; tests use the first one by default",
         "the user's cache folder",
         "linelist",
         "ini",
     ),
     "thresholds": Option(
-        "EXPRESSION", "thresholds for every test that measures their metrics", "none", "linelist", "ini"
+        "EXPRESSION", "thresholds that apply to every test that measures their metric", "none", "linelist", "ini"
     ),
 }
 MARKERS = (
     "kafka_scenario(**fields): the workload of a perf test, for example rate='5k records/s', producers=2",
-    "kafka_threshold(*expressions): thresholds, for example 'produce.latency.p99 <= 25 ms'",
+    "kafka_threshold(*expressions): the thresholds of a perf test, for example 'produce.latency.p99 <= 25 ms'",
     "kafka_cluster(**fields): the cluster that the test needs, for example version='4.1.0'",
-    "kafka_perf: set by the plugin on every test that uses the fixture kafka_perf; -m 'not kafka_perf' leaves them out",
+    "kafka_perf: set by the plugin on every test that uses the kafka_perf fixture; -m 'not kafka_perf' deselects them",
 )
 UPDATE_OPTION = "--kafka-update-baselines"
 UPDATE_MODES = {
-    "replace": "without judging thresholds on the baseline, it replaces the baselines of all tests",
-    "new": "it makes baselines of tests that have none",
+    "replace": "it replaces the baselines of all tests and does not judge thresholds relative to the baseline",
+    "new": "it creates baselines for tests that have none",
     "add": "it adds its trials to the baselines",
 }
-"""Valid values of `--kafka-update-baselines`, and what each does."""
+"""Valid values of `--kafka-update-baselines`, and what each one does."""
 ACCEPT_OPTION = "--kafka-accept"
 
 
@@ -196,7 +213,7 @@ def declare(parser: pytest.Parser) -> None:
 
 
 def _action(name: str, option: Option) -> dict[str, Any]:
-    """Return how argparse reads the option's value."""
+    """Return the arguments with which argparse reads the option's value."""
     if option.kind == "bool":
         return {"action": "store_true"}
     optional = {"nargs": "?", "const": "replace"} if f"--kafka-{name}" == UPDATE_OPTION else {}
@@ -204,7 +221,7 @@ def _action(name: str, option: Option) -> dict[str, Any]:
 
 
 def from_command_line(config: pytest.Config) -> dict[str, Any]:
-    """Return the options on the command line, by name without `--kafka-`."""
+    """Return the options from the command line, by name without `--kafka-`."""
     values = {name: config.getoption(key_of(name)) for name, each in OPTIONS.items() if each.place != "ini"}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -213,20 +230,20 @@ def from_ini(config: pytest.Config) -> dict[str, Any]:
     """Return the values of all ini keys, by the same names.
 
     Raises:
-        pytest.UsageError: a value has another type; names the key and the type.
+        pytest.UsageError: a value has the wrong type; the text has the key and the expected type.
 
     """
     return {name: ini_value(config, name) for name, each in OPTIONS.items() if each.place != "command line"}
 
 
 def ini_value(config: pytest.Config, name: str) -> Any:
-    """Return the value of one ini key, by the same name; raises as `from_ini`."""
+    """Return the value of one ini key, by the same name; raises the same error as `from_ini`."""
     key = key_of(name)
     try:
         return config.getini(key)
     except (TypeError, ValueError, pytest.UsageError) as error:  # depends on pytest's version
-        needed = INI_VALUES[OPTIONS[name].kind].replace("`", "")
-        raise pytest.UsageError(f"{key} in the ini file: {error}; needed: {needed}") from None
+        expected = INI_VALUES[OPTIONS[name].kind].replace("`", "")
+        raise pytest.UsageError(f"{key} in the ini file: {error}; expected: {expected}") from None
 
 
 def key_of(name: str) -> str:
@@ -235,19 +252,19 @@ def key_of(name: str) -> str:
 
 
 def shown(name: str, text: str) -> str:
-    """Return a value as the user writes it: as an option, or as an ini key if there is no option."""
+    """Return a value as the user writes it: as an option, or as an ini key that has no option."""
     return f"{key_of(name)} = {text}" if OPTIONS[name].place == "ini" else f"--kafka-{name}={text}"
 
 
 Time = str | timedelta | Literal[0]
-"""A time with its unit, such as `"5 ms"`."""
+"""A time with a unit, such as `"5 ms"`."""
 Quantity = str | float
 """A number in the base unit, or text such as `"16 KiB"`."""
 Properties = Mapping[str, str | float | bool]
 
 
 class ScenarioFields(TypedDict, total=False):
-    """The fields of a scenario; their meaning is that of `Scenario`."""
+    """The fields of a scenario; `Scenario` describes them."""
 
     records: Quantity | None
     duration: Time | None
@@ -284,7 +301,7 @@ class ScenarioFields(TypedDict, total=False):
 
 
 class ClusterFields(TypedDict, total=False):
-    """The fields of a cluster; their meaning is that of `ClusterSpec`."""
+    """The fields of a cluster; `ClusterSpec` describes them."""
 
     brokers: int
     version: str | None

@@ -1,4 +1,4 @@
-"""The pytest of the other revision: it runs tests as `runner.peer.Peer` asks, up to their call of `kafka_perf()`."""
+"""The pytest of the other revision: runs tests up to their call of `kafka_perf()`, as `runner.peer.Peer` asks."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _METHODS = ("end", "launch", "start")
 
 
 def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
-    """Return pytest's options for the other side of a run with this configuration; the cluster's are the same there."""
+    """Return the pytest options for the other side of this run; both sides get the same cluster options."""
     given = settings.command_line
     options = [
         f"--kafka-{name}" + (f"={given[name]}" if given[name] != "true" else "") for name in _OPTIONS if name in given
     ]
     if config.option.inifilename:
         options += ["-c", os.path.relpath(config.option.inifilename, config.rootpath)]
-    # Files that `addopts` may name are those of this side.
+    # If `addopts` has output files, they belong to this side.
     if config.pluginmanager.has_plugin("junitxml"):
         options.append("--junitxml=")
     if config.option.basetemp:
@@ -57,10 +57,10 @@ def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
 
 
 def compares_with_itself(settings: Settings) -> bool:
-    """Return True if `--kafka-compare` leads to this code itself; refuse a revision that cannot be compared.
+    """Return True if `--kafka-compare` resolves to this code itself; refuse a revision that cannot be compared.
 
     Raises:
-        pytest.UsageError: it is not there, or would use this side's code: one error for all tests, before any starts.
+        pytest.UsageError: the revision does not exist or would run this side's code; raised once, before tests start.
 
     """
     revision, root = settings.compare, settings.root
@@ -77,49 +77,49 @@ def compares_with_itself(settings: Settings) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """Run in this process, if pytest-xdist is installed here."""
+    """Run tests in this process, even if pytest-xdist is installed here."""
     config.option.numprocesses = 0
     return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Serve the pytest that has started this one."""
+    """Serve the pytest that started this one."""
     config.pluginmanager.register(PeerSide(), PEER)
 
 
 class PeerSide:
-    """Keeps the cluster, the fixtures and the applications of one test at a time alive for the other side."""
+    """Keeps one test's cluster, fixtures and applications alive at a time, for the other side."""
 
     def __init__(self) -> None:
         self._channel = Channel(socket.socket(fileno=int(os.environ.pop(peer_messages.SOCKET))))
         self._origins = [Path(each) for each in os.environ.pop(peer_messages.ORIGIN).split(os.pathsep)]
         self._interpreter = os.environ.pop(peer_messages.INTERPRETER)
         self._own = top_folder(Path.cwd())
-        """Folder of this revision."""
+        """This revision's folder."""
         self._problems: dict[str, str] = {}
-        """Reasons why tests were not collected, by nodeid of a folder, file, class or test."""
+        """Why tests were not collected, by nodeid of a folder, file, class or test."""
         self._texts: list[str] = []
-        """Reasons of the running test's failures."""
+        """Why the running test failed or was skipped."""
         self._absent: str | None = None
-        """Fixture that the running test needs, and that this revision lacks."""
+        """Name of a fixture that the running test needs but this revision lacks; None if there is none."""
         self._running = 0
-        """Id of the message that began the test; 0 once the test is served."""
+        """Id of the message that started the test; 0 once the test is served."""
         self._stop = 0
-        """Id of the message that ended it; 0 before that."""
+        """Id of the message that ended the test; 0 before that."""
 
     def relevant(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options that count here: those of the cluster. Everything else concerns the measurement."""
+        """Return the options that apply here, which are the cluster options; all others concern the measurement."""
         return {name: value for name, value in options.items() if name in _OPTIONS}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep the errors of the collection."""
+        """Keep collection errors."""
         if report.failed:
             self._problems[report.nodeid] = report.longreprtext[-_MAX_TEXT:]
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Keep the tests that a plugin or `conftest.py` leaves out: this revision has them."""
-        self._problems |= {item.nodeid: "a plugin or conftest.py deselects it there" for item in items}
+        """Keep the tests that a plugin or `conftest.py` deselects, although this revision has them."""
+        self._problems |= {item.nodeid: "a plugin or conftest.py deselects it in that revision" for item in items}
 
     def pytest_runtest_makereport(self, call: pytest.CallInfo[object]) -> None:
         """Keep the name of a fixture that does not exist."""
@@ -128,21 +128,21 @@ class PeerSide:
             self._absent = error.argname
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the reason why a test ended."""
+        """Keep the reason why a test failed or was skipped."""
         if report.failed or (report.skipped and self._running):
             self._texts.append(report.longreprtext[-_MAX_TEXT:])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run the tests that the other side asks for, until it ends the connection."""
+        """Run the tests that the other side asks for, until it closes the connection."""
         items = {item.nodeid: item for item in session.items}
         own = {"protocol": peer_messages.PROTOCOL, "packages": packages(), "refused": self._overlap()}
         self._channel.send(**own, collected=[*items], problems=self._problems)
         following = None
         while (message := self._channel.receive()) is not None:
-            if message["do"] != "run":  # after the test has ended by itself
+            if message["do"] != "run":  # the test has already ended on its own
                 ended = "\n".join(self._texts) if message["do"] != "stop" else ""
-                error = f"the test has ended there: {ended}"
+                error = f"the test has already ended in that revision: {ended}"
                 self._channel.send(id=message["id"], ended=ended, state=None, error=error, kind="ClusterLostError")
                 continue
             (nodeid, following), promised = message["arguments"], following
@@ -150,7 +150,7 @@ class PeerSide:
             self._texts.clear()
             self._absent = None
             item = items[nodeid]
-            if promised not in (None, nodeid):  # the other side has skipped the test for which fixtures were kept
+            if promised not in (None, nodeid):  # the other side skipped the test for which fixtures were kept
                 session._setupstate.teardown_exact(item)  # noqa: SLF001
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=items.get(following))
             ended = "\n".join(self._texts)
@@ -162,14 +162,14 @@ class PeerSide:
         return True
 
     def serve(self, side: Side) -> Never:
-        """Tell the other side that this one is ready, do what it asks, and end the test when it says so.
+        """Report to the other side that this side is ready, do what it asks, and end the test on request.
 
         Raises:
-            UsageError: this side's code is the other one's.
+            UsageError: this side would run the other side's code.
 
         """
-        if not self._running:  # another plugin repeats the test
-            pytest.skip("the other side has measured it before")
+        if not self._running:  # another plugin is repeating the test
+            pytest.skip("the other side has already measured this test")
         overlap = self._overlap([app for app in side.apps if isinstance(app, Application)])
         if overlap is not None:
             raise UsageError(overlap)
@@ -192,14 +192,14 @@ class PeerSide:
         reply: dict[str, Any] = {"value": None, "state": None}
         try:
             reply = {"value": _do(side, message["do"], message["arguments"]), "state": _state(side)}
-        except BaseException as error:  # noqa: BLE001 - the other side shows it, also pytest.fail()
+        except BaseException as error:  # noqa: BLE001 - the other side reports it, even pytest.fail()
             kind = type(error).__name__
             text = str(error) if isinstance(error, KafkaPerfError) else f"{kind}: {error}"
             reply |= {"error": text, "kind": kind}
         self._channel.send(id=message["id"], **reply)
 
     def _overlap(self, applications: Sequence[Application] = ()) -> str | None:
-        """Return why this side must not run, if it uses code of the other side's folder; None if it uses none."""
+        """Return why this side must not run, if it uses code from the other side's folder; None if it does not."""
         theirs = self._modules() | installed_from_others(self._origins, self._own)
         for each in applications:
             theirs |= self._programs(each)
@@ -207,35 +207,35 @@ class PeerSide:
         return refusal_of_shared(others)
 
     def _modules(self) -> dict[str, Path]:
-        """Return the other side's files of imported modules, by name."""
+        """Return the files of modules imported from the other side's folder, by module name."""
         files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
         paths = {name: Path(file).resolve() for name, file in files.items() if file}
         return {name: path for name, path in paths.items() if self._is_theirs(path)}
 
     def _programs(self, application: Application) -> dict[str, Path]:
-        """Return the other side's files in the command line of an application, by a description."""
+        """Return the paths in an application's command line that belong to the other side, by description."""
         words: list[str] = []
-        with contextlib.suppress(psutil.Error):  # it has ended, or is in a container
+        with contextlib.suppress(psutil.Error):  # it has exited, or is in a container
             words = psutil.Process(application.pid).cmdline() if application.pid else []
         paths = [Path(word) for word in words if Path(word).is_absolute() and not word.startswith(sys.prefix)]
         theirs = [path for path in paths if self._is_theirs(path) or self._is_their_interpreter(path)]
         return {f"the program of {application}": path for path in theirs}
 
     def _is_theirs(self, path: Path) -> bool:
-        """Return True for a file of the other side's folder; that of installed packages is not looked at."""
+        """Return True for a file in the other side's folder, except for installed packages."""
         if "site-packages" in path.parts or path.is_relative_to(sysconfig.get_path("stdlib")):
             return False
         return is_of_others(path, self._origins, self._own)
 
     def _is_their_interpreter(self, path: Path) -> bool:
-        """Return True for an interpreter of the other side's environment, of which the PATH has all programs."""
+        """Return True for an interpreter in the other side's virtual environment, whose programs are on the PATH."""
         there = Path(self._interpreter).parent
         is_elsewhere = there != Path(sys.executable).parent
         return is_elsewhere and path.parent == there and path.name.startswith("python")
 
 
 def _state(side: Side) -> dict[str, Any]:
-    """Return the processes that run now, and what was done to them."""
+    """Return the processes that are running, and the events that happened to them."""
     alone = side.without_apps()
     return {
         "probes": [(broker, probes_to_json(found)) for broker, found in alone.probes().items()],
@@ -245,7 +245,7 @@ def _state(side: Side) -> dict[str, Any]:
 
 
 def _do(side: Side, what: str, arguments: Sequence[Any]) -> object:
-    """Do what the other side asks for."""
+    """Do what the other side asks."""
     match what, arguments:
         case "check", []:
             side.check_brokers()

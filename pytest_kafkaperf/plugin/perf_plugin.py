@@ -1,4 +1,4 @@
-"""The hooks that run perf tests, and their state: the run, its tests and their outcomes, and the reports."""
+"""The hooks that run perf tests, and their state: the run, its tests, their outcomes, and the reports."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ from pytest_kafkaperf.scenarios.threshold import count_gated
 if TYPE_CHECKING:
     from pytest_kafkaperf.plugin.peer_side import PeerSide
 
-_LATE_MARKER = "markers are read at collection, so one that is added later would not count; put it on the test"
+_LATE_MARKER = "markers are read at collection, so a marker that is added later has no effect; put it on the test"
 _REPLACED = (
-    "kafka_perf is not the plugin's fixture here: a fixture or a parameter of the same name replaces it, and nothing "
-    "was measured; give that another name"
+    "nothing was measured: in this test, kafka_perf is not the plugin's fixture but another fixture or parameter of "
+    "the same name; rename that fixture or parameter"
 )
 
 
 class PerfPlugin:
-    """Runs the perf tests of one pytest run; the first test that needs clusters or baselines opens a `PerfRun`."""
+    """Runs the perf tests of one run; the first test that needs clusters or baselines opens a `PerfRun`."""
 
     def __init__(self, config: pytest.Config, collection: Collection, settings: Settings) -> None:
         self._config = config
@@ -66,7 +66,7 @@ class PerfPlugin:
         self._settings = settings
         self._perf: PerfRun | None = None
         self._run: RunResult | None = None
-        """The run as the reports show it, once it is over."""
+        """The run as reports show it; None until it is over."""
         self._measuring: dict[str, FixtureRun] = {}
         """The value of each test's `kafka_perf` fixture, by nodeid."""
         self._endings: dict[str, Ending] = {}
@@ -74,36 +74,36 @@ class PerfPlugin:
         self._failures: list[tuple[str, str]] = []
         """Nodeids and phases of all failed reports of the run."""
         self._properties: dict[str, list[tuple[str, object]]] = {}
-        """The properties that were added to each test's report, by nodeid."""
+        """The properties added to each test's report, by nodeid."""
         self._errors: list[str] = []
-        """Errors from writing the reports."""
+        """Errors of the run itself, for example from writing the reports."""
         self._unjudged: list[str] = []
-        """Thresholds of the ini file that no test has judged; under `--kafka-strict` they are errors instead."""
+        """A line per threshold in the ini file that no test judged; with `--kafka-strict`, these are errors."""
         self._annotations: list[str] = []
         self._hidden_benchmarks = 0
         """Number of perf tests that pytest-benchmark's table leaves out."""
         self._peer: PeerSide | None = config.pluginmanager.get_plugin(PEER)
-        """Server of the other pytest, which measures; None in every pytest that a user starts."""
+        """Serves the other pytest, which measures; None in every pytest that a user starts."""
         self._unstopped: str | None = None
-        """The test whose load could not be stopped, and may still be running."""
+        """The test whose load could not be stopped and may still be running; None if there is none."""
         self._is_base = False
-        """True if `--kafka-compare` leads to this code itself."""
+        """True if `--kafka-compare` resolves to this code itself."""
         self._terminable = ExitStack()
         """Open while SIGTERM interrupts the run as Ctrl-C does."""
         self._interrupted = ExitStack()
-        """After the first Ctrl-C, ignores others while pytest reports it: before and after the teardown of fixtures."""
+        """Open while a second Ctrl-C is ignored: while pytest reports the first, before and after fixture teardown."""
 
     def open_perf_run(self) -> PerfRun:
-        """Return what the tests of this run share; open it if necessary.
+        """Return what the tests of this run share, after opening it if necessary.
 
         Raises:
-            KafkaPerfError: the history file cannot be written, or the options do not fit the cluster.
+            KafkaPerfError: the history file cannot be written, or an option does not fit the cluster.
 
         """
         if self._perf is None:
             history = self._settings.reports.get("history")
             if history is not None:
-                append_history(history, [])  # fails now instead of after the load of the first test
+                append_history(history, [])  # fails now instead of after the first test's load
             self._perf = PerfRun(
                 self._settings,
                 began_s=self._collection.began_s,
@@ -114,7 +114,7 @@ class PerfPlugin:
         return self._perf
 
     def check_revision(self) -> None:
-        """Refuse a revision of the code that cannot be compared, before any test starts; raises pytest.UsageError."""
+        """Refuse a revision that cannot be compared, before any test starts; raises pytest.UsageError."""
         if not is_disabled(self._config) and not hasattr(self._config, "workerinput"):
             self._is_base = compares_with_itself(self._settings)
         if self._is_base:
@@ -127,15 +127,15 @@ class PerfPlugin:
             return self.open_perf_run()
 
     def test(self, item: pytest.Item) -> PerfTest:
-        """Return the declarations of a perf test; fail a test that was not known to be one at collection."""
+        """Return what a perf test declares; fail a test that collection did not recognize as a perf test."""
         test = self._collection.tests.get(item.nodeid)
         if test is None:
-            text = "request.getfixturevalue('kafka_perf') comes too late; make kafka_perf an argument of the test"
+            text = "request.getfixturevalue('kafka_perf') is too late; make kafka_perf an argument of the test function"
             pytest.fail(text, pytrace=False)
         return test
 
     def later(self, item: pytest.Item) -> list[PerfTest]:
-        """Return the the perf tests after this one."""
+        """Return the perf tests after this one."""
         items = item.session.items
         tests = self._collection.tests
         return [tests[each.nodeid] for each in items[items.index(item) + 1 :] if each.nodeid in tests]
@@ -148,7 +148,7 @@ class PerfPlugin:
             return self._provided(test.spec)
 
     def lasting_cluster(self, **fields: object) -> Cluster:
-        """Return the cluster with these fields of the `kafka_cluster` marker; it keeps its addresses in this run."""
+        """Return a cluster with these fields of the `kafka_cluster` marker; its addresses stay the same in this run."""
         with failing():
             return self._provided(read_spec([fields], self._settings, "kafka_cluster_factory: "), lasting=True)
 
@@ -158,7 +158,7 @@ class PerfPlugin:
         return self.open_perf_run().clusters.own(spec, lasting=lasting)
 
     def measuring(self, request: pytest.FixtureRequest, cluster: object) -> Iterator[KafkaPerf]:
-        """Yield the value of one test's fixture `kafka_perf`."""
+        """Yield the value of a test's `kafka_perf` fixture."""
         node = request.node
         self._measuring[node.nodeid] = fixture = FixtureRun(
             request, self.perf_run_or_fail(), cluster, test=self.test(node), later=self.later(node)
@@ -168,13 +168,13 @@ class PerfPlugin:
 
     @contextmanager
     def launching(self, own: object, node: pytest.Item | None) -> Iterator[Callable[..., Application]]:
-        """Provide the value of `kafka_app`; a test that fails shows the last output of its applications."""
+        """Provide the value of `kafka_app`; the report of a failed test shows the last output of its applications."""
         with ExitStack() as stack:
 
             def launch(command: object = (), *, cluster: object = own, **fields: object) -> Application:
                 with failing():
                     if cluster is None:
-                        raise UsageError("kafka_app_factory needs a cluster: cluster=kafka_cluster_factory()")
+                        raise UsageError("kafka_app_factory needs a cluster; pass cluster=kafka_cluster_factory()")
                     fields |= {"command": command, "cwd": self._config.rootpath / str(fields.get("cwd", ""))}
                     recipe = Recipe.of(fields, where="kafka_app: ")
                     application = Application(recipe, as_cluster(cluster), "baseline" if self._peer else "test")
@@ -189,7 +189,7 @@ class PerfPlugin:
             yield launch
 
     def _add_properties(self, item: pytest.Item) -> None:
-        """Add the results of a test to its report, for JUnit and other reporters; replace those of a previous run."""
+        """Add a test's results to its report, for JUnit and other reporters; replace those of an earlier run."""
         results = [] if self._perf is None else self._perf.results
         if not results or results[-1].nodeid != item.nodeid:
             return  # nothing was measured
@@ -198,14 +198,14 @@ class PerfPlugin:
         item.user_properties[:] = [*(each for each in item.user_properties if each not in previous), *added]
 
     def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> list[str]:
-        """Show the cluster, what it is compared with, and downloads that will delay the first test."""
+        """Show the cluster, what it is compared with, and downloads that delay the first test."""
         tests = [self._collection.tests[item.nodeid] for item in items if item.nodeid in self._collection.tests]
         if not tests:
             return []
         return announce(tests, self._settings, self._config, is_base=self._is_base)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Before the fixtures, after marks that skip: skip a test that cannot run, or restore lasting clusters."""
+        """Skip a test that cannot run, and restore lasting clusters; runs after skip marks and before fixtures."""
         test = None if hasattr(item.config, "workerinput") else self._collection.tests.get(item.nodeid)
         calibrates = self._settings.calibrate is not None and not is_disabled(item.config)
         if test is not None and calibrates and not count_gated(test.thresholds):
@@ -227,7 +227,7 @@ class PerfPlugin:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self) -> Generator[None, object, object]:
-        """Let the other side tear down its fixtures at the same time; then delete the topics of the test."""
+        """Make the other side tear down its fixtures at the same time, and then delete the test's topics."""
         if self._perf is not None and self._perf.peer is not None:
             self._perf.peer.stop()
         try:
@@ -238,7 +238,7 @@ class PerfPlugin:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Fail a test whose own code swallowed its verdict, that measured nothing, or whose markers did not count."""
+        """Fail a test that swallowed its verdict, measured nothing, or has markers that came too late."""
         read = self._collection.marks.get(item.nodeid)
         if read is not None and marks_of(item) != read:
             pytest.fail(_LATE_MARKER, pytrace=False)
@@ -259,20 +259,21 @@ class PerfPlugin:
             pytest.fail(_REPLACED, pytrace=False)
         if perf is None and has_thresholds(item):
             pytest.fail(
-                "kafka_threshold needs the measurements of kafka_perf(): use the fixture kafka_perf", pytrace=False
+                "kafka_threshold has no effect without a measurement; use the kafka_perf fixture and call kafka_perf()",
+                pytrace=False,
             )
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Record the outcome of a perf test: other code of the test can fail before or after the verdict."""
+        """Record the outcome of a perf test, whose other code can fail before or after the verdict."""
         if takes_perf(item) and call.when != "teardown":
             self._add_properties(item)
         report = yield
         if takes_perf(item):
             if report.when == "setup":
-                self._endings.pop(item.nodeid, None)  # if a test is run again, its last run counts
+                self._endings.pop(item.nodeid, None)  # if a test runs again, its last run counts
             ending = ending_of(item, report, self._endings.get(item.nodeid))
             if ending is not None:
                 by_verdict = call.excinfo is not None and isinstance(call.excinfo.value, FailedByVerdict)
@@ -280,13 +281,13 @@ class PerfPlugin:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count failures as pytest does, so that the exit status can tell which of them are verdicts."""
+        """Count failures as pytest does, because the exit status depends on how many of them are verdicts."""
         if report.failed:
             self._failures.append((report.nodeid, str(report.when)))
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
     def pytest_benchmark_group_stats(self) -> Generator[None, Groups, Groups]:
-        """Leave perf tests out of pytest-benchmark's table, unless an option asks for it."""
+        """Leave perf tests out of pytest-benchmark's table, unless an option asks for the table."""
         groups = yield
         if asks_for_table(arguments_of(self._config)):
             return groups
@@ -296,23 +297,23 @@ class PerfPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """From now on, SIGTERM interrupts the run as Ctrl-C does: clusters stop, and the reports are written."""
+        """From now on, make SIGTERM interrupt the run like Ctrl-C, so that clusters stop and reports are written."""
         self._terminable.enter_context(interrupted_by_sigterm())
 
     def pytest_keyboard_interrupt(self) -> None:
-        """Ignore a second Ctrl-C, which would end pytest with a traceback, until the teardown of fixtures begins."""
+        """Ignore a second Ctrl-C until fixture teardown starts, because it would end pytest with a traceback."""
         self._interrupted.enter_context(ignored_interrupt([]))
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
-        """Stop the clusters and write the reports after the teardown of fixtures, which Ctrl-C can end."""
+        """Stop the clusters and write the reports after fixture teardown, even if Ctrl-C interrupts the teardown."""
         self._interrupted.close()
         interrupted = None
         try:
             yield
-        except KeyboardInterrupt:  # pytest would show a traceback instead of its summary
+        except KeyboardInterrupt:  # otherwise pytest shows a traceback instead of its summary
             session.exitstatus = pytest.ExitCode.INTERRUPTED
-            interrupted = "interrupted during the teardown of fixtures, which may be incomplete"
+            interrupted = "interrupted during fixture teardown, which may be incomplete"
         measured = self._perf is not None or self._endings
         # A pytest-xdist worker has only some of the tests; with `--dist` alone, pytest-xdist distributes nothing.
         prunes = self._settings.prune and not self._config.getoption("tx", None)
@@ -321,7 +322,9 @@ class PerfPlugin:
                 with without_interrupt():
                     self._finish(session)
             except KeyboardInterrupt:
-                interrupted = interrupted or "interrupted while the reports were written; the reports are complete"
+                interrupted = (
+                    interrupted or "interrupted while the reports were being written; the reports are complete"
+                )
         if interrupted is not None:
             session.exitstatus = pytest.ExitCode.INTERRUPTED
             self._errors.append(interrupted)
@@ -355,9 +358,9 @@ class PerfPlugin:
     def _refuse_next_to_unstopped(self) -> None:
         if self._unstopped is not None:
             pytest.fail(
-                f"the load of {self._unstopped} could not be stopped and may still be running, so nothing can be "
-                "measured in this run; find out why it hangs, for example a function of kafka_perf.at() or "
-                "kafka_perf.add_metric() that does not return",
+                f"the load of {self._unstopped} could not be stopped and may still be running, so this run cannot "
+                "measure anything else; find out why it hangs: for example, a function passed to kafka_perf.at() or "
+                "kafka_perf.add_metric() does not return",
                 pytrace=False,
             )
 
@@ -366,12 +369,12 @@ class PerfPlugin:
         try:
             if self._perf is not None:
                 self._perf.close()
-        except KafkaPerfError as error:  # the reports do not depend on it
+        except KafkaPerfError as error:  # the reports can be written anyway
             self._errors.append(str(error))
         if self._peer is not None:
             return  # the other side writes the reports
         try:
-            # If every test failed before it needed the `PerfRun`, there is none yet.
+            # There is no `PerfRun` yet if every test failed before it needed one.
             opened = self.open_perf_run()
             covered = coverage_of(session, self._collection)
             opened.prune(collected=covered.nodeids, files=covered.files, whole=covered.whole)
@@ -395,7 +398,7 @@ class PerfPlugin:
         session.exitstatus = status(bool(self._errors))
 
     def _find_errors(self, session: pytest.Session, perf: PerfRun) -> None:
-        """Find what fails the run although no test of it failed, and the tests that did not run."""
+        """Find errors that fail the run even if none of its tests failed, and tests that did not run."""
         self._find_unjudged(session, perf)
         strict = self._settings.strict
         succeeds = session.exitstatus == pytest.ExitCode.OK
@@ -407,7 +410,7 @@ class PerfPlugin:
         self._endings |= {each.nodeid: each for each in not_run(selected, self._endings)}
 
     def _find_unjudged(self, session: pytest.Session, perf: PerfRun) -> None:
-        """Find the thresholds of the ini file that no test has judged, if the run shows it for all tests."""
+        """Find thresholds in the ini file that no test has judged, if the run measured all tests."""
         measured = {result.nodeid for result in perf.results if result.rounds}
         if is_disabled(self._config) or not ran_everything(session, self._collection, measured):
             return

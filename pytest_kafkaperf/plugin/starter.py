@@ -1,4 +1,4 @@
-"""The command `kafkaperf init`: copies a first test and its settings from templates, and changes no existing file."""
+"""The `kafkaperf init` command: copies a first test and its settings from templates; never changes existing files."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _INI_FILES = {
     "tox.ini": ("[pytest]",),
     "setup.cfg": ("[tool:pytest]",),
 }
-"""The files that pytest reads, the first one that it prefers first, and the sections that make them its own."""
+"""The files in which pytest looks for its settings, in pytest's order, and the sections that it reads in them."""
 _OWN_FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
-"""Those that are pytest's own even without a section."""
+"""Files that pytest uses even without a section."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +46,13 @@ class Started:
 
     written: tuple[PurePosixPath, ...]
     kept: tuple[PurePosixPath, ...]
-    """Files that existed and stay as they are."""
+    """Files that already existed and were not changed."""
     missing: MissingSettings | None
-    """Settings that an existing file lacks; None if it lacks none."""
+    """Settings to add to an existing file; None if there is nothing to add."""
 
 
 def start(root: Path, audience: Audience, *, workflow: bool) -> Started:
-    """Write the files for an audience below `root`, and on request a workflow for GitHub Actions.
+    """Write the files for an audience into `root`, and on request a GitHub Actions workflow.
 
     Raises:
         UsageError: a file cannot be written or read.
@@ -80,7 +80,7 @@ def _templates(folder: Traversable, below: PurePosixPath = _HERE) -> Iterator[tu
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a new file; return False if something has this name already."""
+    """Write a new file; return False if the path already exists."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
@@ -88,14 +88,14 @@ def _write(path: Path, text: str) -> bool:
     except FileExistsError:
         if path.parent.is_dir():
             return False
-        raise UsageError(f"cannot write {path}: {path.parent} is not a folder; move it away") from None
+        raise UsageError(f"cannot write {path}: {path.parent} is not a folder; move or rename it") from None
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
     return True
 
 
 def _ini_file(root: Path) -> tuple[str, str] | None:
-    """Return the name of the file that pytest reads in a folder and its section; None if there is no such file."""
+    """Return the name and section of the file that has a folder's pytest settings; None if there is no such file."""
     for name, sections in _INI_FILES.items():
         if (root / name).is_file():
             text = _read(root / name)
@@ -106,7 +106,7 @@ def _ini_file(root: Path) -> tuple[str, str] | None:
 
 
 def _missing(path: Path, section: str, ini: str) -> MissingSettings | None:
-    """Return the settings of a template that an existing file lacks, in its syntax."""
+    """Return the template's settings that an existing file lacks, in the syntax of that file."""
     known = _read(path)
     settings = [line.split(" = ") for line in ini.splitlines() if " = " in line]
     quote = '"' if path.suffix == ".toml" else ""

@@ -128,7 +128,7 @@ def test_the_factory_needs_a_cluster(serviced: Project, on_broker: str) -> None:
     """It belongs to no test, so it cannot know which one is meant."""
     body = 'def test_one(kafka_app_factory):\n    kafka_app_factory(["python"], ready="line:x")'
     run = serviced.test(body).run(on_broker, reports=False)
-    assert "kafka_app_factory needs a cluster: cluster=kafka_cluster_factory()" in run.out
+    assert "kafka_app_factory needs a cluster; pass cluster=kafka_cluster_factory()" in run.out
     assert "Traceback" not in run.out
 
 

@@ -93,7 +93,7 @@ def test_a_call_that_would_block_the_loop_names_the_one_that_does_not(project: P
     run = project.test(BLOCKING).run(on_broker, *ASYNCIO, reports=False)
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
     for called, instead in (("kafka_perf()", "run()"), ("kafka_perf.capacity()", "run_capacity()")):
-        expected = f"{called} would block the event loop of this test, and every service in it; use `await kafka_perf."
+        expected = f"{called} would block the test's event loop and all services in it; use `await kafka_perf."
         assert f"{expected}{instead}`" in run.out
 
 
@@ -152,4 +152,4 @@ async def test_not_awaited(kafka_perf):
 """
     run = project.test(body).run(on_broker, *ASYNCIO)
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
-    assert "this test measured nothing: await kafka_perf.run() to its end, or pytest.skip()" in run.out
+    assert "this test measured nothing: await kafka_perf.run() until it finishes, or call pytest.skip()" in run.out

@@ -30,7 +30,7 @@ def test_commits_of_two_branches_have_no_order(project: Project) -> None:
     git(project.folder, "commit", "--quiet", "--all", "--message=Go another way")
     base = git(project.folder, "rev-parse", "main~1")
     ran = bisect(project, "old..main", NODEID)
-    assert f"old is not part of the history of the bad commit; name the commit {base} instead" in ran.stderr
+    assert f"old is not part of the bad commit's history; use commit {base} instead" in ran.stderr
 
 
 def test_a_killed_search_leaves_no_process(project: Project) -> None:
@@ -54,11 +54,14 @@ def test_a_killed_search_leaves_no_process(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["main", NODEID], "bisect main: two commits are needed, GOOD..BAD"),
-        (["main..main", "test_perf.py"], "there is no test test_perf.py in"),
+        (["main", NODEID], "bisect main: must be two commits, GOOD..BAD"),
+        (["main..main", "test_perf.py"], "has no test test_perf.py; run the command in pytest's root folder"),
         (["nowhere..main", NODEID], "bisect nowhere..main: there is no commit nowhere; name a commit, branch"),
-        (["main..main", NODEID], "bisect main..main: no commit follows the good one; name the older commit first"),
-        (["main..main", "tests/test_perf.py::test_moved"], "there is no test tests/test_perf.py::test_moved in"),
+        (
+            ["main..main", NODEID],
+            "bisect main..main: there is no commit after the good one; give the older commit first",
+        ),
+        (["main..main", "tests/test_perf.py::test_moved"], "has no test tests/test_perf.py::test_moved; "),
     ],
 )
 def test_bad_input_is_an_error(arguments: list[str], problem: str, project: Project) -> None:

@@ -185,7 +185,7 @@ def test_one_load_a_test(project: Project, on_broker: str) -> None:
     body = PACED.format(limits="'errors == 0'") + "    kafka_perf()\n"
     run = project.test(body).run(on_broker)
     assert run.status == pytest.ExitCode.TESTS_FAILED
-    assert "kafka_perf() runs once per test; for more, use pytest.mark.parametrize" in run.out
+    assert "kafka_perf() can run only once per test; for several loads, use pytest.mark.parametrize" in run.out
 
 
 FORGOTTEN = """
@@ -241,8 +241,8 @@ def test_what_measures_nothing_does_not_pass(project: Project, on_broker: str) -
         ("PASSED", "TestOfAClass::test_without_load"),
         ("PASSED", "test_by_its_fixture"),
     ], run.out
-    assert "this test measured nothing: call kafka_perf(), or pytest.skip() if there is nothing to measure" in run.out
-    assert "kafka_threshold needs the measurements of kafka_perf(): use the fixture kafka_perf" in run.out
+    assert "this test measured nothing: call kafka_perf(), or call pytest.skip() if there is nothing" in run.out
+    assert "kafka_threshold has no effect without a measurement; use the kafka_perf fixture" in run.out
 
 
 OWN_CODE = """

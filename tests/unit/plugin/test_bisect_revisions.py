@@ -34,5 +34,5 @@ def test_a_commit_whose_test_hangs_is_skipped(tmp_path: Path, monkeypatch: pytes
     with within(20):
         answer = bisect_revisions._compared(side, side, [], tmp_path / "report.json", os.environ)  # noqa: SLF001
 
-    assert answer == ("skip", "skipped: the comparison did not end within 2 s")
+    assert answer == ("skip", "skipped: the comparison did not finish within 2 s")
     assert ended(int((tmp_path / "pid").read_text()))

@@ -12,8 +12,8 @@ from pytest_kafkaperf.plugin.calls import wrong_calls
 from tests.support.project import RunPytest
 
 UNNAMED = (
-    "kafka_perf() takes fields by name, for example kafka_perf(rate='5k records/s'); declare thresholds with the "
-    "marker kafka_threshold('produce.latency.p99 <= 25 ms')"
+    "kafka_perf() takes only keyword arguments, for example kafka_perf(rate='5k records/s'); declare thresholds with "
+    "the marker kafka_threshold('produce.latency.p99 <= 25 ms')"
 )
 
 

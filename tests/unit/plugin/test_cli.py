@@ -168,7 +168,10 @@ def test_a_test_that_is_not_here_is_imported_all_the_same(kafkaperf: Command, tm
     (tmp_path / "run.txt").write_text(SUMMARY)
     status, out, _ = kafkaperf("import", "run.txt", "--test", "test_a.py::test_b", "--environment", "ci")
     assert status == 0
-    assert "  note: there is no test_a.py here: node ids start at pytest's root folder\n" in out
+    assert (
+        "  note: test_a.py does not exist here; run the command in pytest's root folder,\n    where node ids start\n"
+        in out
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,7 +211,7 @@ def test_what_cannot_be_imported_is_one_line_and_writes_nothing(
         (["tests", "--test", NODEID], "cannot read tests: Is a directory"),
         (
             ["run.txt", "--test", "test_orders.py"],
-            "--test test_orders.py: expected a node id as pytest prints it, for example "
+            "--test test_orders.py: must be a node id as pytest prints it, for example "
             "tests/perf/test_orders.py::test_ingest",
         ),
         (
@@ -308,8 +311,8 @@ def test_show_without_arguments_shows_what_is_there(kafkaperf: Command, tmp_path
     assert kafkaperf("show") == (
         2,
         "",
-        "kafkaperf: there is no folder kafka-baselines here; run the command in pytest's root folder, give your folder "
-        "of baselines, or create baselines with pytest --kafka-update-baselines\n",
+        "kafkaperf: there is no folder kafka-baselines here; run the command in pytest's root folder, give the path "
+        "of your baselines, or create baselines with pytest --kafka-update-baselines\n",
     )
     BaselineStore(tmp_path / "kafka-baselines").save(record())
     assert kafkaperf("show") == kafkaperf("show", "kafka-baselines")
@@ -331,7 +334,7 @@ def test_colour_is_for_terminals_and_can_be_turned_off(
     ("path", "problem"),
     [
         ("absent.json", "cannot read baseline absent.json: No such file or directory"),
-        ("tests", "there is no baseline in tests; create baselines with --kafka-update-baselines"),
+        ("tests", "tests contains no baselines; create them with pytest --kafka-update-baselines"),
         ("a.json/b.json", "cannot read baseline a.json/b.json: Not a directory"),
         (
             "a.json",

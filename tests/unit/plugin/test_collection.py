@@ -44,8 +44,8 @@ REFUSED = [
     ("kafka_cluster(image='two words')", "not the name of a Docker image"),
     (
         "kafka_scenario(replication_factor=3)",
-        "kafka_scenario: replication_factor=3 needs 3 brokers, but the cluster has 1; use kafka_cluster(brokers=3), or "
-        "remove replication_factor",
+        "kafka_scenario: replication_factor=3 needs 3 brokers, but the cluster has 1; declare "
+        "kafka_cluster(brokers=3), or remove replication_factor",
     ),
     ("kafka_scenario(group_id='billing')", "kafka_scenario: unknown field 'group_id': set watch_group to measure"),
     ("kafka_scenario(record_size='1 KB')", "kafka_scenario: record_size: '1 KB' is ambiguous: 1000 B or 1 KiB?"),
@@ -160,7 +160,7 @@ def test_the_marker_of_the_plugin_takes_no_arguments(run_pytest: RunPytest, fixt
     """It looks like the one that declares a load; the test would run another load than its author believes."""
     status, out = run_pytest(f"@pytest.mark.kafka_perf({arguments})\ndef test_orders({fixture}): ...")
     assert status == pytest.ExitCode.INTERRUPTED
-    assert "test_perf.py::test_orders: kafka_perf takes no arguments" in out
+    assert "test_perf.py::test_orders: the marker kafka_perf takes no arguments" in out
     assert "use kafka_scenario(rate='5k records/s')" in out
 
 
@@ -169,7 +169,7 @@ def test_a_scenario_of_a_function_that_measures_nothing_is_refused(run_pytest: R
     """The test would pass without a load, for ever."""
     status, out = run_pytest(f"@pytest.mark.kafka_scenario(rate='5k records/s')\ndef test_orders{arguments}: ...")
     assert status == pytest.ExitCode.INTERRUPTED
-    assert "test_perf.py::test_orders: kafka_scenario needs the fixture kafka_perf" in out
+    assert "test_perf.py::test_orders: kafka_scenario has no effect without the kafka_perf fixture" in out
 
 
 def test_a_scenario_counts_for_a_test_that_gets_the_fixture_from_another_one(run_pytest: RunPytest) -> None:
@@ -216,7 +216,7 @@ def test_a_threshold_on_latency_without_a_rate_is_a_warning(
     )
     assert status == pytest.ExitCode.OK, out
     assert ("LatencyWithoutRateWarning: 'produce.latency.p99 <= 25 ms'" in out) is warned
-    assert ("declare a rate below the capacity" in out) is warned
+    assert ("declare a rate below the cluster's capacity" in out) is warned
 
 
 def test_a_threshold_on_latency_without_a_rate_is_refused_where_warnings_are_errors(run_pytest: RunPytest) -> None:
@@ -316,7 +316,7 @@ def test_only_perf_tests_fail_under_xdist(project: Project) -> None:
         "-n1", reports=False
     )
     assert run.status == pytest.ExitCode.TESTS_FAILED
-    assert "Run them with -n0" in run.out
+    assert "run them separately with -n0" in run.out
     assert "1 passed, 1 error" in run.out
 
 
@@ -396,7 +396,7 @@ def test_late(request):
     request.getfixturevalue("kafka_perf")
 """
     _, out = run_pytest(tests)
-    assert "request.getfixturevalue('kafka_perf') comes too late; make kafka_perf an argument of the test" in out
+    assert "request.getfixturevalue('kafka_perf') is too late; make kafka_perf an argument of the test" in out
     assert "KeyError" not in out
 
 
@@ -426,7 +426,7 @@ def test_a_marker_that_a_fixture_adds_is_refused(run_pytest: RunPytest) -> None:
         "    kafka_perf()\n"
     )
     assert status == pytest.ExitCode.TESTS_FAILED
-    assert "Failed: markers are read at collection, so one that is added later would not count; put it on" in out
+    assert "Failed: markers are read at collection, so a marker that is added later has no effect; put it on" in out
 
 
 @pytest.mark.parametrize(

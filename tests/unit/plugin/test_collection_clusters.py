@@ -194,7 +194,7 @@ def test_an_address_that_is_no_page_of_metrics_is_refused(run_pytest: RunPytest,
     """At once; the address itself, which may have a password in it, is not shown."""
     status, out = run_pytest(ONE.format(limits="'errors == 0'"), "-o", f"kafka_metrics_url={url}")
     assert status == pytest.ExitCode.USAGE_ERROR
-    assert "kafka_metrics_url: one of the addresses is not http://HOST:PORT/PATH" in out
+    assert "kafka_metrics_url: each address must be http://HOST:PORT/PATH" in out
     assert url not in out
 
 

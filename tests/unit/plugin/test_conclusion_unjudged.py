@@ -34,5 +34,5 @@ def test_a_threshold_that_no_test_judged_is_told_with_its_remedy(expression: str
     """A typing mistake would gate nothing, for ever."""
     name = expression.split(maxsplit=1)[0]
     assert unjudged("errors == 0", expression) == [
-        f"kafka_thresholds: no test judged {expression!r}, because none measures {name}; {advice}"
+        f"kafka_thresholds: {expression!r} was never judged, because no test measures {name}; {advice}"
     ]

@@ -33,11 +33,11 @@ TEST = "def test_one(kafka_perf): ...\n"
         ),
         (
             ["--kafka-update-baselines", "new"],
-            "--kafka-update-baselines new: write it with an equals sign: --kafka-update-baselines=new",
+            "--kafka-update-baselines new: the mode needs an equals sign: --kafka-update-baselines=new",
         ),
         (
             ["--kafka-update-baselines", "add", "test_perf.py"],
-            "--kafka-update-baselines add: write it with an equals sign: --kafka-update-baselines=add",
+            "--kafka-update-baselines add: the mode needs an equals sign: --kafka-update-baselines=add",
         ),
     ],
 )

@@ -11,8 +11,8 @@ import pytest
 from pytest_kafkaperf.plugin.kafka_perf import FixtureRun, KafkaPerf
 
 ONE = (
-    "give each metric once, before the load: a number, or a function that is called at the end of each round and "
-    "returns the value"
+    "add each metric once, before the load starts, as a number or as a function that returns the value and is called "
+    "at the end of each round"
 )
 
 
@@ -66,7 +66,7 @@ def test_an_action_that_would_not_be_done_fails_the_test(perf: KafkaPerf, action
     """A restart that did not happen is no restart that went well."""
     text = refused(lambda: perf.at("1 s", action))
     assert text.startswith(f"kafka_perf.at('1 s', {shown}")
-    assert text.endswith("): call it before the load, with a function that is not async")
+    assert text.endswith("): call it before the load starts, with a function that is not async")
 
 
 def test_an_action_after_the_load_fails_the_test(perf: KafkaPerf) -> None:

@@ -62,10 +62,12 @@ def test_every_key_is_read_with_its_type(pytester: pytest.Pytester, file: str) -
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('kafka_rounds = "three"', "whole number"),
+        ('kafka_rounds = "three"', "integer"),
         ('kafka_strict = "maybe"', "true or false"),
-        pytest.param("kafka_workers = 2", "text in quotes", marks=pytest.mark.skipif(not NATIVE, reason="pytest 9")),
-        pytest.param('kafka_report = "json"', "list of texts", marks=pytest.mark.skipif(not NATIVE, reason="pytest 9")),
+        pytest.param("kafka_workers = 2", "quoted string", marks=pytest.mark.skipif(not NATIVE, reason="pytest 9")),
+        pytest.param(
+            'kafka_report = "json"', "list of strings", marks=pytest.mark.skipif(not NATIVE, reason="pytest 9")
+        ),
     ],
 )
 def test_a_value_of_another_type_is_a_usage_error_with_the_key(
@@ -79,5 +81,5 @@ def test_a_value_of_another_type_is_a_usage_error_with_the_key(
     out = f"{ended.stdout}\n{ended.stderr}"
     assert ended.ret == pytest.ExitCode.USAGE_ERROR, out
     assert f"{key} in the ini file: " in out
-    assert f"; needed: {problem}" in out
+    assert f"; expected: {problem}" in out
     assert "Traceback" not in out

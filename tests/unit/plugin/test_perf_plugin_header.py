@@ -13,8 +13,8 @@ SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
 @pytest.mark.parametrize(
     ("mode", "does"),
     [
-        ("replace", "without judging thresholds on the baseline, it replaces the baselines of all tests"),
-        ("new", "it makes baselines of tests that have none"),
+        ("replace", "it replaces the baselines of all tests and does not judge thresholds relative to the baseline"),
+        ("new", "it creates baselines for tests that have none"),
         ("add", "it adds its trials to the baselines"),
     ],
 )
@@ -38,7 +38,7 @@ def test_no_file_makes_a_run_accept_results(run_pytest: RunPytest, key: str) -> 
     """A committed key would rewrite the baselines in each run."""
     status, out = run_pytest(SKIPPED, "-o", key)
     assert status == pytest.ExitCode.USAGE_ERROR
-    assert f"{key.partition('=')[0]} in the ini file: use --kafka-" in out
+    assert f"{key.partition('=')[0]} is not an ini key: use --kafka-" in out
 
 
 def test_the_help_states_each_default(run_pytest: RunPytest) -> None:

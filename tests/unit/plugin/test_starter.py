@@ -51,7 +51,7 @@ def test_it_writes_a_test_and_says_what_to_do(
     assert out.splitlines() == [
         *(f"written: {name}" for name in written),
         "",
-        "run it: pytest tests/perf",
+        "now run: pytest tests/perf",
         "then change the lines that have a comment",
     ]
 
@@ -68,9 +68,9 @@ def test_it_changes_no_file(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert files(folder) == sorted([WORKFLOW, *SERVICE])
     assert own.read_text() == "mine"
     first, second = capsys.readouterr().out.split("written: pytest.ini")[1].split("\nwritten: .github")
-    assert "exists, not changed: tests/perf/orders.jsonl" in first
-    assert [line for line in second.splitlines() if line.startswith("exists")] == [
-        f"exists, not changed: {name}" for name in SERVICE[1:]
+    assert "already exists, not changed: tests/perf/orders.jsonl" in first
+    assert [line for line in second.splitlines() if line.startswith("already exists")] == [
+        f"already exists, not changed: {name}" for name in SERVICE[1:]
     ]
 
 
@@ -93,7 +93,7 @@ def test_it_prints_the_lines_for_an_existing_file(
     assert main(["init", "--service"]) == 0
     assert files(folder) == sorted([name, *SERVICE[1:]])
     assert (folder / name).read_text() == content
-    assert f"add to {name}, below {section}:\n  {line}\n" in capsys.readouterr().out
+    assert f"add to {name}, under {section}:\n  {line}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "tox.ini", "setup.cfg"])
@@ -109,7 +109,7 @@ def test_lines_that_are_there_are_not_printed(folder: Path, capsys: pytest.Captu
     (folder / "pyproject.toml").write_text('[tool.pytest]\nkafka_cluster = "docker"\n')
     assert main(["init", "--cluster"]) == 0
     assert capsys.readouterr().out.splitlines()[1:3] == [
-        "add to pyproject.toml, below [tool.pytest]:",
+        "add to pyproject.toml, under [tool.pytest]:",
         '  kafka_compare = "local:4.1.0"',
     ]
 
@@ -124,7 +124,7 @@ def test_lines_that_are_there_are_not_printed(folder: Path, capsys: pytest.Captu
         ),
         (
             ["--service"],
-            "cannot write tests/perf/example_service.py: tests/perf is not a folder; move it away",
+            "cannot write tests/perf/example_service.py: tests/perf is not a folder; move or rename it",
         ),
     ],
 )

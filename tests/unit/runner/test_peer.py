@@ -117,7 +117,7 @@ def test_a_test_that_is_repeated_there_is_skipped(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(ORIGIN, "/elsewhere")
     monkeypatch.setenv(INTERPRETER, sys.executable)
     side = PeerSide()
-    with ours, pytest.raises(pytest.skip.Exception, match="the other side has measured it before"):
+    with ours, pytest.raises(pytest.skip.Exception, match="the other side has already measured this test"):
         side.serve(Side.of(OWN))
 
 
