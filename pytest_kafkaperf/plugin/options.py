@@ -19,7 +19,7 @@ INI_VALUES = {
     "bool": "`true` or `false`",
     "linelist": "list of strings",
 }
-"""How an ini value is written in TOML, by kind."""
+"""Syntax of an ini value in TOML, by kind."""
 
 
 class Option(NamedTuple):

@@ -1,6 +1,6 @@
-"""Baseline record: the accepted results of a test, in a text format that shows changes in a code review.
+"""The content of a baseline file: a test's accepted results, in a text format that is readable in code reviews.
 
-Values are written with all digits, because rounding would shift a baseline against equal results.
+Values are written with all digits, because a rounded baseline would differ from equal results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pytest_kafkaperf.verdict.outcome import Ungated
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 
 _SCHEMA_VERSION = 1
-"""Version of the file format; files with a later version are an error and stay unchanged."""
+"""Version of the file format. Files with a later version are an error and are never changed."""
 MAX_TRIALS = 10
 """Maximum number of trials in a baseline with `--kafka-update-baselines=add`."""
 HOW_TO_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
@@ -35,19 +35,19 @@ def _iso_time(text: str) -> str:
     if instant.tzinfo is None:
         raise ValueError("must have a UTC offset, such as +00:00")
     if not 1 < instant.year < datetime.MAXYEAR:
-        raise ValueError("must be a date that is valid in every time zone")
+        raise ValueError("must be a valid date in every time zone")
     return text
 
 
 def _not_empty(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Reject an empty list. `min_length` would count invalid items as missing and add misleading errors."""
+    """Reject an empty list. `min_length` would count invalid items as missing, and add misleading errors."""
     if not items:
         raise ValueError("must not be empty")
     return items
 
 
 MOST = 1e30
-"""Maximum value of a metric; sums and ratios of such values stay finite."""
+"""Maximum value of a metric, so that sums and ratios of values stay finite."""
 _Value = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False, strict=True)]
 
 
@@ -57,35 +57,35 @@ class Imported(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     tool: str
-    """Name of the tool, such as `kafka-producer-perf-test`; several names are joined by `and`."""
+    """Name of the tool, for example `kafka-producer-perf-test`; several names are joined with `and`."""
     files: tuple[str, ...]
-    """File names, without folders, which differ between machines."""
+    """File names without folders, because folders differ between machines."""
 
 
 class BaselineTrial(BaseModel):
-    """Results of one trial on one fresh cluster."""
+    """Results of one trial on a freshly started cluster."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     created: Annotated[str, AfterValidator(_iso_time)]
-    """Time of the measurement (ISO 8601 with UTC offset)."""
+    """Time of the measurement, in ISO 8601 with a UTC offset."""
     commit: str | None = None
-    """Commit of the code under test; left out if unknown."""
+    """Commit of the code under test; omitted if unknown."""
     fingerprint: dict[str, str]
-    """Facts that results may depend on: versions, broker properties, machine."""
+    """Facts that may influence results: versions, broker properties, the machine."""
     rounds: Annotated[tuple[dict[str, _Value], ...], AfterValidator(_not_empty)]
-    """Metrics of each round by name, in base units."""
+    """Metrics of each round, by name, in base units."""
     imported: Imported | None = None
-    """Origin of imported results; left out if this plugin measured them."""
+    """Origin of imported results; omitted if this plugin measured them."""
 
     @property
     def day(self) -> str:
-        """Calendar day (UTC) of the measurement; trials of the same day share its level."""
+        """Calendar day (UTC) of the measurement; trials of the same day share the state of the machine."""
         return datetime.datetime.fromisoformat(self.created).astimezone(datetime.UTC).date().isoformat()
 
 
 class TrialFields(TypedDict):
-    """Fields of a `BaselineTrial`, before they are validated."""
+    """Fields of a `BaselineTrial` before validation."""
 
     created: str
     fingerprint: Mapping[str, str]
@@ -101,7 +101,7 @@ def _of_one_kind(trials: tuple[BaselineTrial, ...]) -> tuple[BaselineTrial, ...]
 
 
 class BaselineRecord(BaseModel):
-    """Content of a baseline file."""
+    """The content of a baseline file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -110,11 +110,11 @@ class BaselineRecord(BaseModel):
     nodeid: str
     """Node ID of the test, as in pytest."""
     environment: str
-    """Environment in which the baseline counts: the name of the folder that contains the file."""
+    """Environment that the baseline belongs to; also the name of the folder that contains the file."""
     scenario: dict[str, JsonValue]
-    """Output of `Scenario.model_dump(mode="json")`; empty if unknown, as for imported results."""
+    """Output of `Scenario.model_dump(mode="json")`; empty if unknown, for example for imported results."""
     trials: Annotated[tuple[BaselineTrial, ...], AfterValidator(_not_empty), AfterValidator(_of_one_kind)]
-    """Trials, the oldest first; `--kafka-update-baselines=add` keeps 10, from as many days as possible."""
+    """Trials, oldest first; `--kafka-update-baselines=add` keeps up to 10, from as many days as possible."""
 
     @property
     def imported(self) -> Imported | None:
@@ -133,7 +133,7 @@ class BaselineRecord(BaseModel):
         """Create the record of one trial.
 
         Raises:
-            BaselineError: there are no rounds, or a value is not a finite number of at least 0.
+            BaselineError: there are no rounds, or a value is negative or not finite.
 
         """
         content = {
@@ -152,13 +152,15 @@ class BaselineRecord(BaseModel):
             return cls.model_validate(record)
         except ValidationError as error:
             problem = shortened(explain(error), MAX_PROBLEM)
-            raise BaselineError(f"cannot make a baseline of the results of {nodeid}: {problem}; run it again") from None
+            raise BaselineError(
+                f"cannot create a baseline from the results of {nodeid}: {problem}; run the test again"
+            ) from None
 
 
 def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
-    """Add the trials of a new record to an old one, and keep `MAX_TRIALS`: more days rather than newer trials.
+    """Add the trials of a new record to an old one; keep `MAX_TRIALS`, preferring more days to newer trials.
 
-    Returns the new record alone if the workloads or the external clusters differ, or if one of them was imported.
+    Returns only the new record if the workloads or external clusters differ, or if either record was imported.
     """
     if old is None or old.imported or new.imported or scenario_changes(old.scenario, new.scenario):
         return new
@@ -167,36 +169,36 @@ def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
     trials = sorted((*old.trials, *new.trials), key=lambda one: datetime.datetime.fromisoformat(one.created))
     while len(trials) > MAX_TRIALS:
         on_day = Counter(trial.day for trial in trials)
-        trials.remove(max(trials, key=lambda one: on_day[one.day]))  # the oldest one of them
+        trials.remove(max(trials, key=lambda one: on_day[one.day]))  # the oldest of the day with the most trials
     return new.model_copy(update={"trials": tuple(trials)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineRounds:
-    """Baseline rounds to compare a run with."""
+    """The baseline rounds to compare a run with, or the reason why there are none."""
 
     trials: tuple[tuple[Mapping[str, float], ...], ...] = ()
-    """One tuple per trial with one mapping per round: metrics by name, in base units."""
+    """One tuple per trial, with one mapping per round: metrics by name, in base units."""
     days: tuple[str, ...] = ()
     """Day of each trial, in ISO 8601; empty if all ran on the same day."""
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     """Fingerprint of the newest trial; empty if unknown."""
     mixed: tuple[Change, ...] = ()
-    """Differences between the environments of earlier trials and of the newest one."""
+    """Differences between the fingerprints of earlier trials and of the newest trial."""
     commit: str | None = None
-    """Commit of the newest trial, if known."""
+    """Commit of the newest trial; None if unknown."""
     obstacle: Obstacle | None = None
-    """Reason why the comparison does not count; None if it counts."""
+    """Why the comparison does not count; None if it counts."""
     ungated: Ungated | None = None
-    """Reason why thresholds relative to it are MEASURED; None if they are judged."""
+    """Why thresholds relative to this baseline are MEASURED; None if they are judged."""
     stored: bool = True
-    """False if this environment has no baseline of the test."""
+    """False if this environment has no baseline for the test."""
     imported: str | None = None
-    """Tool that measured imported rounds, whose noise is unknown; None if this plugin measured them."""
+    """The tool that measured imported rounds, whose noise is unknown; None if this plugin measured them."""
 
     @property
     def by_day(self) -> list[list[tuple[Mapping[str, float], ...]]]:
-        """The trials of each day."""
+        """The trials, grouped by day."""
         groups: dict[str, list[tuple[Mapping[str, float], ...]]] = {}
         for day, trial in zip(self.days or [""] * len(self.trials), self.trials, strict=True):
             groups.setdefault(day, []).append(trial)
@@ -206,9 +208,10 @@ class BaselineRounds:
 def comparable_rounds(
     record: BaselineRecord, scenario: Mapping[str, Any], fingerprint: Mapping[str, str] | None = None
 ) -> BaselineRounds:
-    """Return the rounds of a record to compare a run of this scenario with.
+    """Return the rounds of a record with which to compare a run of this scenario.
 
-    With the run's fingerprint, an external cluster is compared with itself only: another one has another speed.
+    If `fingerprint` is the run's fingerprint, an external cluster is compared only with itself, because another cluster
+    has a different speed.
     """
     changes = scenario_changes(record.scenario, scenario)
     if changes:
@@ -229,10 +232,10 @@ def comparable_rounds(
 
 
 def scenario_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the differences between two workloads: `partitions: 6 -> 12`.
+    """Return the differences between two workloads, such as `partitions: 6 -> 12`.
 
-    A field that is missing on one side has its default there, because the field may be newer than the baseline. An
-    empty side is an unknown workload, without differences. The field `rounds` is not part of the workload.
+    A field that is missing on one side has its default value there, because the field may be newer than the baseline.
+    An empty side is an unknown workload and has no differences. `rounds` is not part of the workload.
     """
     if not before or not now:
         return ()
@@ -249,7 +252,7 @@ def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
     """Parse the content of a baseline file; `path` appears in errors.
 
     Raises:
-        BaselineError: the content is damaged or has another version of the format.
+        BaselineError: the content is damaged or in another version of the format.
 
     """
     try:

@@ -1,4 +1,4 @@
-"""Folder of baselines, with one file per test: `DIR/<environment>/<test file>/<test name>.json`."""
+"""The folder of baselines, with one file per test: `DIR/<environment>/<test file>/<test name>.json`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _HASHED = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}\Z")
 
 
 class BaselineStore:
-    """Folder of all baselines."""
+    """The folder of all baselines."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, environment: str, nodeid: str) -> Path:
-        """Return the path of a test's baseline: always inside of the folder, and different for each test.
+        """Return the path of a test's baseline, which is always inside the folder and different for each test.
 
         Raises:
             UsageError: the environment name is invalid.
@@ -50,11 +50,11 @@ class BaselineStore:
         return self.folder.joinpath(environment_key(environment), *folders, _safe_name(name, suffix=".json"))
 
     def load(self, environment: str, nodeid: str) -> BaselineRecord | None:
-        """Return the baseline of a test, or None if there is none.
+        """Return the baseline of a test; None if there is none.
 
         Raises:
             BaselineError: the file cannot be read, is damaged, was written by a newer version, or belongs to another
-                test. The file stays unchanged.
+                test. The file is not changed.
 
         """
         path = self.path(environment, nodeid)
@@ -74,8 +74,8 @@ class BaselineStore:
         """Write a baseline atomically and return its path.
 
         Raises:
-            BaselineError: the file cannot be written, the existing file is damaged or newer, or a link leads out of the
-                folder.
+            BaselineError: the file cannot be written, the existing file is damaged or has a newer format, or a link
+                leads out of the folder.
 
         """
         path = self.path(record.environment, record.nodeid)
@@ -90,15 +90,15 @@ class BaselineStore:
         return path
 
     def environments(self, nodeid: str) -> tuple[str, ...]:
-        """Return the environments with a baseline of this test, in alphabetical order."""
+        """Return the environments that have a baseline for this test, in alphabetical order."""
         with contextlib.suppress(BaselineError):  # `load` reports the problem
             return tuple(name for name in _folders(self.folder) if self.path(name, nodeid).is_file())
         return ()
 
     def stored(self) -> dict[Path, str]:
-        """Return the files of all environments with the node IDs of their tests, ordered by environment and path.
+        """Return the baseline files of all environments and their tests' node IDs, sorted by environment and path.
 
-        Leaves out files that cannot be read, name no test or have another path than their test's baseline; `load`
+        Omits files that cannot be read, have no node ID, or are not at the path of their test's baseline; `load`
         reports them. Does not follow links.
 
         Raises:
@@ -114,15 +114,14 @@ class BaselineStore:
         return found
 
     def prune(self, paths: Collection[Path]) -> None:
-        """Delete baselines, and the folders below the store's own that become empty. Missing files are no error.
+        """Delete baselines, and subfolders that become empty. Missing files are ignored.
 
         Raises:
-            BaselineError: a file is outside of the store's folder, so that nothing was deleted, or a file cannot be
-                deleted.
+            BaselineError: a file is outside the folder, in which case nothing is deleted, or a file cannot be deleted.
 
         """
         for path in paths:
-            self._refuse_outside(path, "not deleted", "delete it by hand")
+            self._refuse_outside(path, "not deleted", "delete it yourself")
         for path in paths:
             try:
                 path.unlink(missing_ok=True)
@@ -130,7 +129,7 @@ class BaselineStore:
                 continue
             except OSError as error:
                 raise BaselineError(
-                    f"cannot delete baseline {path}: {error.strerror or error}; delete it by hand, or make its folder "
+                    f"cannot delete baseline {path}: {error.strerror or error}; delete it yourself, or make its folder "
                     "writable"
                 ) from None
             folder = path.parent
@@ -138,21 +137,22 @@ class BaselineStore:
                 folder = folder.parent
 
     def _refuse_outside(self, path: Path, what: str, advice: str) -> None:
-        """Raise a BaselineError if the path is outside of the folder, also through links."""
+        """Raise a BaselineError if the path is outside the folder, even through links."""
         inside = path.is_relative_to(self.folder) and ".." not in path.relative_to(self.folder).parts
         real, whole = (Path(os.path.realpath(each)) for each in (path.parent, self.folder))
         if not inside or path == self.folder or not real.is_relative_to(whole):
-            raise BaselineError(f"{path} was {what}: it is outside of the baseline folder {self.folder}; {advice}")
+            raise BaselineError(f"{path} was {what}, because it is outside the baseline folder {self.folder}; {advice}")
 
     def comparable(
         self, environment: str, nodeid: str, scenario: Mapping[str, Any], fingerprint: Mapping[str, str] | None = None
     ) -> BaselineRounds:
-        """Return the baseline to compare a run of this scenario with, on the cluster of this fingerprint if known.
+        """Return the baseline with which to compare a run of this scenario.
 
-        If this environment has none, returns the baseline of another environment, for information only.
+        With a fingerprint, an external cluster is compared only with itself. If this environment has no baseline,
+        returns the baseline of another environment, for information only.
 
         Raises:
-            BaselineError: the file of this environment is damaged or was written by a newer version.
+            BaselineError: this environment's file is damaged or was written by a newer version.
 
         """
         record = self.load(environment, nodeid)
@@ -162,7 +162,7 @@ class BaselineStore:
         others.sort(key=lambda name: not _other_provider(name, environment))
         if not others:
             return BaselineRounds(obstacle=Obstacle(ObstacleKind.NO_BASELINE), stored=False)
-        with contextlib.suppress(BaselineError):  # a damaged file of another environment is no reason to stop this run
+        with contextlib.suppress(BaselineError):  # a damaged file of another environment must not stop this run
             record = self.load(others[0], nodeid)
         found = comparable_rounds(record, scenario) if record is not None else BaselineRounds()
         known = ", ".join(f"{name!r}{_other_provider(name, environment)}" for name in others)
@@ -171,7 +171,7 @@ class BaselineStore:
 
 
 def _other_provider(name: str, environment: str) -> str:
-    """Describe an environment that is this machine with brokers of another provider; empty if it is not."""
+    """Describe an environment that is this machine with another broker provider; empty if it is not."""
     machine, _, provider = name.rpartition("-")
     is_here = provider in ("local", "docker") and environment.rpartition("-")[0] == machine
     return f" (this machine with --kafka-cluster={provider})" if is_here else ""
@@ -195,7 +195,7 @@ def read_baseline(path: Path) -> BaselineRecord:
 
 
 def _remove_if_empty(folder: Path) -> bool:
-    """Remove a folder if it is empty; return True if it was removed."""
+    """Remove a folder if it is empty, and return True if it was."""
     try:
         folder.rmdir()
     except OSError:
@@ -226,8 +226,8 @@ def _nodeid_of(path: Path) -> str | None:
 def _safe_name(text: str, *, suffix: str) -> str:
     """Return a unique file name for a text, valid on every supported system and readable if possible.
 
-    A text that is not a safe name, is too long or contains upper case gets a hash as its suffix, because some systems
-    ignore case. A text that already looks like a name with a hash gets one, too, so that no two texts share a name.
+    A text gets a hash as its suffix if it is not a safe name, is too long, or contains upper case, because some systems
+    ignore case. So does a text that already looks like a name with a hash, so that no two texts share a name.
     """
     max_length = _MAX_NAME_BYTES - len(suffix)
     kept = _UNSAFE.sub("_", text.replace("::", "."))

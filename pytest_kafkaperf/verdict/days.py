@@ -1,11 +1,12 @@
-"""Comparison of trials with a stored baseline, at the level of days.
+"""Comparison of trials with a stored baseline that accounts for day-to-day noise.
 
-Trials of one day share its level: the state of the machine, its neighbours, the kernel's write-back. A day is therefore
-one value, however many trials it has. A trial differs from the true level by the noise of its day, by its own, and by
-that of its rounds: a nested random-effects model. Values are on the scale of `scale`, where larger is worse.
+Trials of one day have a common level, because they share the state of the machine, its neighbors and the kernel's
+write-back. A day therefore counts as one value, however many trials it has. A trial differs from the true level by the
+noise of its day, of the trial itself, and of its rounds, which is a nested random-effects model. Values are on the
+scale of module `scale`, where larger is worse.
 
-The variances are estimated by the method of moments, and pooled with a prior, because there are few days. A difference
-is judged as one of a prediction interval: by Student's distribution, with Satterthwaite's degrees of freedom.
+The variances are estimated by the method of moments, and pooled with a prior because there are only a few days. A
+difference is judged by a prediction interval, with Student's distribution and Satterthwaite's degrees of freedom.
 
 Sources: S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992), chapter 3; A. Gelman and others,
 "Bayesian Data Analysis", 3rd edition (2013), sections 2.6 and 3.2, for the prior; G. K. Smyth, "Linear models and
@@ -28,26 +29,26 @@ from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, Roun
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
 TRIALS = 3
-"""Maximum number of fresh trials that re-test a suspected regression."""
+"""Maximum number of new trials that re-test a suspected regression."""
 FEWEST_DAYS = 3
-"""Number of days below which a baseline is weak: the prior weighs 3 of n + 2 degrees of freedom."""
+"""Fewest days of a strong baseline; with fewer, the prior (3 of n + 2 degrees of freedom) outweighs the data."""
 
 _MEASURED = 0.08
-"""Prior of the standard deviation between days: 6 to 8 % were measured for closed-loop throughput on 2 cores."""
+"""Prior standard deviation between days; for closed-loop throughput on 2 cores, it was 6% to 8%."""
 _MOST_RATIO = 3.0
-"""Largest ratio of that prior to the noise of trials; the least is 1. A rate keeps a paced throughput steady on all
-days, and the tail of a latency varies more than 8 % on each."""
+"""Maximum ratio of that prior to the trials' noise; the minimum is 1. The throughput of a paced load is steady on all
+days, and the tail of a latency varies by more than 8% on each."""
 _PRIOR_FREEDOM = 3
-"""Degrees of freedom of a prior: it weighs as much as 4 days. The true value is between 0.6 and 3.7 times the prior
-with a probability of 95 %."""
+"""Degrees of freedom of a prior, which weighs as much as 4 days: the true value is between 0.6 and 3.7 times the prior
+with a probability of 95%."""
 LEVEL = 0.97
-"""Level of the confidence interval of a change. In simulations it is at least 93 %, even if days differ by 13 %,
-which is more than the prior assumes."""
+"""Confidence level of the interval of a change. In simulations, the coverage is at least 93%, even if days differ by
+13%, which is more than the prior assumes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variance:
-    """Estimate of a variance. What is not known of it is a scaled inverse chi-square distribution."""
+    """Estimate of a variance; its uncertainty is a scaled inverse chi-square distribution."""
 
     value: float
     freedom: int
@@ -55,21 +56,21 @@ class Variance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineLevel:
-    """The level of a baseline, and the noise with which trials of another day differ from it."""
+    """The level of a baseline, and the noise by which trials of another day differ from it."""
 
     level: float
-    """Mean of the days; of each day the mean of its trials, and of each trial the median of its rounds."""
+    """Mean over days of the mean over each day's trials of the median over each trial's rounds."""
     days: int
     of_days: Variance
-    """Between days."""
+    """Variance between days."""
     of_trials: Variance
-    """Between trials of one day, with the noise of their rounds."""
+    """Variance between trials of one day, including the noise of their rounds."""
     trials_share: float
-    """Mean over the days of 1 / number of trials."""
+    """Mean over days of 1 / number of trials."""
 
     @classmethod
     def of(cls, days: Sequence[Sequence[Sequence[float]]], *, least: float = 0.0) -> Self:
-        """Estimate the level and the variances from the rounds of each trial of each day.
+        """Estimate the level and the variances from the rounds of each trial on each day.
 
         `least` is the metric's `trial_noise`.
         """
@@ -89,7 +90,7 @@ class BaselineLevel:
         )
 
     def error(self, trials: int) -> tuple[float, int]:
-        """Return the standard error of the median of this many trials of another day, and its freedom."""
+        """Return the standard error of the median of this many trials on another day, and its degrees of freedom."""
         of_days = self.of_days.value * (1 + 1 / self.days)
         of_trials = self.of_trials.value * (median_variance_ratio(trials) + self.trials_share / self.days)
         total = of_days + of_trials
@@ -98,17 +99,17 @@ class BaselineLevel:
         return math.sqrt(total), int(freedom)
 
     def most_by_noise(self, trials: int, alpha: float) -> float:
-        """Return the difference that noise exceeds in one direction with a probability of `alpha`."""
+        """Return the difference that noise alone exceeds, in one direction, with probability `alpha`."""
         error, freedom = self.error(trials)
         return student_quantile(alpha, freedom) * error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shifts:
-    """Trials of one day, compared with a baseline."""
+    """Trials of one day compared with a baseline."""
 
     shifts: tuple[float, ...]
-    """Difference of each trial's level from that of the baseline; positive if the trial is worse."""
+    """Difference of each trial's level from the baseline's level; positive if the trial is worse."""
     known: BaselineLevel
 
     @property
@@ -118,12 +119,12 @@ class Shifts:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Confidence interval of the true change, which also holds for other days."""
+        """Confidence interval of the true change, valid for other days as well."""
         half = self.most_by_noise((1 - LEVEL) / 2)
         return self.shift - half, self.shift + half
 
     def most_by_noise(self, alpha: float) -> float:
-        """Return the shift that noise exceeds in one direction with a probability of `alpha`."""
+        """Return the shift that noise alone exceeds, in one direction, with probability `alpha`."""
         return self.known.most_by_noise(len(self.shifts), alpha)
 
 
@@ -139,24 +140,24 @@ def compare(subject: Metric, trials: Sequence[Measured], baseline: BaselineRound
 
 
 def _shift(subject: Metric, rounds: Rounds, known: BaselineLevel) -> float:
-    """Return the difference of a trial's level from that of the baseline."""
+    """Return the difference of a trial's level from the baseline's level."""
     if has_nothing(subject, rounds):
         return NOTHING
     return statistics.median(logs(subject, rounds)) - known.level
 
 
 def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:
-    """Return the level of a metric of a baseline, by its trials that have a ratio to a round; None without any."""
+    """Return a metric's level in a baseline, from its trials without flaws; None if there are none."""
     return _level(subject, baseline.by_day)
 
 
 def level_of_day(subject: Metric, trials: Sequence[Rounds]) -> BaselineLevel | None:
-    """Return the level of a metric in trials of one day, by those that have a ratio to a round; None without any."""
+    """Return a metric's level in trials of one day, from those without flaws; None if there are none."""
     return _level(subject, [trials])
 
 
 def level_of_other_side(subject: Metric, trials: Sequence[Measured]) -> BaselineLevel | None:
-    """Return the level of the live baseline in side-by-side trials; None without any value."""
+    """Return a metric's level in the live baseline of side-by-side trials; None if there is no value."""
     return level_of_day(subject, [trial.other_side or () for trial in trials])
 
 
@@ -169,17 +170,17 @@ def _level(subject: Metric, days: Sequence[Sequence[Rounds]]) -> BaselineLevel |
 
 
 def median_variance_ratio(values: int) -> float:
-    """Return the variance of the median of normal values in units of their variance.
+    """Return the variance of the median of normally distributed values, in units of their variance.
 
-    For large `n` it is `pi / 2 / n`; for small `n`, use `n + 0.5` if `n` is odd and `n + 1.25` if it is even.
+    For large `n`, it is `pi / 2 / n`. For small `n`, replace `n` with `n + 0.5` if it is odd, or `n + 1.25` if even.
     """
     return math.pi / 2 / (values + (0.5 if values % 2 else 1.25))
 
 
 def _of_trials(days: Sequence[Sequence[Sequence[float]]], least: float) -> Variance:
-    """Return the variance of the trials of one day. Its prior: trials vary as their rounds do, or by `least`.
+    """Return the variance between trials of one day. The prior assumes the noise of their rounds, but at least `least`.
 
-    Of all metrics of two tests in 14 baselines, all but `broker.memory` varied less between trials than that.
+    In 14 baselines of two tests, every metric except `broker.memory` varied less than that between trials.
     """
     every = [rounds for trials in days for rounds in trials]
     freedom = sum(len(rounds) - 1 for rounds in every)
@@ -198,6 +199,6 @@ def _squares(values: Sequence[float]) -> float:
 
 
 def _with_prior(prior: float, found: float, *, freedom: int) -> Variance:
-    """Pool an estimate with a prior, as variances of two samples are pooled."""
+    """Pool an estimate with a prior like the variances of two samples."""
     every = _PRIOR_FREEDOM + freedom
     return Variance(value=(_PRIOR_FREEDOM * prior + freedom * found) / every, freedom=every)

@@ -1,4 +1,4 @@
-"""Minimum detectable change of a threshold, and calibration: noise and suspected regressions of unchanged trials.
+"""The minimum detectable change of a threshold, and calibration: the noise and false suspicions of unchanged code.
 
 Values are on the log scale of `scale`, where larger is worse.
 """
@@ -22,39 +22,39 @@ from pytest_kafkaperf.verdict.scale import Rounds, change_of, exceeds, ratio_of,
 from pytest_kafkaperf.verdict.sequential import detectable, student_quantile
 
 POWER = 0.8
-"""Statistical power of the minimum detectable change: the usual convention of 80 %."""
+"""Statistical power of the minimum detectable change; 80% is the usual convention."""
 
 FEWEST_TRIALS = 3
-"""Minimum number of trials to estimate the noise between trials. Two give a single difference, which is often near
-zero by chance."""
+"""Minimum number of trials to estimate the noise between trials. Two trials give a single difference, which is often
+close to zero by chance."""
 
 _RUNS = 4000
-"""Simulated runs. The error of the power is about 0.01."""
+"""Number of simulated runs; the power is then accurate to about 0.01."""
 _SEED = 20_260_815
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Noise of a metric as standard deviations of its logarithm: 0.06 is about 6 %.
+    """Noise of a metric, as standard deviations of its logarithm: 0.06 is about 6%.
 
-    The model of a round is a true value plus a normal error of its trial plus a normal error of its own: a one-way
-    random-effects model (S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992), chapter 3).
+    A round is modeled as the true value plus a normal error of its trial plus a normal error of the round, which is a
+    one-way random-effects model (S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992), chapter 3).
     """
 
     within: float
-    """Standard deviation of the rounds within a trial."""
+    """Standard deviation between the rounds of a trial."""
     between: float
-    """Standard deviation between trials, beyond the effect of `within`."""
+    """Standard deviation between trials, excluding the effect of `within`."""
     assumed: bool
-    """True if there were fewer than 3 trials, too few to estimate `between`; it is then assumed to equal `within`.
+    """True if there were fewer than 3 trials, which is too few to estimate `between`; it is then set to `within`.
 
-    On fresh brokers the two were similar: the noise of throughput was 6 % within and 6.5 % between trials. If
-    `between` were assumed to be 0, the minimum detectable change would be too small.
+    On freshly started brokers, the two are similar: the noise of throughput was 6% within and 6.5% between trials.
+    Setting `between` to 0 would make the minimum detectable change too small.
     """
 
     @classmethod
     def of(cls, trials: Sequence[Sequence[float]]) -> Self | None:
-        """Estimate the noise from the rounds of each trial; return None if no trial has two rounds.
+        """Estimate the noise from the rounds of each trial; None if no trial has two rounds.
 
         Uses the analysis of variance (method of moments) for trials of different sizes; a negative variance estimate
         becomes 0.
@@ -77,27 +77,28 @@ class Noise:
 
 
 Confirmation = Literal["none", "fresh", "side by side"]
-"""Confirmation of a suspected regression: none, by fresh trials, or side by side with the baseline's brokers."""
+"""Confirmation of suspected regressions: none, new trials, or side by side with the baseline's brokers."""
 
 
 def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Confirmation, alpha: float) -> float:
-    """Return the minimum detectable change: the true change that the rule finds with a mean probability of POWER.
+    """Return the minimum detectable change: the true change that the rule finds with an average probability of POWER.
 
-    The mean is over all that is not known of the variances: with few days, they may be much larger than the estimate.
-    This is the assurance of the rule (A. O'Hagan, J. W. Stevens, M. J. Campbell, "Assurance in clinical trial design",
-    Pharmaceutical Statistics 4 (2005)). The result is on the log scale and includes the tolerance.
+    The average is over the uncertainty of the variances, which may be much larger than estimated from only a few days.
+    It is known as the assurance of the rule (A. O'Hagan, J. W. Stevens, M. J. Campbell, "Assurance in clinical trial
+    design", Pharmaceutical Statistics 4 (2005)). The result is on the log scale and includes the tolerance.
 
-    The function simulates the rule. A true change adds to all shifts alike, so each simulated run gives the smallest
-    change that it would have found; the result is the POWER quantile of these. The random numbers are the same in every
-    call.
+    The function simulates the rule. Because a true change adds equally to all shifts, each simulated run yields the
+    smallest change that it would have found; the result is the POWER quantile of these changes. The random numbers are
+    the same in every call.
 
-    Side by side with the baseline's brokers, the result is a bound: the first trial and the comparison each find that
-    change with a probability of the square root of POWER. Two trials are assumed to differ there as on one day.
+    For confirmation side by side with the baseline's brokers, the result is an upper bound: the first trial and the
+    comparison each find that change with a probability of the square root of POWER. Both sides are assumed to differ
+    like two trials of the same day.
 
     Args:
-        known: the baseline.
+        known: level and noise of the baseline.
         tolerance: tolerated change, on the log scale.
-        confirmation: how suspected regressions are confirmed; without confirmation, the first trial decides.
+        confirmation: how suspected regressions are confirmed; with "none", the first trial decides.
         alpha: significance level.
 
     """
@@ -125,17 +126,17 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Co
 def detectable_change(
     threshold: Threshold, rounds: Rounds, known: BaselineLevel | None, least: float | None
 ) -> float | None:
-    """Return the minimum detectable change as a ratio: -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
+    """Return the minimum detectable change as a ratio: -0.12 if a 12% drop in throughput is found in 4 of 5 cases.
 
-    For a relative threshold, the change is against the baseline; for an absolute one, against the limit.
-    Returns None if that is unknown.
+    The change is relative to the baseline, or, for an absolute threshold, relative to the limit. Returns None if it is
+    unknown.
 
     Args:
         threshold: the threshold that must fail.
         rounds: the rounds that an absolute limit applies to.
-        known: level of the stored or live baseline; None if there is neither.
-        least: the minimum detectable change of the relative part of the threshold, on the log scale where larger is
-            worse; None if it has none, or if that is unknown.
+        known: level of the stored or live baseline; None if there is no baseline.
+        least: the minimum detectable change of the threshold's relative part, on the log scale where larger is worse;
+            None if there is no such part, or if it is unknown.
 
     """
     if not rounds:
@@ -155,37 +156,37 @@ def detectable_change(
 
 
 def _detectable_absolute(subject: Metric, rounds: Rounds, known: BaselineLevel | None) -> float | None:
-    """Return the distance from an absolute limit at which a true value violates it with a mean probability of POWER.
+    """Return how far beyond an absolute limit a true value must be to violate it with an average probability of POWER.
 
-    The distance is on the log scale. The limit applies to the median of the rounds of a trial.
+    The distance is on the log scale. The limit applies to the median of a trial's rounds.
     """
     if known is None and len(rounds) > 1:
         known = level_of_day(subject, [rounds])
     if known is None:
-        return None  # nothing is known of the noise
+        return None  # the noise is unknown
     noise = math.sqrt(known.of_days.value + known.of_trials.value)
     return student_quantile(1 - POWER, known.of_days.freedom) * noise
 
 
 _DROWNED = 3
-"""Multiple of the tolerance that a threshold must detect to be of use: noise may add twice the tolerance."""
+"""A useful threshold must detect this multiple of the tolerance; noise may add twice the tolerance."""
 
 _Trial = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """Calibration result of one metric and one tolerance; changes are on the log scale."""
+    """Calibration result for one metric and one tolerance; changes are on the log scale."""
 
     noise: Noise
     tolerance: float
     trials: int
     suspected: int
-    """Number of trials that look like a regression when compared with all the others."""
+    """Number of trials that look like a regression when compared with all other trials."""
     detectable_change: float
     """Minimum detectable change against a baseline of the newest of these trials."""
     detectable_over_days: float
-    """The same if each of these trials had run on a separate day: at best, because days differ more than trials."""
+    """The same if each of these trials had run on a separate day; a best case, because days differ more than trials."""
 
     def drowns(self, detectable: float) -> bool:
         """Return True if this minimum detectable change misses changes of three times the tolerance."""
@@ -195,10 +196,10 @@ class Calibrated:
 def calibrated(
     trials: Sequence[_Trial], *, tolerance: float, alpha: float, confirmation: Confirmation, least: float = 0.0
 ) -> Calibrated | None:
-    """Evaluate unchanged trials against each other; return None if there are fewer than two trials, or no noise.
+    """Compare unchanged trials with each other; return None if there are fewer than two trials or the noise is unknown.
 
-    `tolerance` is on the log scale; `alpha` is the significance level; `confirmation` is how later suspected
-    regressions will be confirmed, which decides what is detectable; `least` is the metric's `trial_noise`.
+    `tolerance` is on the log scale; `alpha` is the significance level; `confirmation` is how later runs will confirm
+    suspected regressions, which determines what is detectable; `least` is the metric's `trial_noise`.
     """
     noise = Noise.of(trials)
     if noise is None or len(trials) <= 1:

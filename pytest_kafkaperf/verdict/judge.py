@@ -1,8 +1,8 @@
-"""Verdict of a test: its thresholds, evaluated over its rounds.
+"""The verdict of a test: judges its thresholds over its trials.
 
-A threshold relative to the baseline fails if the metric is worse by more than the tolerance, beyond noise, which a
-`Comparison` decides (see `regression` and `side_by_side`), an absolute one if the median of the rounds does not meet it
-(see `limits`).
+A relative threshold fails if the metric is worse than the baseline by more than the tolerance and noise cannot explain
+it, which a `Comparison` decides (see `regression` and `side_by_side`). An absolute threshold fails if the median of the
+rounds does not meet it (see `limits`).
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from pytest_kafkaperf.verdict.scale import Measured, Rounds, flaw_of
 
 
 class Comparison(Protocol):
-    """A way to judge the part of a threshold that refers to the baseline; a frozen value.
+    """A way to judge the part of a threshold that refers to the baseline; an immutable value.
 
-    These are `AgainstStored` for the first trial alone, `FreshTrials` and `SideBySideWithStored` for suspected
-    regressions of the first trial that further ones re-test, `SideBySide` for a live baseline, and `NotCompared`.
+    The implementations are `AgainstStored`, which judges the first trial alone; `FreshTrials` and
+    `SideBySideWithStored`, which re-test suspected regressions; `SideBySide` for a live baseline; and `NotCompared`.
     """
 
     def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
-        """Return the trials that judge a threshold together, of all trials so far."""
+        """Return those of the trials so far that together judge a threshold."""
 
     def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
-        """Compare the trials that judge a threshold with the baseline, at this significance level."""
+        """Compare the trials that judge a threshold with the baseline, at significance level `alpha`."""
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Judge a suspected regression by the trials after the first; return `first` if there are none."""
+        """Judge a suspected regression by the trials after the first one; return `first` if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotCompared:
-    """Shows the comparison with the baseline, but does not judge by it."""
+    """Shows the comparison with the baseline, but does not judge it."""
 
     shown: Comparison
     reason: Ungated
 
     def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
-        """Return the trials that the comparison counts, or all trials of a calibration."""
+        """Return the trials that the comparison uses, or all trials of a calibration."""
         return trials if self.reason is Ungated.CALIBRATION else self.shown.counting(threshold, trials)
 
     def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
-        """Compare the trials; the finding is MEASURED, unless a value is missing or is not fit for a baseline."""
+        """Compare the trials; the finding is MEASURED unless a value is missing or unusable as a baseline."""
         compared = self.shown.compare(threshold, trials, alpha)
         return dataclasses.replace(compared, finding=self._finding(threshold.metric, rounds_of(trials)))
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Return the first result: nothing is suspected."""
+        """Return the first result, because nothing is suspected."""
         del trials, alpha
         return first
 
@@ -77,17 +77,17 @@ def judge(
     problems: Sequence[Problem] = (),
     bounds: Collection[str] = frozenset(),
 ) -> Judgement:
-    """Evaluate the thresholds of a test.
+    """Judge the thresholds of a test.
 
     Args:
         thresholds: the thresholds of the test.
         trials: all trials so far.
-        comparison: the way to judge what refers to the baseline.
-        problems: reasons why the measurement is not trustworthy. The verdict is INVALID if there are any, and the
-            checks are for information only. One that leaves a lower bound of a metric does not count if that bound
-            exceeds an absolute threshold.
-        bounds: metrics whose values are lower bounds. Such a value can meet a lower limit, but cannot violate it;
-            it can exceed an upper limit, but cannot meet it.
+        comparison: how to judge what refers to the baseline.
+        problems: reasons why the measurement is not trustworthy. If there are any, the verdict is INVALID, and the
+            checks are for information only. Exception: a problem because of which a metric is only a lower bound is
+            ignored if even that bound exceeds an absolute threshold.
+        bounds: metrics whose values are only lower bounds. Such a value can meet a lower limit but not violate it, and
+            exceed an upper limit but not meet it.
 
     """
     alpha = ALPHA / max(1, count_gated(thresholds))
@@ -108,15 +108,15 @@ def _judged(threshold: Threshold, trials: Sequence[Measured], comparison: Compar
 
 
 def _is_of_each(threshold: Threshold) -> bool:
-    """Return True if each trial alone must meet a threshold: one on faults, such as `errors` and `error_ratio`.
+    """Return True if each trial must meet a threshold separately, which is so for faults such as `errors`.
 
-    A sum over more trials would be larger, and a mean over more trials would hide the faults of one.
+    With more trials, a sum would be larger, and a mean would hide the faults of a single trial.
     """
     return threshold.metric.over_rounds != "median" and threshold.relative is None
 
 
 def _worst(results: Sequence[ThresholdResult]) -> ThresholdResult:
-    """Return the result that takes precedence; a trial without a value does not hide another one that fails."""
+    """Return the result that takes precedence; a trial without a value does not hide another trial that fails."""
     known = [one for one in results if one.check.outcome is not Verdict.INVALID]
     certain = [one for one in known if one.check.outcome.fails]
     return max(certain or results, key=lambda one: list(Verdict).index(one.check.outcome))
@@ -125,12 +125,12 @@ def _worst(results: Sequence[ThresholdResult]) -> ThresholdResult:
 def _concluded(
     results: Sequence[ThresholdResult], problems: Sequence[Problem], bounds: Collection[str], *, paired: bool
 ) -> Judgement:
-    """Return the judgement on a test by the results of its thresholds and the problems of its rounds."""
+    """Return the judgment of a test from the results of its thresholds and the problems of its rounds."""
     exceeded = _exceeded(results)
     remaining = [problem for problem in problems if problem.metric not in exceeded]
     remaining += _doubts(results, bounds, has_problems=bool(problems))
     facts = {problem.metric: problem.fact for problem in problems if problem.metric in exceeded}
-    # A problem has an implied threshold without a value, or explains it.
+    # If an implied threshold has no value, a problem explains it.
     shown = [one for one in results if not (one.threshold.implied and _lacks_value(one))]
     outcomes = [one.check.outcome for one in results if not _lacks_value(one)]
     verdict = worst(outcomes) if shown else Verdict.MEASURED
@@ -145,13 +145,13 @@ def _concluded(
 
 
 def _exceeded(results: Sequence[ThresholdResult]) -> set[str]:
-    """Return the metrics that violate an upper limit: they do so even if the true values are larger."""
+    """Return the metrics that violate an upper limit, which holds even if their true values are larger."""
     violated = [one for one in results if one.check.outcome is Verdict.VIOLATED]
     return {one.check.metric for one in violated if one.threshold.operator in UPPER}
 
 
 def _doubts(results: Sequence[ThresholdResult], bounds: Collection[str], *, has_problems: bool) -> list[Problem]:
-    """Return the problems of lower bounds and missing values; none if another threshold fails, whatever these are."""
+    """Return the problems of lower bounds and missing values; none if another threshold fails in any case."""
     bounded = [one for one in results if one.check.metric in bounds and _is_doubtful(one)]
     missing = [one for one in results if _lacks_value(one)]
     doubtful = [*bounded, *missing]
@@ -164,7 +164,7 @@ def _doubts(results: Sequence[ThresholdResult], bounds: Collection[str], *, has_
 def _goes_on(results: Sequence[ThresholdResult], *, paired: bool) -> bool:
     """Return True if further trials can change the verdict.
 
-    Side-by-side trials go on after a violated absolute threshold: more rounds may show that a median meets it.
+    Side-by-side trials continue after a violated absolute threshold, because with more rounds the median may meet it.
     """
     last = [one for one in results if not paired or one.check.is_relative or _is_of_each(one.threshold)]
     fails = any(one.check.outcome.fails for one in last)
@@ -172,12 +172,12 @@ def _goes_on(results: Sequence[ThresholdResult], *, paired: bool) -> bool:
 
 
 def _lacks_value(result: ThresholdResult) -> bool:
-    """Return True if the metric of a threshold has no value in some round."""
+    """Return True if a threshold's metric has no value in some round."""
     return result.check.outcome is Verdict.INVALID
 
 
 def _is_doubtful(result: ThresholdResult) -> bool:
-    """Return True if the outcome may change if the true value is larger than the one that is known."""
+    """Return True if the outcome could change because the true value may be larger than the measured lower bound."""
     return not _lacks_value(result) and result.check.outcome.fails != (result.threshold.operator in UPPER)
 
 
@@ -186,7 +186,7 @@ def _with_fact(check: Check, fact: str | None) -> Check:
 
 
 def value_missing(check: Check) -> Problem:
-    """Return the problem of a test with a check that has no value."""
+    """Return the problem of a check whose metric has no value."""
     return Problem(Cause.VALUE_MISSING, {"expression": check.expression, "reason": check.reason})
 
 

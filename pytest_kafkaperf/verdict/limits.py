@@ -1,4 +1,4 @@
-"""The result of one threshold: its absolute limit, its comparison with the baseline, and both of them together."""
+"""The result of one threshold, from its absolute limit, its comparison with the baseline, or both."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from pytest_kafkaperf.verdict.scale import Measured, Rounds, change_of, flaw_of,
 from pytest_kafkaperf.verdict.sequential import Look
 
 UPPER: tuple[Operator, ...] = ("<", "<=")
-"""Operators of limits that a metric must not exceed."""
+"""Operators of upper limits."""
 MET = Finding.of(Verdict.PASSED, "")
-"""Finding on the relative part of a threshold that has none."""
+"""Finding for the relative part of a threshold that has no such part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRounds:
-    """Rounds compared with a baseline, on the scale where larger is worse (see `scale`)."""
+    """Rounds compared with a baseline, on the log scale where larger is worse (see `scale`)."""
 
     finding: Finding
-    """The finding on the part of the limit that refers to the baseline; `MET` if there is none."""
+    """The finding for the part of the limit that refers to the baseline; `MET` if there is no such part."""
     level: float | None
     """Level of the baseline; None without a baseline."""
     shift: float | None = None
@@ -46,25 +46,25 @@ class ComparedRounds:
     looks: tuple[Look, ...] = ()
     """The evidence after each side-by-side trial."""
     rerun: bool = False
-    """True if fresh trials were compared, because the first one showed a suspected regression."""
+    """True if new trials were compared because the first one showed a suspected regression."""
     stays_open: bool = False
-    """True if an unsettled finding stays open until further trials settle it, even if the absolute part passes."""
+    """True if an unsettled finding stays open until further trials settle it, even if the absolute limit is met."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdResult:
-    """Threshold with its result."""
+    """A threshold and its result."""
 
     threshold: Threshold
     check: Check
     unsettled: bool
     """True if further trials must decide."""
     warning: Notice | None = None
-    """Both sides of a re-test are slower than the stored baseline, and equal; None if not."""
+    """Set if a re-test found both sides equal, but slower than the stored baseline; otherwise None."""
 
 
 def result_of(threshold: Threshold, trials: Sequence[Measured], compared: ComparedRounds) -> ThresholdResult:
-    """Return the result of a threshold by the trials that judge it."""
+    """Return the result of a threshold from the trials that judge it."""
     subject, rounds = threshold.metric, rounds_of(trials)
     finding = _combined(threshold, rounds, compared)
     values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
@@ -96,12 +96,12 @@ def result_of(threshold: Threshold, trials: Sequence[Measured], compared: Compar
 
 
 def rounds_of(trials: Sequence[Measured]) -> Rounds:
-    """Return the own rounds of all trials."""
+    """Return the rounds of all trials, on the test's own side."""
     return [one for trial in trials for one in trial.rounds]
 
 
 def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Convert the confidence interval of a shift to changes of the metric, the lower first."""
+    """Convert the confidence interval of a shift to changes of the metric, the smaller one first."""
     if ends is None:
         return None
     lower, higher = sorted(change_of(subject, end) for end in ends)
@@ -109,7 +109,7 @@ def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float,
 
 
 def _combined(threshold: Threshold, rounds: Rounds, compared: ComparedRounds) -> Finding:
-    """Return the finding on a threshold by its absolute limit, its comparison with the baseline, or both."""
+    """Return the finding for a threshold from its absolute limit, its comparison with the baseline, or both."""
     limit = threshold.limit
     if isinstance(limit, Absolute):
         return _judge_absolute(limit, threshold.operator, threshold.metric, rounds)
@@ -119,7 +119,7 @@ def _combined(threshold: Threshold, rounds: Rounds, compared: ComparedRounds) ->
 
 
 def _judge_both(limit: Extreme, threshold: Threshold, rounds: Rounds, compared: ComparedRounds) -> Finding:
-    """Return the finding on a limit of an absolute and a relative part."""
+    """Return the finding for a limit that has an absolute and a relative part."""
     absolute = _judge_absolute(limit.absolute, threshold.operator, threshold.metric, rounds)
     findings = [absolute if isinstance(part, Absolute) else compared.finding for part in limit.parts]
     texts = [describe_limit(part, threshold.metric) for part in limit.parts]
@@ -129,12 +129,12 @@ def _judge_both(limit: Extreme, threshold: Threshold, rounds: Rounds, compared: 
     if compared.stays_open and unsettled:
         outcome = Verdict.INCONCLUSIVE
     elif not compared.stays_open and outcome is not Verdict.INCONCLUSIVE:
-        unsettled = False  # the other part decides, so no confirmation is needed
+        unsettled = False  # the other part decides, so nothing needs to be confirmed
     return Finding(outcome=outcome, reasons=reasons, unsettled=unsettled)
 
 
 def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
-    """Combine the outcomes of an absolute and a relative part, one of which must hold."""
+    """Combine the outcomes of an absolute and a relative part, at least one of which must hold."""
     holding = [outcome for outcome in outcomes if outcome in (Verdict.PASSED, Verdict.IMPROVED)]
     if holding:
         return worst(holding)
@@ -145,9 +145,9 @@ def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
 
 
 def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, rounds: Rounds) -> Finding:
-    """Return the finding on an absolute limit: INVALID without a value in some round, unless that changes nothing.
+    """Return the finding for an absolute limit: INVALID if a round lacks a value that could change the outcome.
 
-    Without any round, nothing was measured because there was no time.
+    If there are no rounds at all, there was no time to measure.
     """
     problem = flaw_of(subject, rounds)
     if problem and not rounds:
@@ -169,7 +169,7 @@ def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, rounds
 def _is_violated_anyway(
     values: Sequence[float], missing: int, subject: Metric, operator: Operator, limit: float
 ) -> bool:
-    """Return True if the rounds' value violates the limit, whatever the missing values are."""
+    """Return True if the rounds violate the limit whatever the missing values are."""
     if not values:
         return False
     least = subject.aggregate([*values, *[0.0] * missing])

@@ -1,7 +1,7 @@
-"""Other changes: significant changes in metrics without a threshold, which never fail a test.
+"""Other changes: significant changes of metrics without a threshold, which never fail a test.
 
-No tolerance is declared for these metrics, and there are many of them, so a change is reported only if it is larger
-than 10 %, and larger than noise explains (see `days`) at a level of 1 % for all metrics and both directions together.
+Because there are many such metrics, and none has a declared tolerance, a change is reported only if it exceeds 10% and
+noise cannot explain it (see `days`), at a significance level of 1% over all metrics and both directions together.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from pytest_kafkaperf.verdict.scale import Incomparable, Measured, change_of, ex
 from pytest_kafkaperf.verdict.sequential import differences_of, look
 
 ALPHA = 0.01
-"""False alarm rate per run, over all metrics and both directions."""
+"""False-alarm rate per run, over all metrics and both directions."""
 LEAST_CHANGE = 0.1
 """Smallest change that is reported, as a ratio."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherChange:
-    """A metric that changed. Values are in its base unit."""
+    """A metric that changed. Values are in the metric's base unit."""
 
     metric: str
     observed: float
-    """The value that lies `change` above `baseline`."""
+    """The value that differs from `baseline` by `change`."""
     baseline: float
     """Level of the stored or live baseline."""
     change: float
-    """As a ratio: +0.3 if the value rose by 30 %."""
+    """Change as a ratio: +0.3 if the value rose by 30%."""
     better: bool
 
 
 def other_changes(
     trials: Sequence[Measured], baseline: BaselineRounds, *, gated: Collection[str]
 ) -> tuple[OtherChange, ...]:
-    """Return the significant changes, worst first; of related metrics (quantiles of a latency) only the largest change.
+    """Return the significant changes, worst first; of related metrics, such as latency quantiles, only the largest.
 
-    Trials with a live baseline are compared with that, and others with the stored one. Metrics in `gated` have
-    thresholds and are left out, and so are metrics that can be zero, except for the lag, and metrics that are missing,
-    not finite or not positive in some round.
+    Trials that have a live baseline are compared with it, all others with the stored baseline. Left out are metrics in
+    `gated`, which have thresholds; metrics that can be zero, except for the lag; and metrics that are missing, not
+    finite or not positive in some round.
     """
     left_out = {*gated, *(name.replace(".throughput", ".bandwidth") for name in gated)}
     measured = {name for one in trials[0].rounds for name in one}.difference(left_out)
@@ -67,7 +67,7 @@ def other_changes(
 
 
 def _side_by_side(subject: Metric, trials: Sequence[Measured], alpha: float) -> OtherChange | None:
-    """Return the change of a metric against the live baseline if it is significant, by the sequential test."""
+    """Return a metric's change against the live baseline if the sequential test finds it significant."""
     differences, _ = differences_of(subject, trials)
     if not differences:
         return None
@@ -79,7 +79,7 @@ def _side_by_side(subject: Metric, trials: Sequence[Measured], alpha: float) -> 
 
 
 def _change(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds, alpha: float) -> OtherChange | None:
-    """Return the change of a metric against the baseline if it is significant."""
+    """Return a metric's change against the stored baseline if it is significant."""
     comparison = compare(subject, trials, baseline)
     if isinstance(comparison, Incomparable) or not exceeds(abs(comparison.shift), math.log1p(LEAST_CHANGE)):
         return None
@@ -104,7 +104,7 @@ def _shift(one: OtherChange) -> float:
 
 
 def _importance(one: OtherChange) -> tuple[bool, float]:
-    """Return a key by which a throughput comes before the bandwidth, and else the largest change first."""
+    """Return a sort key that prefers throughput to bandwidth, and then larger changes."""
     return one.metric.endswith(".throughput"), abs(_shift(one))
 
 

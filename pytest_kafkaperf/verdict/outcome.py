@@ -13,15 +13,15 @@ from pytest_kafkaperf.verdict.sequential import Look
 
 
 class Verdict(StrEnum):
-    """Outcome of a threshold or of a test. If outcomes differ, the one that is defined last here takes precedence."""
+    """Outcome of a threshold or a test. If outcomes differ, the one that is defined last here takes precedence."""
 
     PASSED = "PASSED"
     IMPROVED = "IMPROVED"
     """Better than the baseline by more than the tolerance, beyond noise."""
     MEASURED = "MEASURED"
-    """A threshold that was not judged (see `Ungated`), or a test without thresholds that were."""
+    """A threshold that was not judged (see `Ungated`), or a test in which no threshold was judged."""
     INCONCLUSIVE = "INCONCLUSIVE"
-    """No comparison was possible, or the metric is worse, but noise may explain it: neither passed nor failed."""
+    """Neither passed nor failed: no comparison was possible, or the metric is worse but noise may explain it."""
     REGRESSED = "REGRESSED"
     """Worse than the baseline by more than the tolerance, beyond noise."""
     VIOLATED = "VIOLATED"
@@ -36,7 +36,7 @@ class Verdict(StrEnum):
 
     @property
     def needs_reason(self) -> bool:
-        """True if it fails or is INCONCLUSIVE, so that reports say why."""
+        """True if reports must explain the outcome, because it fails or is INCONCLUSIVE."""
         return self.fails or self is Verdict.INCONCLUSIVE
 
 
@@ -46,7 +46,7 @@ def worst(outcomes: Sequence[Verdict]) -> Verdict:
 
 
 class Ungated(StrEnum):
-    """The reason why thresholds relative to the baseline are not judged."""
+    """Why thresholds relative to the baseline are not judged."""
 
     CALIBRATION = "calibration compares the trials with each other"
     ACCEPTED = "the values become the new baseline"
@@ -55,18 +55,18 @@ class Ungated(StrEnum):
 
     @property
     def keeps_values(self) -> bool:
-        """True if the values are, or become, a baseline, so that they must be fit for one."""
+        """True if the values are or become a baseline, and must therefore be usable as one."""
         return self in (Ungated.CALIBRATION, Ungated.ACCEPTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Outcome of a threshold, or of one part of it."""
+    """Outcome of a threshold or one of its parts."""
 
     outcome: Verdict
     reasons: tuple[Reason, ...] = ()
     unsettled: bool = False
-    """True if another fresh trial must decide."""
+    """True if another trial must decide."""
 
     @classmethod
     def of(cls, outcome: Verdict, fact: str, *, unsettled: bool = False) -> Finding:
@@ -81,78 +81,78 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Result of one threshold. Values are in the metric's base unit; None if there is no value."""
+    """The result of one threshold. Values are in the metric's base unit; None if there is no value."""
 
     expression: str
     metric: str
     observed: float | None
-    """Median over the rounds, and over fresh trials the median of that; for counts such as `errors` the sum.
+    """Median of the rounds, or the median of these medians over new trials; for counts such as `errors`, the sum.
 
-    For a threshold relative to a live baseline, it is the value that lies `change` above `baseline`.
+    For a threshold relative to a live baseline, it is the value that differs from `baseline` by `change`.
     """
     limit_value: float | None
     baseline: float | None = None
-    """Level of the stored baseline (see `days`), or geometric mean of the medians of the live baseline's trials."""
+    """Level of the stored baseline (see `days`), or geometric mean over the live baseline's trials of their medians."""
     change: float | None = None
-    """Estimate of the change against the baseline: +0.3 if the value rose by 30 %.
+    """Estimated change against the baseline: +0.3 if the value rose by 30%.
 
-    Against a stored baseline it is that of `observed` from `baseline`, and against a live one the trimmed mean of all
-    trials.
+    For a stored baseline, it is the difference of `observed` from `baseline`; for a live baseline, the trimmed mean of
+    all trials.
     """
     detectable_change: float | None = None
-    """Minimum detectable change (see `detectable`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
+    """Minimum detectable change (see `detectable`): -0.12 if a 12% drop in throughput is found in 4 of 5 cases.
 
-    For a relative threshold, the change is against the baseline; for an absolute one, against the limit.
+    It is relative to the baseline, or, for an absolute threshold, relative to the limit.
     """
     outcome: Verdict
     reasons: tuple[Reason, ...]
-    """A reason for each part of the limit, followed by anything else that led to the outcome."""
+    """A reason for each part of the limit, followed by anything else that contributed to the outcome."""
     rerun: bool = False
-    """True if the first trial showed a suspected regression, so that fresh trials decided."""
+    """True if the first trial showed a suspected regression and new trials decided."""
     interval: tuple[float, float] | None = None
-    """Confidence interval of `change`; None for too few side-by-side trials.
+    """Confidence interval of `change`; None if there were too few side-by-side trials.
 
-    Against a live baseline it is a repeated confidence interval (see `sequential`). Against a stored one it also holds
-    for trials of other days (see `days`).
+    For a live baseline, it is a repeated confidence interval (see `sequential`). For a stored baseline, it is valid for
+    trials on other days as well (see `days`).
     """
     spread: tuple[float, float] | None = None
     """Minimum and maximum of the rounds that `observed` summarizes."""
     implied: bool = False
-    """True if the test did not declare the threshold, such as `lost == 0`; it is here only if it is not met."""
+    """True if the test did not declare the threshold, for example `lost == 0`; present only if it is not met."""
     is_relative: bool = False
     """True if the threshold refers to the baseline."""
     trials: tuple[Look, ...] = ()
-    """The evidence after each side-by-side trial; empty against a stored baseline."""
+    """The evidence after each side-by-side trial; empty for a stored baseline."""
 
     @property
     def reason(self) -> str:
-        """Reasons as one text."""
+        """All reasons as one text."""
         return joined(self.reasons)
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """Obstacle to the comparison, if it alone leaves the threshold undecided."""
+        """The obstacle to the comparison, if it is the only reason why the threshold is undecided."""
         return self.reasons[0].obstacle if len(self.reasons) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Verdict of a test with the result of each threshold."""
+    """The verdict of a test, with the result of each threshold."""
 
     verdict: Verdict
     checks: tuple[Check, ...]
     problems: tuple[Problem, ...]
-    """Reasons for the verdict INVALID; empty otherwise."""
+    """Reasons for the verdict INVALID; empty for other verdicts."""
     unsettled: bool = False
-    """True if another fresh trial must run, because it can change the verdict."""
+    """True if another trial must run because it can change the verdict."""
     undecided: tuple[str, ...] = ()
-    """The thresholds that such a trial must decide, by their expressions."""
+    """Expressions of the thresholds that such a trial must decide."""
     warnings: tuple[Notice, ...] = ()
-    """Warnings for the user that are no reason to fail."""
+    """Warnings for the user that do not fail the test."""
     doubts: tuple[Problem, ...] = ()
-    """Problems of the run that do not explain why the test fails, so that the verdict is not INVALID."""
+    """Problems that cannot have caused the failure, so the verdict is not INVALID."""
 
     @property
     def both_slower(self) -> bool:
-        """True if a re-test side by side found both sides equal, and slower than the stored baseline."""
+        """True if a side-by-side re-test found both sides equal, but slower than the stored baseline."""
         return any(notice.kind is NoticeKind.BOTH_SLOWER for notice in self.warnings)

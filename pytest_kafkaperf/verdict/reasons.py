@@ -1,4 +1,4 @@
-"""The reasons for the outcome of a threshold, and the obstacles to a comparison with a baseline."""
+"""Reasons for the outcome of a threshold, and obstacles to a comparison with a baseline."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _MAKE_ONE = "make one with --kafka-update-baselines"
 
 
 class ObstacleKind(Enum):
-    """Everything that keeps a run from being compared with a baseline: a text with the names of its values, and advice.
+    """Everything that prevents a comparison with a baseline: a text with placeholders for its values, and advice.
 
-    The last three compare two reports.
+    The last three occur in comparisons of two reports.
     """
 
     NO_BASELINE = ("no baseline for this test", _MAKE_ONE)
@@ -35,20 +35,20 @@ class ObstacleKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The reason why a baseline does not count."""
+    """Why a baseline does not count."""
 
     kind: ObstacleKind
     values: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """The values that the text of the kind names."""
+    """Values for the placeholders in the kind's text."""
 
     @property
     def fact(self) -> str:
-        """Why the baseline does not count, without advice."""
+        """The reason, without advice."""
         return self.kind.text.format_map(self.values)
 
     @property
     def advice(self) -> str:
-        """Advice on it; empty if there is none."""
+        """Advice for the user; empty if there is none."""
         return self.kind.advice
 
     def __str__(self) -> str:
@@ -61,28 +61,28 @@ class Reason:
     """One reason for the outcome of a threshold."""
 
     fact: str
-    """Finding, without advice on the obstacle."""
+    """The finding, without advice about the obstacle."""
     obstacle: Obstacle | None = None
-    """Obstacle that it describes; None if the baseline counts, or if the threshold needs none."""
+    """The obstacle that it describes; None if the baseline counts or the threshold does not refer to it."""
 
     @classmethod
     def of(cls, obstacle: Obstacle) -> Reason:
-        """Return an obstacle as the reason."""
+        """Return a reason that describes an obstacle."""
         return cls(obstacle.fact, obstacle)
 
     def __str__(self) -> str:
-        """Return the fact, and the advice on the obstacle."""
+        """Return the fact and the advice about the obstacle."""
         advice = "" if self.obstacle is None else self.obstacle.advice
         return "; ".join(filter(None, (self.fact, advice)))
 
     @property
     def before_command(self) -> str:
-        """Text to show before the command that makes a baseline, which replaces the advice to make one."""
+        """Text to show before a command that creates a baseline; omits the advice to create one."""
         replaced = self.obstacle is not None and self.obstacle.advice == _MAKE_ONE
         return self.fact if replaced else str(self)
 
     def of_part(self, part: str) -> Reason:
-        """Return the same reason as that of a part of the threshold: `25 ms: median of 5 rounds, each 30 ms`."""
+        """Return this reason for one part of the threshold: `25 ms: median of 5 rounds, each 30 ms`."""
         return replace(self, fact=f"{part}: {self.fact}")
 
 

@@ -1,11 +1,12 @@
-"""Evaluation of thresholds relative to a stored baseline.
+"""Comparisons with a stored baseline.
 
-A trial whose shift against a stored baseline exceeds the tolerance is a suspected regression. Then up to `TRIALS` fresh
-trials alone decide. Two of them within the tolerance clear it, because then the median of three cannot exceed the
-tolerance. It is a regression if their median shift exceeds the tolerance, and is larger than the noise of days, trials
-and rounds explains (see `days`). If the run has no fresh trials, the first trial decides by the same rule.
+If a trial is worse than the stored baseline by more than the tolerance, it is a suspected regression, and up to
+`TRIALS` new trials decide without it. If two of them are within the tolerance, the suspicion is cleared, because the
+median of three can no longer exceed the tolerance. It is a regression if the median shift exceeds the tolerance and the
+noise of days, trials and rounds cannot explain it (see `days`). If the run has no new trials, the first trial decides
+by the same rule.
 
-The noise of a baseline that was imported from another tool is unknown. Then the shifts alone decide.
+The noise of a baseline that was imported from another tool is unknown, so only the shifts decide.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ _ENOUGH_TO_CLEAR = TRIALS // 2 + 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgainstStored:
-    """Compares the first trial with the stored baseline, and leaves suspected regressions to a re-test, if any."""
+    """Compares the first trial with the stored baseline; leaves suspected regressions to a re-test, if there is one."""
 
     baseline: BaselineRounds
     confirmation: Confirmation = "none"
-    """The way in which suspected regressions will be confirmed, which decides what is detectable.
+    """Confirmation of suspected regressions, which determines what is detectable.
 
-    If it is `none`, the first trial decides.
+    With `none`, the first trial decides.
     """
 
     def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
-        """Return the first trial, but for absolute thresholds all trials that share no cores with other brokers.
+        """Return the first trial; for absolute thresholds, all trials that did not share cores with other brokers.
 
         Short rounds on shared cores are slower.
         """
@@ -56,14 +57,14 @@ class AgainstStored:
         return _compared(threshold, trials, self, alpha, fresh=False)
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Return the first result: nothing re-tests it."""
+        """Return the first result, because nothing re-tests it."""
         del trials, alpha
         return first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshTrials:
-    """Compares the first trial with the stored baseline, and re-tests suspected regressions in fresh trials."""
+    """Compares the first trial with the stored baseline, and re-tests suspected regressions in new trials."""
 
     first: AgainstStored
 
@@ -76,7 +77,7 @@ class FreshTrials:
         return self.first.compare(threshold, trials, alpha)
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Judge a suspected regression by the trials after the first; return `first` if there are none."""
+        """Judge a suspected regression by the trials after the first one; return `first` if there are none."""
         fresh = trials[1:]
         if not fresh:
             return first
@@ -87,7 +88,7 @@ class FreshTrials:
 def _compared(
     threshold: Threshold, trials: Sequence[Measured], stored: AgainstStored, alpha: float, *, fresh: bool
 ) -> ComparedRounds:
-    """Compare trials with a stored baseline: the first trial, or the `fresh` ones that re-test it."""
+    """Compare trials with a stored baseline: the first trial, or `fresh` trials that re-test it."""
     subject, relative, baseline = threshold.metric, threshold.relative, stored.baseline
     found, level = compare(subject, trials, baseline), level_of(subject, baseline)
     known = level if baseline.obstacle is None and baseline.imported is None else None
@@ -115,9 +116,9 @@ def _finding(
     *,
     fresh: bool,
 ) -> Finding:
-    """Return the finding on a relative limit, if a comparison with the stored baseline was possible."""
+    """Return the finding for a relative limit, or why a comparison with the stored baseline was not possible."""
     flaw = flaw_of(threshold.metric, rounds) if rounds else None
-    if flaw is not None:  # whatever the baseline is
+    if flaw is not None:  # INVALID whatever the baseline is
         return Finding.of(Verdict.INVALID, flaw)
     if stored.baseline.obstacle is not None:
         return Finding(outcome=Verdict.INCONCLUSIVE, reasons=(Reason.of(stored.baseline.obstacle),))
@@ -130,7 +131,7 @@ def _finding(
 
 
 def _judge_first(limit: Relative, subject: Metric, found: Shifts, stored: AgainstStored, alpha: float) -> Finding:
-    """Evaluate a relative limit by the first trial. `<` and `<=` are equivalent here, as are `>` and `>=`."""
+    """Judge a relative limit by the first trial. `<` and `<=` are equivalent here, as are `>` and `>=`."""
     imported = stored.baseline.imported
     against = "the baseline" if imported is None else _imported_from(imported)
     text = f"{_changes(subject, found)} against {against}, {_described(limit)}"
@@ -141,9 +142,9 @@ def _judge_first(limit: Relative, subject: Metric, found: Shifts, stored: Agains
 
 
 def _judge_fresh(limit: Relative, subject: Metric, found: Shifts, stored: AgainstStored, alpha: float) -> Finding:
-    """Evaluate a relative limit by all fresh trials so far, which alone decide about a suspected regression.
+    """Judge a relative limit by all new trials so far; the first trial does not count.
 
-    One that is worse by `NOTHING` confirms it, and most of them within the tolerance clear it.
+    One trial that is worse by `NOTHING` confirms the regression; a majority within the tolerance clears it.
     """
     imported, number = stored.baseline.imported, len(found.shifts)
     against = "" if imported is None else f" against {_imported_from(imported)}"
@@ -162,9 +163,9 @@ def _judge_fresh(limit: Relative, subject: Metric, found: Shifts, stored: Agains
 def _beyond_noise(
     limit: Relative, subject: Metric, found: Shifts, texts: tuple[str, str, str], noise: float | None
 ) -> Finding:
-    """Return the finding on a shift by the noise that may explain it; None if that is unknown.
+    """Return the finding for a shift, given the noise that may explain it, or None if the noise is unknown.
 
-    `texts` describe the trials if they are within the tolerance or the noise, beyond both, or beyond the tolerance.
+    `texts` describe the trials for three cases: within the tolerance or the noise, beyond both, beyond the tolerance.
     """
     within, beyond, suspected = texts
     worse, improved = exceeds(found.shift, limit.log_tolerance), exceeds(-found.shift, limit.log_tolerance)
@@ -192,7 +193,7 @@ def _open(reason: str) -> Finding:
 
 
 def is_cleared(found: Shifts, tolerance: float) -> bool:
-    """Return True if further fresh trials could not confirm the regression."""
+    """Return True if further new trials could not confirm the regression."""
     return sum(not exceeds(shift, tolerance) for shift in found.shifts) >= _ENOUGH_TO_CLEAR
 
 
@@ -209,15 +210,15 @@ def _imported_from(tool: str) -> str:
 
 
 _FEWEST_ROUNDS = 3
-"""Fewer rounds do not show the noise of a trial."""
+"""Minimum number of rounds that show the noise of a trial."""
 
 
 def is_clear(threshold: Threshold, trials: Sequence[Measured], baseline: BaselineRounds, *, alpha: float) -> bool:
-    """Return True if every round of all trials is worse than noise explains, and than twice the tolerance.
+    """Return True if every round of all trials is worse than noise can explain, and by more than twice the tolerance.
 
-    Such a suspected regression fails without confirmation if there is no time for that.
+    If there is no time to confirm such a suspected regression, it fails unconfirmed.
 
-    The standard deviation of the first trial's rounds adds to twice the tolerance.
+    The standard deviation of the first trial's rounds is added to twice the tolerance.
     `benchmarks/verdict/simulate.py` shows how often unchanged software is that far off.
     """
     subject, limit = threshold.metric, threshold.limit

@@ -1,7 +1,7 @@
 """The scale on which rounds are compared, and their comparison with a live baseline, pair by pair.
 
-Values are on a log scale where larger is worse: `s * log(value)` of each round, where `s` is +1 if lower values are
-better and -1 if higher values are. A shift of `t` on this scale is a relative change of `expm1(s * t)`.
+It is a log scale where larger is worse: each round has the value `s * log(value)`, where `s` is +1 if lower values are
+better and -1 if higher values are better. A shift of `t` on this scale is a relative change of `expm1(s * t)`.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ Rounds = Sequence[Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Rounds of one trial."""
+    """The rounds of one trial."""
 
     rounds: Rounds
     other_side: Rounds | None = None
-    """Rounds of the live baseline, in pairs with `rounds`; None if a stored baseline is used instead."""
+    """Rounds of the live baseline, paired with `rounds`; None if a stored baseline is used instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incomparable:
-    """Result in place of a comparison that is impossible."""
+    """Why a comparison is impossible; returned instead of its result."""
 
     reason: str
 
 
 def difference(subject: Metric, trial: Measured) -> float | Incomparable:
-    """Return the difference of a trial from its live baseline; positive if the current rounds are worse.
+    """Return the difference of a trial from its live baseline; positive if the trial is worse.
 
-    It is the one-sample Hodges-Lehmann estimate of the pairs of rounds, or `NOTHING` (see `has_nothing`).
+    It is the one-sample Hodges-Lehmann estimate over the pairs of rounds, or `NOTHING` (see `has_nothing`).
     """
     if subject.can_be_zero:
         return Incomparable(_ZERO.format(subject.name))
@@ -49,7 +49,7 @@ def difference(subject: Metric, trial: Measured) -> float | Incomparable:
         return Incomparable(problem)
     own = counted(len(trial.rounds), "round")
     if len(trial.rounds) != len(other_side):
-        return Incomparable(f"{own} and {len(other_side)} of the baseline do not form pairs")
+        return Incomparable(f"{own} cannot be paired with {len(other_side)} of the baseline")
     if has_nothing(subject, trial.rounds):
         return NOTHING
     pairs = zip(logs(subject, trial.rounds), logs(subject, other_side), strict=True)
@@ -59,7 +59,8 @@ def difference(subject: Metric, trial: Measured) -> float | Incomparable:
 def pseudomedian(differences: Sequence[float]) -> float:
     """Return the one-sample Hodges-Lehmann estimate of paired differences.
 
-    This is the median of the Walsh averages: the means of all pairs of differences, including each with itself.
+    This is the median of the Walsh averages, which are the means of all pairs of differences, including each difference
+    with itself.
 
     Source: J. L. Hodges, E. L. Lehmann, "Estimates of location based on rank tests", Annals of Mathematical Statistics
     34 (1963).
@@ -68,13 +69,13 @@ def pseudomedian(differences: Sequence[float]) -> float:
 
 
 NOTHING = 1000.0
-"""Distance of 0 from every value on the log scale: the exponential of what lies this far below a value is exactly 0."""
+"""Distance of 0 from every value on the log scale; it is so large that the exponential is exactly 0."""
 
 
 def has_nothing(subject: Metric, rounds: Rounds) -> bool:
-    """Return True if a metric of which higher values are better is 0 in some round.
+    """Return True if a metric whose higher values are better is 0 in some round.
 
-    No noise explains that, so the other rounds do not outvote it: the trial is worse by `NOTHING`.
+    Noise cannot explain that, so the other rounds must not outvote it: the trial is worse by `NOTHING`.
     """
     return subject.better == "higher" and any(one[subject.name] == 0 for one in rounds)
 
@@ -83,33 +84,33 @@ _ZERO = "{} can be zero, so it has no ratio to a baseline"
 
 
 _SAME = 1e-12
-"""Values on a log scale that differ by less than this count as equal, because log() rounds."""
+"""Values on a log scale that differ by less than this are equal, because log() rounds."""
 
 
 def exceeds(shift: float, tolerance: float) -> bool:
-    """Return True if the shift is larger than the tolerance, apart from rounding errors of log()."""
+    """Return True if the shift exceeds the tolerance by more than rounding errors of log()."""
     return shift - tolerance > _SAME
 
 
 def logs(subject: Metric, rounds: Rounds) -> tuple[float, ...]:
-    """Return the values on the log scale where larger is worse; all rounds must have the metric, at least 0."""
+    """Return the values on the log scale where larger is worse; all rounds must have the metric, with a value ≥ 0."""
     sign = sign_of(subject)
     values = [one[subject.name] for one in rounds]
     return tuple(sign * (math.log(value) if value else -NOTHING) for value in values)
 
 
 def sign_of(subject: Metric) -> int:
-    """Return the direction of the log scale: +1 if lower values are better, else -1."""
+    """Return the sign of the log scale: +1 if lower values are better, otherwise -1."""
     return 1 if subject.better == "lower" else -1
 
 
 def value_of(subject: Metric, level: float) -> float:
-    """Convert a level on the scale where larger is worse to a value of the metric, without the errors of log()."""
+    """Convert a level on the log scale to a value of the metric, without rounding errors of log()."""
     return float(f"{math.exp(min(sign_of(subject) * level, _MOST_SHIFT)):.12g}")
 
 
 def no_ratio(subject: Metric, trials: Sequence[Rounds], *, of: str = "the baseline's ") -> str | None:
-    """Explain that the trials of a baseline, or of other origin, allow no ratio; return None if they do."""
+    """Explain why trials, by default the baseline's, do not allow a ratio; return None if they do."""
     if subject.can_be_zero:
         return _ZERO.format(subject.name)
     named = ((trial, f" of {of}trial {number}") for number, trial in enumerate(trials, 1))
@@ -117,11 +118,11 @@ def no_ratio(subject: Metric, trials: Sequence[Rounds], *, of: str = "the baseli
 
 
 def flaw_of(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "") -> str | None:
-    """Explain why a metric of these rounds cannot be used: missing or invalid values; return None if it can.
+    """Explain why a metric of these rounds is unusable, because values are missing or invalid; None if it is usable.
 
-    Zero is valid for counts, for the user's metrics, and where more is better, because nothing may have come out. A
-    latency or a broker's CPU time of 0 is a failed reading. With `ratio`, zero is never valid. `of` names the origin of
-    the rounds in the text.
+    Zero is valid for counts, custom metrics, and metrics whose higher values are better, because there may have been no
+    output at all. A latency or broker CPU time of 0 is a failed reading. With `ratio`, zero is never valid. `of`
+    describes the origin of the rounds in the text.
     """
     if not rounds:
         return f"no round{of} was measured"
@@ -138,14 +139,14 @@ def flaw_of(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "
 
 
 def ratio_of(shift: float) -> float:
-    """Convert a shift of logarithms to a relative change: +0.3 for 30 % more. Shifts are capped at `_MOST_SHIFT`."""
+    """Convert a shift of logarithms to a relative change: +0.3 for 30% more. Shifts are capped at `_MOST_SHIFT`."""
     return math.expm1(min(shift, _MOST_SHIFT))
 
 
 def change_of(subject: Metric, shift: float) -> float:
-    """Convert a shift on the scale where larger is worse to a change of the metric: +0.3 if the value rose by 30 %."""
+    """Convert a shift on the log scale to a relative change of the metric: +0.3 if the value rose by 30%."""
     return ratio_of(sign_of(subject) * shift)
 
 
 _MOST_SHIFT = 200.0
-"""Cap that avoids overflows: a factor of about 10**86."""
+"""Cap of shifts, which avoids overflows; a factor of about 10**86."""

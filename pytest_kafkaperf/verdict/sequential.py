@@ -1,22 +1,22 @@
-"""Comparison with a live baseline, trial by trial, until the evidence decides.
+"""Sequential test against a live baseline: trials are added until the evidence decides.
 
-A trial gives one difference for each metric, on the log scale of `scale`, where larger is worse: the
-pseudomedian of its pairs of rounds. Trials are independent, because both sides are restarted for each. From the
-fourth trial on, two one-sided t tests look at all trials so far, and the first that succeeds decides. They use the
-trimmed mean of the differences, because other programs of the machine disturb some trials much more than others.
+For each metric, a trial yields one difference on the log scale of module `scale`, where larger is worse: the
+pseudomedian of its pairs of rounds. Trials are independent, because both sides are restarted for each one. From the
+fourth trial on, two one-sided t tests look at all trials so far, and the first test that succeeds decides. They use the
+trimmed mean of the differences, because other programs on the machine disturb some trials much more than others.
 
-- Regressed: the trimmed mean exceeds the tolerance. The probability that this happens at any of the looks, although
-  the true difference is within the tolerance, is at most the significance level.
-- Equal: the trimmed mean is below the target, which lies `MARGIN` beyond the tolerance. If the true difference is
-  the target, this happens with a probability of at most `BETA`.
+- Regressed: the trimmed mean exceeds the tolerance. The probability that this happens at any look, although the true
+  difference is within the tolerance, is at most the significance level.
+- Equal: the trimmed mean is below the target, which is `MARGIN` beyond the tolerance. If the true difference equals the
+  target, this happens with a probability of at most `BETA`.
 
-Later looks need weaker evidence: the bounds on the scale of the normal distribution are proportional to
-`(trials / MOST_TRIALS) ** -0.25`, which lies between the shapes of O'Brien and Fleming and of Pocock. For few
-trials, they become quantiles of Student's distribution with the same probabilities.
+Later looks need weaker evidence: on the scale of the normal distribution, the bounds are proportional to
+`(trials / MOST_TRIALS) ** -0.25`, a shape between those of O'Brien and Fleming and of Pocock. Because there are few
+trials, the bounds are converted to quantiles of Student's distribution with the same probabilities.
 
-If the time ends before that, the last look is final: it may use what the looks before it have left of both levels, and
-needs two trials. The number of trials does not depend on their differences then (error spending: K. K. G. Lan,
-D. L. DeMets, Biometrika 70, 1983).
+If time runs out earlier, the last look is final: it needs two trials, and may spend what earlier looks have left of
+both levels. This is valid because the number of trials then does not depend on their differences (error spending: K. K.
+G. Lan, D. L. DeMets, Biometrika 70, 1983).
 
 Source: C. Jennison, B. W. Turnbull, "Group Sequential Methods with Applications to Clinical Trials" (2000): section 2.7
 for the shape (S. K. Wang, A. A. Tsiatis, Biometrics 43, 1987), 11.4 for unknown variances, 9 for repeated confidence
@@ -40,28 +40,28 @@ from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, difference
 
 MOST_TRIALS = 28
-"""Maximum number of trials. It bounds the time, and the noise with which a small change is found."""
+"""Maximum number of trials, which limits the duration, and how noisy a test may be to find small changes."""
 FEWEST_TRIALS = 4
-"""Trials before the first look."""
+"""Number of trials before the first look."""
 _FEWEST_LAST = 2
-"""Trials before a final look: one alone shows no noise."""
+"""Number of trials before a final look; a single trial does not show any noise."""
 MARGIN = 0.075
-"""Distance from the tolerance to the change that must be found, on the log scale."""
+"""Distance from the tolerance to the target, the change that must be found; on the log scale."""
 BETA = 0.05
-"""Probability that a change of the tolerance and `MARGIN` counts as equal, and that an end of the repeated confidence
-interval is beyond the true difference at some look."""
+"""Probability that a true change equal to the target counts as equal, and that an end of the repeated confidence
+interval misses the true difference at some look."""
 
 _TRIMMED = 8
-"""One of so many differences is left out at each end.
+"""One out of this number of differences is trimmed at each end.
 
-In a simulation with a noise of 6 %, where one trial in seven is five times as noisy, it found a fall by 10 % in 93 of
-100 runs, and the mean of all in 69. Under normal noise, it took 0.2 to 1 more trials.
+In a simulation with 6% noise, in which one trial in seven is five times as noisy, the trimmed mean found a drop of 10%
+in 93 of 100 runs, and the mean in 69. Under normal noise, the trimmed mean needed 0.2 to 1 more trials.
 """
 _SHAPE = -0.25
 _STEPS_BY_SD = 16
-"""Grid points of the recursion in one standard deviation of a trial's difference."""
+"""Grid points of the recursion per standard deviation of a trial's difference."""
 _MOST_BOUND = 8.0
-"""Largest bound at the last look that is considered; the grid covers as many standard deviations."""
+"""Largest considered bound at the last look; the grid covers this number of standard deviations."""
 _BISECTIONS = 20
 
 Floats = npt.NDArray[np.float64]
@@ -70,18 +70,18 @@ Decision = Literal["regressed", "improved", "equal", "open"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The evidence of all trials so far about one metric."""
+    """The evidence from all trials so far about one metric."""
 
     trials: int
     tolerance: float
     last: float
     """Difference of the last trial."""
     mean: float
-    """Trimmed mean of the differences of all trials so far; `NOTHING` if one of them is."""
+    """Trimmed mean of the differences of all trials so far; `NOTHING` if one difference is `NOTHING`."""
     interval: tuple[float, float] | None
     """Repeated confidence interval of the true difference; None before the first look.
 
-    The looks together have a level of 95 % at each end, so that a metric is equal if the interval excludes the target.
+    All looks together have a level of 95% at each end, so a metric is equal if the interval excludes the target.
     """
     decision: Decision
     deviation: float | None
@@ -94,10 +94,10 @@ class Look:
 
 
 def look(differences: Sequence[float], *, tolerance: float, alpha: float, final: bool = False) -> Look:
-    """Evaluate the differences of the trials so far, of which there is at least one.
+    """Evaluate the differences of the trials so far, at least one.
 
-    `alpha` is the significance level of this metric. Looks after `MOST_TRIALS` are like the last one. `final` if
-    there is no time for another look. A trial that is worse by `NOTHING` decides alone.
+    `alpha` is the significance level of this metric. Looks after `MOST_TRIALS` use the bound of the last one. `final`
+    is True if there is no time for another look. A single trial that is worse by `NOTHING` decides.
     """
     trials = len(differences)
     if NOTHING in differences:
@@ -136,14 +136,15 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
 
 
 def differences_of(subject: Metric, trials: Sequence[Measured]) -> tuple[list[float], str | None]:
-    """Return the `usable` differences of trials."""
+    """Return the differences of trials from their live baseline, as `usable` does."""
     return usable([difference(subject, trial) for trial in trials])
 
 
 def usable(found: Sequence[float | Incomparable]) -> tuple[list[float], str | None]:
-    """Return the differences of trials from their live baseline, and the reason why one has none.
+    """Return the differences of trials from their live baseline, and why a trial has no difference, if one has none.
 
-    A quarter of the trials may have none. With more, or if the only trial has none, no difference is returned.
+    Up to a quarter of the trials may lack a difference. If more do, or the only trial does, no differences are
+    returned.
     """
     flaws = [f"{one.reason} (trial {number})" for number, one in enumerate(found, 1) if isinstance(one, Incomparable)]
     values = [one for one in found if not isinstance(one, Incomparable)]
@@ -151,7 +152,7 @@ def usable(found: Sequence[float | Incomparable]) -> tuple[list[float], str | No
 
 
 def detectable(deviation: float, *, tolerance: float, alpha: float, power: float) -> float:
-    """Return the smallest true difference that makes a test fail with this probability, by simulation.
+    """Return the smallest true difference that fails a test with probability `power`, by simulation.
 
     `deviation` is the standard deviation of the trials' differences. The random numbers are the same in every call.
     """
@@ -159,7 +160,7 @@ def detectable(deviation: float, *, tolerance: float, alpha: float, power: float
     looks = range(FEWEST_TRIALS, MOST_TRIALS + 1)
     means, errors = np.array([_trimmed_mean(draws[:, :trials]) for trials in looks]).transpose(1, 2, 0)
     needed, enough = (errors * [_quantile(level, trials) for trials in looks] for level in (alpha, BETA))
-    # In units of the deviation: the test fails at the first look at which `needed` is reached, unless it passed before.
+    # In units of the deviation. The test fails at the first look that reaches `needed`, unless it passed earlier.
     low, high = 0.0, _MOST_CHANGE
     for _ in range(_BISECTIONS):
         change = (low + high) / 2
@@ -177,7 +178,7 @@ _SEED = 20_261_123
 
 
 def _trimmed_mean(differences: Floats) -> tuple[Floats, Floats]:
-    """Return the trimmed mean of the last axis, and its standard error; 0 for a single one."""
+    """Return the trimmed mean over the last axis and its standard error, which is 0 for a single value."""
     ordered, cut = np.sort(differences), differences.shape[-1] // _TRIMMED
     kept = ordered[..., cut : ordered.shape[-1] - cut]
     number, mean = kept.shape[-1], kept.mean(axis=-1)
@@ -187,28 +188,28 @@ def _trimmed_mean(differences: Floats) -> tuple[Floats, Floats]:
 
 
 def _quantile(level: float, trials: int, *, final: bool = False) -> float:
-    """Return the t that is needed at this look so that the looks together have at most this level."""
+    """Return the t required at this look so that all looks together have at most this level."""
     nominal, number = level / _STUDENT_EXCESS, max(0, min(trials, MOST_TRIALS) - FEWEST_TRIALS)
     bounds = _bounds(nominal)
     p = statistics.NormalDist().cdf(-bounds[number])
     if final:
-        p = max(p, nominal - _crossing(bounds[:number]))  # the looks add up to no more, whatever their correlation
+        p = max(p, nominal - _crossing(bounds[:number]))  # whatever the correlation, the looks do not add up to more
     return student_quantile(p, trials - 2 * (trials // _TRIMMED) - 1)
 
 
 _STUDENT_EXCESS = 1.35
 """Factor by which all looks together exceed a level that would be exact if the variance were known.
 
-In a simulation of 400,000 runs, the excess was 1.16 at 5 %, 1.20 at 2.5 %, 1.28 at 1 % and 1.33 at 0.5 %.
-In one of 160,000, it was 1.5 at 0.2 % and 1.7 at 0.1 %: ten thresholds err in 1.25 % of the tests instead of 1 %.
+In a simulation of 400,000 runs, the factor was 1.16 at 5%, 1.20 at 2.5%, 1.28 at 1% and 1.33 at 0.5%. In a simulation
+of 160,000 runs, it was 1.5 at 0.2% and 1.7 at 0.1%: with ten thresholds, 1.25% of the tests are wrong instead of 1%.
 """
 
 
 @functools.cache
 def _bounds(level: float) -> list[float]:
-    """Return the bound at each look that a standard normal mean of unchanged trials exceeds at some look by chance.
+    """Return the bound of each look, for standard normal differences.
 
-    The probability of that is `level`.
+    The mean of unchanged trials exceeds its bound at some look with probability `level`.
     """
     looks = range(FEWEST_TRIALS, MOST_TRIALS + 1)
     shape = [(trials / MOST_TRIALS) ** _SHAPE for trials in looks]
@@ -222,7 +223,7 @@ def _bounds(level: float) -> list[float]:
 def _crossing(bounds: Sequence[float]) -> float:
     """Return the probability that the sum of `n` standard normal values exceeds `bounds * sqrt(n)` at some look.
 
-    Follows the density of the sums that stayed below so far: each trial convolves it with the normal density.
+    Tracks the density of the sums that have not exceeded a bound; each trial convolves it with the normal density.
     """
     reach = round(_MOST_BOUND * math.sqrt(MOST_TRIALS) * _STEPS_BY_SD)
     sums = np.arange(-reach, reach + 1) / _STEPS_BY_SD
@@ -255,7 +256,7 @@ def student_tail(t: float, freedom: int) -> float:
 
 @functools.cache
 def student_quantile(p: float, freedom: int) -> float:
-    """Return the t that Student's t exceeds with probability `p`, which is between 0 and 0.5."""
+    """Return the value that Student's t exceeds with probability `p`, between 0 and 0.5."""
     low, high = 0.0, _MOST_T
     while high - low > _ACCURACY * high:
         middle = (low + high) / 2

@@ -1,7 +1,7 @@
-"""Comparisons side by side, with a live baseline or with the rebuilt brokers of the stored baseline.
+"""Side-by-side comparisons, with a live baseline or with freshly started brokers of the stored baseline's version.
 
-The trials decide by a sequential test (see `sequential`). If trials with rebuilt brokers find both sides equal, the
-stored values differ because the machine does, or because something else differs from the baseline on both sides.
+A sequential test of the trials decides (see `sequential`). If a comparison with the stored baseline's brokers finds
+both sides equal, the stored values differ because the machine or something else has changed on both sides.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pytest_kafkaperf.verdict.sequential import MARGIN, Look, detectable, look, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideBySide:
-    """Compares all trials with a live baseline."""
+    """Compares all trials with the live baseline."""
 
     final: bool = False
     """True if there is no time for another trial."""
@@ -39,7 +39,7 @@ class SideBySide:
         return trials
 
     def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
-        """Compare both sides of the trials."""
+        """Compare the two sides of the trials."""
         subject, relative = threshold.metric, threshold.relative
         tolerance = 0.0 if relative is None else relative.log_tolerance
         evidence = self._evidence(subject, trials, tolerance, alpha)
@@ -59,20 +59,22 @@ class SideBySide:
         return dataclasses.replace(compared, shift=last.mean, interval=last.interval, looks=looks)
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Return the first result, which is that of all trials."""
+        """Return the first result, because it is already based on all trials."""
         del trials, alpha
         return first
 
     def _evidence(self, subject: Metric, trials: Sequence[Measured], tolerance: float, alpha: float) -> _Evidence:
         found = [difference(subject, trial) for trial in trials]
         so_far = [usable(found[:count]) for count in range(1, len(found) + 1)]
-        parts = {len(differences): differences for differences, _ in so_far if differences}  # a trial may add none
+        parts = {
+            len(differences): differences for differences, _ in so_far if differences
+        }  # a trial may lack a difference
         looks = tuple(
             look(part, tolerance=tolerance, alpha=alpha, final=self.final and number == len(parts))
             for number, part in enumerate(parts.values(), 1)
         )
         (differences, flaw), last = so_far[-1], _decisive(looks)
-        if last is not None and not differences and last.decision == "open":  # what was decided stays so
+        if last is not None and not differences and last.decision == "open":  # a decision is final
             last = None
         return _Evidence(looks=looks, last=last, flaw=flaw, has_differences=bool(differences))
 
@@ -83,15 +85,15 @@ class _Evidence:
 
     looks: tuple[Look, ...]
     last: Look | None
-    """The look that counts; None if the trials cannot be compared."""
+    """The look that decides; None if the trials cannot be compared."""
     flaw: str | None
-    """The reason why a trial does not count, if one does not."""
+    """Why a trial does not count; None if all trials count."""
     has_differences: bool
     """True if enough trials have a difference."""
 
 
 def _decisive(looks: Sequence[Look]) -> Look | None:
-    """Return the last look with a decision, or with a regression if any has one; the last of all if none has."""
+    """Return the last look with a regression, or else the last one with a decision, or else the last one."""
     decided = [one for one in looks if one.decision != "open"]
     regressed = [one for one in decided if one.decision == "regressed"]
     found = regressed or decided or looks
@@ -99,7 +101,7 @@ def _decisive(looks: Sequence[Look]) -> Look | None:
 
 
 def _finding(threshold: Threshold, trials: Sequence[Measured], evidence: _Evidence) -> Finding:
-    """Return the finding on a relative limit, if no value is missing."""
+    """Return the finding for a relative limit; INVALID if a value is missing."""
     missing = _missing_value(threshold.metric, trials, some_may_lack_it=evidence.has_differences)
     regressed = evidence.last is not None and evidence.last.decision == "regressed"
     if missing is not None and not regressed:
@@ -107,15 +109,15 @@ def _finding(threshold: Threshold, trials: Sequence[Measured], evidence: _Eviden
     if threshold.relative is None:
         return MET
     if evidence.last is None:
-        return Finding.of(Verdict.INCONCLUSIVE, evidence.flaw or "no trial")
+        return Finding.of(Verdict.INCONCLUSIVE, evidence.flaw or "no trial ran")
     return _judge_look(threshold.relative, threshold.metric, evidence.last, left_out=evidence.flaw)
 
 
 def _missing_value(subject: Metric, trials: Sequence[Measured], *, some_may_lack_it: bool) -> str | None:
-    """Return the reason if the own rounds of a trial lack a metric; None if they have it, or did not run.
+    """Return the reason if a trial's own rounds lack a metric; None if they have it or there are no rounds.
 
-    Readings of brokers fail now and then, on either side, so `some_may_lack_it` if the others are enough. Everything
-    else is missing because of what is tested.
+    Readings from brokers sometimes fail on either side, so they may be missing if there are enough other trials
+    (`some_may_lack_it`). Any other metric is missing because of what is tested.
     """
     if some_may_lack_it and subject.name.startswith("broker."):
         return None
@@ -124,9 +126,9 @@ def _missing_value(subject: Metric, trials: Sequence[Measured], *, some_may_lack
 
 
 def _judge_look(limit: Relative, subject: Metric, last: Look, *, left_out: str | None) -> Finding:
-    """Evaluate a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`.
+    """Judge a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`.
 
-    `left_out` is the reason why a trial does not count.
+    `left_out` is the reason why a trial does not count; None if all trials count.
     """
     reason = f"{counted(last.trials, 'trial')} side by side"
     if left_out is not None:
@@ -147,13 +149,15 @@ def _judge_look(limit: Relative, subject: Metric, last: Look, *, left_out: str |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
-    """The baseline's brokers, started again."""
+    """The stored baseline's brokers, freshly started for a re-test."""
 
     common_changes: tuple[Change, ...] = ()
-    """Differences from the baseline on both sides, such as the version of Python."""
+    """Differences from the baseline that both sides have, for example the Python version."""
     slower_machine: str | None = None
-    """A test that has shown, side by side, that both sides are slower today: then a suspected regression is cleared as
-    soon as the mean of its trials is within the tolerance. None if no test has."""
+    """A test whose side-by-side re-test found both sides slower today; None if there is none.
+
+    If there is one, a suspected regression is cleared as soon as the mean of its trials is within the tolerance.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,14 +178,14 @@ class SideBySideWithStored:
         return self.first.compare(threshold, trials, alpha)
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Judge a suspected regression by the trials after the first alone; return `first` if there are none."""
+        """Judge a suspected regression by the trials after the first one; return `first` if there are none."""
         threshold, side_by_side = first.threshold, trials[1:]
         relative = threshold.relative
         if relative is None or not side_by_side:
             return first
         judged = threshold
         if isinstance(threshold.limit, Extreme) and not threshold.limit.takes_one(threshold.operator):
-            judged = dataclasses.replace(threshold, limit=relative)  # the first trial has met the other part
+            judged = dataclasses.replace(threshold, limit=relative)  # the first trial met the absolute part
         compared = SideBySide(final=self.final).compare(judged, side_by_side, alpha)
         result = result_of(judged, side_by_side, compared)
         finding, warning = judge_suspected(
@@ -197,13 +201,13 @@ class SideBySideWithStored:
 def judge_suspected(
     result: ThresholdResult, stored: float | None, rebuilt: Rebuilt, *, machine: float | None
 ) -> tuple[Finding, Notice | None]:
-    """Turn the result of the side-by-side trials into the finding on the suspected regression, perhaps with a warning.
+    """Turn the result of the side-by-side trials into the finding for the suspected regression.
 
-    The warning is that both sides are slower than the stored baseline.
+    Returns a warning as well if both sides are slower than the stored baseline.
 
     Args:
-        result: of the side-by-side trials with the rebuilt brokers.
-        stored: change of the first trial against the stored values.
+        result: the result of the side-by-side trials with the baseline's brokers.
+        stored: change of the first trial against the stored values; None if unknown.
         rebuilt: the baseline's brokers.
         machine: change of both sides against the stored values (see `machine_change`).
 
@@ -221,26 +225,26 @@ def judge_suspected(
         remark = Remark.MACHINE_CHANGED if changes else Remark.MACHINE_SLOWER
         return Finding.of(Verdict.PASSED, reason), Notice(remark, values)
     shift = Notice(Remark.BOTH_SLOWER, values)
-    text = f"{shift}: by the machine, or by what the rebuilt brokers cannot undo: {changes}"
+    text = f"{shift}; either the machine is slower, or one of these changes is the cause: {changes}"
     return Finding.of(Verdict.INCONCLUSIVE, f"{reason}; {text}"), shift
 
 
 def _with_what_is_known(result: ThresholdResult, rebuilt: Rebuilt) -> Finding:
-    """Return the finding of side-by-side trials.
+    """Return the finding of the side-by-side trials.
 
-    It is PASSED if their mean was within the tolerance at some look, where both sides are known to be slower.
+    If both sides are already known to be slower, it is PASSED once the trials' mean was within the tolerance.
     """
     check = result.check
     is_open = check.outcome is Verdict.INCONCLUSIVE and rebuilt.slower_machine is not None
     if is_open and any(not exceeds(each.mean, each.tolerance) for each in check.trials):
-        shown = f"{rebuilt.slower_machine} has shown that both sides are slower"
-        reason = f"within the tolerance side by side, which is enough, because {shown}"
+        shown = f"{rebuilt.slower_machine} found both sides slower"
+        reason = f"within the tolerance side by side, which is enough because {shown}"
         return Finding.of(Verdict.PASSED, reason)
     return Finding.of(check.outcome, check.reason, unsettled=result.unsettled)
 
 
 def _reason(finding: Finding, stored: float | None, *, cleared: bool) -> str:
-    """Return the reason of the finding on a suspected regression, after the change of the first trial."""
+    """Return the reason for the finding, preceded by the change of the first trial."""
     reason = finding.reason
     if cleared:
         reason = f"not confirmed: {reason}"
@@ -254,12 +258,12 @@ def _reason(finding: Finding, stored: float | None, *, cleared: bool) -> str:
 def machine_change(
     subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds, tolerance: float
 ) -> float | None:
-    """Return the change of both sides against the stored values, if it is worse than the tolerance.
+    """Return the change of both sides against the stored values; None unless it exceeds the tolerance.
 
-    The stored values are those of long rounds of one cluster, and so are those of the first trial, which is as good a
-    measure of both sides if they are equal. The short rounds of the rebuilt brokers are slower on shared cores: by a
-    third or more on two cores. Therefore they only show whether what slowed the first trial is over. Trials without a
-    reading do not count, as in the comparison of both sides.
+    The stored values come from long rounds on a single cluster. So do the values of the first trial, which therefore
+    measures both sides if they are equal. The short rounds of a re-test share cores and are slower, by a third or more
+    on two cores, so they only show whether what slowed the first trial is over. As in the comparison of both sides,
+    trials without a reading do not count.
     """
     others = [Measured(rounds=trial.other_side or ()) for trial in trials[1:]]
     others = [each for each in others if flaw_of(subject, each.rounds, ratio=True) is None]

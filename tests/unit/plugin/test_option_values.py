@@ -52,7 +52,7 @@ def test_an_empty_value_of_the_command_line_is_an_error() -> None:
         "--kafka-compare=: '' is not HOST:PORT with a port from 1 to 65535; valid are auto[:VERSION]"
     )
     assert refused(baselines="") == ("--kafka-baselines=: the path is empty; give a file or folder, or omit the option")
-    assert refused(report=[""]).startswith("--kafka-report=: valid are 'gitlab', 'history', 'html', ")
+    assert refused(report=[""]).startswith("--kafka-report=: expected one of 'gitlab', 'history', 'html', ")
 
 
 @pytest.mark.parametrize(

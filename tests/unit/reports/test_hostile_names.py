@@ -398,7 +398,7 @@ def test_a_link_leads_no_baseline_out_of_the_folder(tmp_path: Path, where: str) 
     with pytest.raises(BaselineError) as caught:
         store.save(record)
     assert str(caught.value) == (
-        f"{store.path('ci', 'test_a.py::test_b')} was not written: it is outside of the baseline folder "
+        f"{store.path('ci', 'test_a.py::test_b')} was not written, because it is outside the baseline folder "
         f"{store.folder}; remove the link"
     )
     assert list((tmp_path / "elsewhere").iterdir()) == []

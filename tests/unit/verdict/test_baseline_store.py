@@ -260,7 +260,7 @@ def _trial(**changes: Any) -> dict[str, Any]:
         ),
         (
             _written(trials=[_trial(created="0001-01-01T00:00:00+14:00")]),
-            "trials.0.created='0001-01-01T00:00:00+14:00': must be a date that is valid in every time zone",
+            "trials.0.created='0001-01-01T00:00:00+14:00': must be a valid date in every time zone",
         ),
     ],
 )
@@ -393,7 +393,7 @@ def test_values_that_cannot_be_are_never_written(rounds: Any, problem: str) -> N
     """The next run would find its baseline damaged."""
     with pytest.raises(BaselineError) as caught:
         _record(rounds=rounds)
-    assert str(caught.value) == f"cannot make a baseline of the results of {_NODEID}: {problem}; run it again"
+    assert str(caught.value) == f"cannot create a baseline from the results of {_NODEID}: {problem}; run the test again"
 
 
 def test_what_json_has_no_word_for_is_never_written() -> None:
@@ -669,7 +669,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (store.folder / "ci" / "linked").symlink_to(outside.folder / "ci")
     assert store.stored() == {}
     within = store.folder / "laptop" / path.relative_to(store.folder / "ci")
-    with pytest.raises(BaselineError, match="is outside of the baseline folder"):
+    with pytest.raises(BaselineError, match="is outside the baseline folder"):
         store.prune([within])
     assert original.exists()
 
@@ -717,7 +717,8 @@ def test_nothing_outside_the_folder_is_ever_deleted(tmp_path: Path, where: str) 
     with pytest.raises(BaselineError) as caught:
         store.prune([kept, tmp_path / where])
     assert str(caught.value) == (
-        f"{tmp_path / where} was not deleted: it is outside of the baseline folder {store.folder}; delete it by hand"
+        f"{tmp_path / where} was not deleted, because it is outside the baseline folder {store.folder}; delete it "
+        "yourself"
     )
     assert kept.exists()
     assert (tmp_path / "other" / "a.json").exists()
@@ -731,7 +732,7 @@ def test_a_baseline_that_cannot_be_deleted_is_named(tmp_path: Path) -> None:
     with pytest.raises(BaselineError) as caught:
         store.prune([path])
     assert str(caught.value) == (
-        f"cannot delete baseline {path}: Is a directory; delete it by hand, or make its folder writable"
+        f"cannot delete baseline {path}: Is a directory; delete it yourself, or make its folder writable"
     )
 
 

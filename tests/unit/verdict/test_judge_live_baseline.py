@@ -279,7 +279,7 @@ def test_rounds_without_their_pairs_decide_nothing() -> None:
     (check,) = judged([Measured(rounds=rounds([1e6] * 5), other_side=rounds([1e6] * 4))]).checks
     assert (check.outcome, check.reason) == (
         Verdict.INCONCLUSIVE,
-        "5 rounds and 4 of the baseline do not form pairs (trial 1)",
+        "5 rounds cannot be paired with 4 of the baseline (trial 1)",
     )
 
 

@@ -94,7 +94,7 @@ def test_a_positive_difference_is_worse_whatever_the_metric() -> None:
         ),
         (
             Measured(rounds=rounds(P99.name, 1.0), other_side=rounds(P99.name, 1.0, 2.0)),
-            "1 round and 2 of the baseline do not form pairs",
+            "1 round cannot be paired with 2 of the baseline",
         ),
     ],
 )
