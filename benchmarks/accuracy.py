@@ -1,7 +1,7 @@
 """Accuracy of latency: a known delay on the network must show in the results (`python benchmarks/accuracy.py`).
 
 A proxy between one local broker and the load delays everything that clients send by exactly d
-(`tests/support/proxy.py`, in a separate process). The measured p50 must rise by d, at 10 %, 50 % and 80 % of the
+(`tests/support/proxy.py`, in a separate process). The measured p50 must rise by d, at 10%, 50% and 80% of the
 highest rate that a closed loop reaches at the same d. The result is the median of pairs of rounds without and with the
 delay, in alternation. Then the proxy stops all requests for half a second: the number of records that take longer than
 x must equal the number of records that were due more than x before the end of the stall.

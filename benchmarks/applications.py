@@ -1,7 +1,7 @@
 """Accuracy of the application metrics: `python benchmarks/applications.py`.
 
 Services of a known time for each record, and so of a known capacity, commit at a known interval. What the plugin finds
-must agree with arithmetic within one commit interval, as far as readings of offsets show it, and 2 %:
+must agree with arithmetic within one commit interval, as far as readings of offsets show it, and 2%:
 
 - `delay`: a service that keeps up, with 20 ms for each record
 - `overload`: 100 records/s for 5 s, of which it takes 50: the lag grows by 50 records/s, and the rest takes 5 s

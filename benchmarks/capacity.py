@@ -1,6 +1,6 @@
 """Accuracy of the capacity search: `python benchmarks/capacity.py`.
 
-- `quota`: a client quota sets the capacity. Each search should be within 5 % of it.
+- `quota`: a client quota sets the capacity. Each search should be within 5% of it.
 - `broker`: no quota. The coefficient of variation shows how much searches on one broker differ.
 
 The searches are independent: none begins at the result of another.

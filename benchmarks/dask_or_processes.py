@@ -4,7 +4,7 @@ The same scenario runs on one local broker, in pairs of rounds: once with worker
 on loopback. The order changes from pair to pair. Everything is on one machine with one clock, so the difference is the
 work of Dask: its scheduler, its workers, and the shared counters that they synchronize.
 
-A ratio is Dask divided by processes: the geometric mean of the pairs, with its interval at 95 %. If 1 lies in it, no
+A ratio is Dask divided by processes: the geometric mean of the pairs, with its interval at 95%. If 1 lies in it, no
 difference was found.
 """
 

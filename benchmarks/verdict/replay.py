@@ -1,7 +1,7 @@
 """Tables from the trials of `starts.py` and of the runs of `runs.py` against a live baseline: `python replay.py`.
 
 - Noise: standard deviations of the log: of single pairs of rounds, of the differences of trials by which the rule
-  decides, and of what the start of the brokers adds to the mean of the pairs; the mean difference with its 95 %
+  decides, and of what the start of the brokers adds to the mean of the pairs; the mean difference with its 95%
   interval, also by the side that came first.
 - Verdicts: the rule of `verdict.sequential` on the trials in their order, from each trial on, until it decides;
   blocks overlap, so the interval is that of as many independent blocks as fit into the trials.
@@ -115,7 +115,7 @@ def _noise(metric: str, trials: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _mean(metric: str, values: Sequence[float]) -> str:
-    """Return the mean as a change of the metric, with its 95 % interval."""
+    """Return the mean as a change of the metric, with its 95% interval."""
     if len(values) < _FEWEST:
         return "-"
     half = student_quantile(0.025, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
@@ -172,7 +172,7 @@ def _seconds(looks: Sequence[Look], trials: Sequence[dict[str, Any]]) -> list[fl
 
 
 def share(ratio: float, runs: int) -> str:
-    """Return a share with its 95 % interval (E. B. Wilson, 1927)."""
+    """Return a share with its 95% interval (E. B. Wilson, 1927)."""
     centre = (ratio + _Z**2 / 2 / runs) / (1 + _Z**2 / runs)
     half = _Z * math.sqrt(ratio * (1 - ratio) / runs + _Z**2 / 4 / runs**2) / (1 + _Z**2 / runs)
     return f"{ratio:.0%} ({max(0.0, centre - half):.0%} to {min(1.0, centre + half):.0%})"

@@ -1,6 +1,6 @@
 """Verdicts on commits of a service, each compared with its parent: `python benchmarks/verdict/revisions.py`.
 
-The service in `service/` gets a history of eight commits, of which one adds 15 % of work on each record and another one
+The service in `service/` gets a history of eight commits, of which one adds 15% of work on each record and another one
 a wait of 20 ms. The phases:
 
 - `unchanged`: a commit that changes no code. `work` and `wait`: the two slower ones.

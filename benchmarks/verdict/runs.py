@@ -2,15 +2,15 @@
 
 Each run has the two tests of `project/`, a closed loop and a load at a rate. The phases:
 
-- `equal`, `slower`: against a live baseline, with `--kafka-low-noise` and a tolerance of 3 %. In `equal`, nothing
+- `equal`, `slower`: against a live baseline, with `--kafka-low-noise` and a tolerance of 3%. In `equal`, nothing
   differs.
-- `unchanged`, `worse`: against stored baselines, with a tolerance of 10 %. `baseline` makes one, of three
+- `unchanged`, `worse`: against stored baselines, with a tolerance of 10%. `baseline` makes one, of three
   trials, each time that it is given. Runs take turns with those of this kind of machine; their boots differ.
 
 - `many`: the 30 tests of `many/` against baselines that `many-baseline` makes, with one trial each.
 
 In `slower` and `worse`, each produce request of the closed loop takes CPU time, and each one of the other load waits
-(`Burn.java`): about 10 and 25 % of the throughput and of the median latency. With `+neighbour` after a phase, another
+(`Burn.java`): about 10 and 25% of the throughput and of the median latency. With `+neighbour` after a phase, another
 program burns one core: against a live baseline half of each minute, and against stored baselines all the time.
 
 Each run is appended to `runs.jsonl` at once. Without a phase, only the table is printed.

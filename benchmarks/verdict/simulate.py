@@ -90,7 +90,7 @@ def main() -> int:
     return 0
 
 
-_HEAD = ("fails", "undecided", "suspected", "fresh trials", "interval holds", "+25 % found", "+50 % found")
+_HEAD = ("fails", "undecided", "suspected", "fresh trials", "interval holds", "+25% found", "+50% found")
 
 
 def _by_days(runs: int, coverages: dict[int, list[float]]) -> Iterator[Row]:
@@ -98,7 +98,7 @@ def _by_days(runs: int, coverages: dict[int, list[float]]) -> Iterator[Row]:
     for days in DAYS:
         for of_days in OF_DAYS:
             setting = _setting(days=days, of_days=of_days)
-            yield str(days), f"{100 * of_days:g} %", *_row(setting, runs)
+            yield str(days), f"{100 * of_days:g}%", *_row(setting, runs)
             covered = judged_by_rule(drawn(setting, runs=runs), setting).covered
             coverages.setdefault(days, []).append(float(covered.mean()))
 
@@ -108,7 +108,7 @@ def _by_noise(runs: int) -> Iterator[Row]:
     for tolerance in TOLERANCES:
         for of_rounds, of_trials in NOISES:
             setting = _setting(days=5, of_rounds=of_rounds, of_trials=of_trials, tolerance=math.log1p(tolerance))
-            yield f"{100 * tolerance:g} %", f"{100 * of_rounds:g} / {100 * of_trials:g} %", *_row(setting, runs)
+            yield f"{100 * tolerance:g}%", f"{100 * of_rounds:g} / {100 * of_trials:g}%", *_row(setting, runs)
 
 
 def _steady_rounds(runs: int) -> Iterator[Row]:
@@ -117,7 +117,7 @@ def _steady_rounds(runs: int) -> Iterator[Row]:
     for days in DAYS:
         for of_rounds in STEADY:
             setting = _setting(days=days, of_rounds=of_rounds, of_trials=0.05)
-            yield str(days), f"{100 * of_rounds:g} / 5 %", *_row(setting, runs)
+            yield str(days), f"{100 * of_rounds:g} / 5%", *_row(setting, runs)
 
 
 def _external(runs: int) -> Iterator[Row]:
@@ -132,7 +132,7 @@ def _external(runs: int) -> Iterator[Row]:
 
 def _first_trials(runs: int) -> Iterator[Row]:
     changes = (0.0, *WORSE, 1.0)
-    yield "days", "rounds", *(f"clear at {'no change' if not worse else f'+{100 * worse:.0f} %'}" for worse in changes)
+    yield "days", "rounds", *(f"clear at {'no change' if not worse else f'+{100 * worse:.0f}%'}" for worse in changes)
     for days in DAYS:
         setting = _setting(days=days)
         draws = [drawn(setting, runs=runs, worse=math.log1p(worse)) for worse in changes]
@@ -141,19 +141,19 @@ def _first_trials(runs: int) -> Iterator[Row]:
         yield (
             str(days),
             f"{rounds.mean():.1f}",
-            f"{100 * clear[0]:.2f} %",
-            *(f"{100 * share:.0f} %" for share in clear[1:]),
+            f"{100 * clear[0]:.2f}%",
+            *(f"{100 * share:.0f}%" for share in clear[1:]),
         )
 
 
 def _powers(found: dict[int, list[float]]) -> Iterator[Row]:
     """Yield the power at the change that each baseline says to detect; the last column draws the SD from the prior."""
-    yield "days", *(f"SD of days {100 * of_days:g} %" for of_days in OF_DAYS), "SD as assumed"
+    yield "days", *(f"SD of days {100 * of_days:g}%" for of_days in OF_DAYS), "SD as assumed"
     assumed = 0.08 * np.sqrt(3 / np.random.default_rng(3).chisquare(3, BASELINES))
     for days in DAYS:
         settings = [_setting(days=days, of_days=of_days) for of_days in (*OF_DAYS, assumed)]
         found[days] = [achieved_power(setting, baselines=BASELINES, runs=FUTURES) for setting in settings]
-        yield str(days), *(f"{100 * power:.0f} %" for power in found[days])
+        yield str(days), *(f"{100 * power:.0f}%" for power in found[days])
 
 
 def _setting(**fields: object) -> Setting:
@@ -163,14 +163,14 @@ def _setting(**fields: object) -> Setting:
 
 def _row(setting: Setting, runs: int) -> Iterator[str]:
     unchanged = judged_by_rule(drawn(setting, runs=runs), setting)
-    yield f"{100 * unchanged.failed.mean():.2f} %"
-    yield f"{100 * unchanged.unexplained.mean():.0f} %"
-    yield f"{100 * unchanged.suspected.mean():.0f} %"
+    yield f"{100 * unchanged.failed.mean():.2f}%"
+    yield f"{100 * unchanged.unexplained.mean():.0f}%"
+    yield f"{100 * unchanged.suspected.mean():.0f}%"
     yield f"{unchanged.fresh.mean():.2f}"
-    yield f"{100 * unchanged.covered.mean():.1f} %"
+    yield f"{100 * unchanged.covered.mean():.1f}%"
     for worse in WORSE:
         found = judged_by_rule(drawn(setting, runs=runs, worse=math.log1p(worse)), setting)
-        yield f"{100 * found.failed.mean():.0f} %"
+        yield f"{100 * found.failed.mean():.0f}%"
 
 
 def _side_by_side(runs: int) -> Iterator[Row]:
@@ -179,10 +179,10 @@ def _side_by_side(runs: int) -> Iterator[Row]:
         "noise",
         "no change fails",
         "the tolerance fails",
-        *(f"{100 * change:g} % found" for change in CHANGES),
+        *(f"{100 * change:g}% found" for change in CHANGES),
         "no change undecided",
         "trials at no change",
-        f"at {100 * CHANGES[0]:g} %",
+        f"at {100 * CHANGES[0]:g}%",
     )
     for tolerance in SIDE_BY_SIDE_TOLERANCES:
         for noise in get_args(Noise):
@@ -193,12 +193,12 @@ def _side_by_side(runs: int) -> Iterator[Row]:
                     for change in (0.0, -tolerance, *CHANGES)
                 ]
                 yield (
-                    f"-{100 * tolerance:g} %",
-                    f"{100 * deviation:g} %, {noise}",
-                    f"{100 * found[0].share('regressed'):.2f} %",
-                    f"{100 * found[1].share('regressed'):.2f} %",
-                    *(f"{100 * each.share('regressed'):.1f} %" for each in found[2:]),
-                    f"{100 * found[0].share('open'):.1f} %",
+                    f"-{100 * tolerance:g}%",
+                    f"{100 * deviation:g}%, {noise}",
+                    f"{100 * found[0].share('regressed'):.2f}%",
+                    f"{100 * found[1].share('regressed'):.2f}%",
+                    *(f"{100 * each.share('regressed'):.1f}%" for each in found[2:]),
+                    f"{100 * found[0].share('open'):.1f}%",
                     f"{found[0].trials.mean():.1f}",
                     f"{found[2].trials.mean():.1f}",
                 )
@@ -207,7 +207,7 @@ def _side_by_side(runs: int) -> Iterator[Row]:
 def _known_slower(runs: int) -> Iterator[Row]:
     """Yield what happens to suspected regressions when both sides are known to be slower: the mean clears them."""
     changes = (0.0, *CHANGES, -0.30)
-    yield "noise", *(f"{100 * abs(change):g} % slower fails" for change in changes), "trials at no change"
+    yield "noise", *(f"{100 * abs(change):g}% slower fails" for change in changes), "trials at no change"
     for deviation in (*DEVIATIONS, 0.2):
         unchanged, tolerance = differences(runs=runs, deviation=deviation), -math.log1p(-0.1)
         cells, trials = [], []
@@ -215,9 +215,9 @@ def _known_slower(runs: int) -> Iterator[Row]:
             drawn_now = unchanged - math.log1p(change)
             found, cleared = judged(drawn_now, tolerance=tolerance, alpha=ALPHA), cleared_after(drawn_now, tolerance)
             fails = (found.decisions == "regressed") & (found.trials <= cleared)
-            cells.append(f"{100 * fails.mean():.{2 if change == 0 else 0}f} %")
+            cells.append(f"{100 * fails.mean():.{2 if change == 0 else 0}f}%")
             trials.append(np.minimum(found.trials, cleared).mean())
-        yield f"{100 * deviation:g} %", *cells, f"{trials[0]:.1f}"
+        yield f"{100 * deviation:g}%", *cells, f"{trials[0]:.1f}"
 
 
 _WIDTH, _HEIGHT = 300, 220
@@ -250,12 +250,12 @@ def _panel(found: dict[int, list[float]], promised: float, title: str) -> str:
     for share in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
         _, y = point(0, share)
         parts.append(f'<line x2="{_WIDTH}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>')
-        parts.append(f'<text x="-8" y="{y + 4:.0f}" text-anchor="end">{100 * share:.0f} %</text>')
+        parts.append(f'<text x="-8" y="{y + 4:.0f}" text-anchor="end">{100 * share:.0f}%</text>')
     _, y = point(0, promised)
     parts.append(f'<line x2="{_WIDTH}" y1="{y:.0f}" y2="{y:.0f}" stroke="#333" stroke-dasharray="5 4"/>')
     for of_days in OF_DAYS:
         x, _ = point(of_days, 0)
-        parts.append(f'<text x="{x:.0f}" y="{_HEIGHT + 20}" text-anchor="middle">{100 * of_days:g} %</text>')
+        parts.append(f'<text x="{x:.0f}" y="{_HEIGHT + 20}" text-anchor="middle">{100 * of_days:g}%</text>')
     for colour, shares in zip(_COLOURS, found.values(), strict=True):
         # The last power is that of noise as assumed, which has no place on the axis.
         places = [point(of_days, share) for of_days, share in zip(OF_DAYS, shares, strict=False)]

@@ -4,7 +4,7 @@ The first trial of each run `unchanged` of `runs.py` is judged against each base
 machine. If that calls for a re-test, trials side by side with rebuilt brokers follow, as in a run: those that such runs
 measured, from a random one on. Ten baselines and thirty trials therefore give three hundred verdicts of the plugin's
 own rule on measured values. Those of one trial depend on each other, so the interval is that of as many verdicts as
-there are trials (Wilson, 95 %), and the range over the baselines is next to it.
+there are trials (Wilson, 95%), and the range over the baselines is next to it.
 
 A change makes the metric worse by a constant in the first trial and in the current side of the others.
 
