@@ -17,17 +17,17 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 _INTRODUCTION = """\
 # Faults
 
-The outcome of runs in which something fails, by the phase of the failure. Each fault is real, injected from outside
-into a run of `pytest` with a real broker. Each row is a test in `tests/nightly/faults`. Each test also checks that no
-traceback is shown, that the run ends by itself, and that nothing remains: no process, file, shared memory, topic or
-consumer group. The tests write this page; `tests/README.md` says how.
+This table shows how runs end when something fails, by the phase in which it fails. Each fault is real: it is injected
+from outside into a run of `pytest` with a real broker. Each row is a test in `tests/nightly/faults`, which also checks
+that no traceback is shown, that the run ends without help, and that nothing is left behind: no process, file, shared
+memory, topic or consumer group. The tests write this page, as described in `tests/README.md`.
 
-Brokers are started by the run, or belong to an external cluster. Seconds are the time from the fault to the end of the
-run, on {machine}.
+"Started" brokers were started by the run; the others belong to an external cluster. Seconds are the time from the fault
+to the end of the run, on {machine}.
 
-After SIGHUP and SIGKILL the run cannot clean up. Its supervisor, a small process, ends the brokers and
-workers and removes the files within 2 seconds. The next run removes topics on an external cluster when their time,
-which is part of their names, is over.
+After SIGHUP and SIGKILL, the run cannot clean up. Its supervisor, a small process, stops the brokers and workers and
+removes the files within 2 seconds. Topics on an external cluster have an expiry time in their names, and a later run
+removes them after that time.
 
 """
 _HEAD = ("phase", "fault", "brokers", "outcome", "seconds")
