@@ -125,7 +125,7 @@ def test_each_supported_version_and_the_exporter_are_pinned() -> None:
     versions = [name.rpartition(":")[2] for name in pins["jars"] if ":kafka_2.13:" in name]
     assert set(pins["jars"]) == {*map(downloads.coordinate, versions), jmx_exporter.COORDINATE}
     assert list(pins["storage"]) == versions
-    tested = re.search(r"Tested: (.+) and that", SUPPORTED.read_text(encoding="utf-8"))
+    tested = re.search(r"tested: (\d.+) and the default", SUPPORTED.read_text(encoding="utf-8"))
     assert tested is not None
     assert {DEFAULT_VERSION, *tested[1].split(", ")} <= set(versions)
 
