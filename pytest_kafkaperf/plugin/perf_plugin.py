@@ -390,7 +390,8 @@ class PerfPlugin:
             not_judged=count_not_judged(self._failures, [] if perf is None else perf.results, self._endings),
         )
         if perf is not None:
-            run = write_reports(perf.run_result(self._endings, self._errors), exit_status=status)
+            run = perf.run_result(self._endings, self._errors)
+            run = write_reports(run, exit_status=status, variables=os.environ)
             self._run = run
             self._errors = [*run.errors]
             if run.results or run.endings:

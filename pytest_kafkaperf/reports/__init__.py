@@ -9,6 +9,8 @@
 - conditions: what the values of a test depend on, with `-v`
 - span_table: where the time of tests went
 - terminal: tables in the terminal
+- run_headline: the first line on a run, and the order of its tests
+- markdown_text: escaping, lists, folds and limits
 - markdown: the summary for pages of CI jobs
 - ci: annotations, and properties of JUnit
 - json_report: all measurements for programs

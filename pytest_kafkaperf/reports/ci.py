@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -14,9 +14,10 @@ from urllib.parse import quote
 from pytest_kafkaperf.core.metrics import CATALOGUE, QUANTILES, Metric
 from pytest_kafkaperf.core.text import UNSEEN, printable, without_folders
 from pytest_kafkaperf.core.units import Unit
+from pytest_kafkaperf.reports.headline import headline_of
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
-from pytest_kafkaperf.runner.result import Ending, Result, RunResult
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.reports.run_headline import Outcome, outcomes_of
+from pytest_kafkaperf.runner.result import Result, RunResult
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
@@ -32,28 +33,24 @@ _MIN_SUMMARY_BYTES = 4096
 def annotate(run: RunResult, *, workspace: Path | None) -> list[str]:
     """Return a workflow command for each test that failed, is undecided, or has warnings, as many as GitHub shows.
 
-    Errors come first, and of these the worst verdicts. `workspace` is the folder of the repository.
+    Errors come first, and of these the worst tests. `workspace` is the folder of the repository.
     """
-    by_nodeid = {result.nodeid: result for result in run.results}
-    found: dict[str, list[tuple[int, str]]] = {"error": [], "warning": []}
-    for ending in run.endings.values():
-        result = by_nodeid.get(ending.nodeid)
-        message = _message(result, ending)
-        if message is not None:
-            verdict = None if result is None else result.verdict
-            # A test that measured nothing ranks before every verdict, because nothing is known about it.
-            rank = len(Verdict) if verdict is None else list(Verdict).index(verdict)
-            title = f"{without_folders(ending.nodeid)}: {verdict or 'not measured'}"
-            file = _file(ending.file, root=run.settings.root, workspace=workspace)
-            level = "error" if ending.fails else "warning"
-            found[level].append((-rank, command(level, title, message, file=file, line=ending.line)))
+    found: dict[str, list[str]] = {"error": [], "warning": []}
+    for each in outcomes_of(run):
+        message = _message(each, strict=run.settings.strict)
+        if each.ending is not None and message is not None:
+            verdict = "not measured" if each.result is None else each.result.verdict
+            title = f"{without_folders(each.nodeid)}: {verdict}"
+            file = _file(each.ending.file, root=run.settings.root, workspace=workspace)
+            level = "error" if each.fails else "warning"
+            found[level].append(command(level, title, message, file=file, line=each.ending.line))
     lines = []
-    for level, ranked in found.items():
-        lines += [line for _, line in sorted(ranked, key=lambda each: each[0])[:MAX_ANNOTATIONS]]
-        if len(ranked) > MAX_ANNOTATIONS:
+    for level, commands in found.items():
+        lines += commands[:MAX_ANNOTATIONS]
+        if len(commands) > MAX_ANNOTATIONS:
             lines.append(
-                f"kafkaperf: {len(ranked) - MAX_ANNOTATIONS} more {level}s are not annotated, because GitHub shows at "
-                f"most {MAX_ANNOTATIONS} of each step"
+                f"kafkaperf: {len(commands) - MAX_ANNOTATIONS} more {level}s are not annotated, because GitHub shows "
+                f"at most {MAX_ANNOTATIONS} of each step"
             )
     return lines
 
@@ -63,6 +60,14 @@ def command(level: str, title: str, message: str, *, file: str | None = None, li
     known = {"file": file, "line": None if line is None else str(line), "title": title}
     properties = ",".join(f"{name}={_property(text)}" for name, text in known.items() if text is not None)
     return f"::{level} {properties}::{_data(message)}"
+
+
+def run_url(variables: Mapping[str, str]) -> str | None:
+    """Return the page of the CI run that these environment variables describe; None if it is unknown."""
+    server, repository, run_id = (variables.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
+    if server and repository and run_id:
+        return f"{server}/{repository}/actions/runs/{run_id}"
+    return variables.get("CI_JOB_URL")  # GitLab
 
 
 def append_summary(path: Path, run: RunResult) -> str | None:
@@ -78,15 +83,17 @@ def append_summary(path: Path, run: RunResult) -> str | None:
     return None
 
 
-def _message(result: Result | None, ending: Ending) -> str | None:
-    """Return the text of a test's annotation; None if it needs no annotation."""
-    if ending.fails:
+def _message(outcome: Outcome, *, strict: bool) -> str | None:
+    """Return the text of a test's annotation, its headline first; None if it needs no annotation."""
+    result, ending = outcome.result, outcome.ending
+    if ending is not None and ending.fails:
         return ending.reason or ending.outcome
     if result is None:
         return None
-    unmet = [f"{check.expression}: {check.reason}" for check in result.checks if check.outcome.needs_reason]
-    notes = () if result.verdict in (Verdict.PASSED, Verdict.MEASURED) else result.notes  # such as the time it took
-    return "\n".join([*map(str, result.problems), *unmet, *map(str, (*notes, *result.warnings))]) or None
+    headline = headline_of(result, strict=strict)
+    lines = [] if headline is None else [*headline.lines]
+    notes = () if outcome.state.is_good else result.notes  # such as the time that a comparison took
+    return "\n".join([*lines, *map(str, (*notes, *result.warnings))]) or None
 
 
 def _file(file: str, *, root: Path, workspace: Path | None) -> str:

@@ -137,11 +137,11 @@ def _severity(check: Check) -> tuple[int, bool]:
 def _regression(check: Check, result: Result) -> str:
     """Return a text such as `got slower: produce.latency.p50 3.04 ms, was 1.96 ms (+55%, range +50…+60%; ...)`."""
     before = "" if check.baseline is None else f", was {short(check.baseline, metric(check.metric).unit)}"
-    verb = "slower" if _is_speed(check.metric) else "worse"
+    verb = "slower" if is_speed(check.metric) else "worse"
     return f"got {verb}: {check.metric} {_measured(check, result)}{before}{_by_how_much(check)}"
 
 
-def _is_speed(name: str) -> bool:
+def is_speed(name: str) -> bool:
     """Return True if a metric is a time, or a rate of which more is better."""
     subject = metric(name)
     is_rate = subject.unit.endswith("/s") and subject.better == "higher"

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.reports import wording
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
-from pytest_kafkaperf.reports.columns import Row, mark_of
+from pytest_kafkaperf.reports.headline import Headline, headline_of
+from pytest_kafkaperf.reports.markdown_text import Section, code, codes, fitted, items_of, line_of, text
+from pytest_kafkaperf.reports.run_headline import Outcome, State, base_of, outcomes_of, run_headline
 from pytest_kafkaperf.runner.evidence import baseline_doubts
-from pytest_kafkaperf.runner.result import Ending, Result, RunResult, judged, unmeasured
+from pytest_kafkaperf.runner.result import Result, RunResult, judged
 from pytest_kafkaperf.scenarios.fields import format_field
+from pytest_kafkaperf.scenarios.threshold import Relative, parse_threshold
 from pytest_kafkaperf.verdict.detectable import Calibrated
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 LIMIT_BYTES = 1024 * 1024
 """Maximum size of the summary of one step; GitHub does not show a larger one.
@@ -24,184 +25,172 @@ LIMIT_BYTES = 1024 * 1024
 Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#step-isolation-and-limits
 """
 _RESERVED_BYTES = 1000
-"""Bytes reserved for the header of the table and for the note on omitted parts."""
-_SPECIAL = re.compile(r"[&<>|`*\\\[\]~$#!@{}\"]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<=http)s?:|(?<=www)\.")
-"""Characters with a meaning in Markdown, HTML or tables, and beginnings of addresses that would become links."""
-_ITEM = re.compile(r"^(?:[-+](?= |$)|-(?=[- ]*$)|\d{1,9}[.)](?= |$))")
-"""Characters that start a nested list or a horizontal rule at the beginning of an item."""
-_NO_CELLS = [""] * 4
-"""Cells of a row for the values of a threshold."""
+"""Bytes reserved for the titles of tables, for the note on what is omitted, and for the link."""
+_NONE = "–"  # noqa: RUF001 - a dash, as for a missing value
+"""Cell of a value that is unknown or does not apply."""
 
 
-def markdown(run: RunResult, *, limit_bytes: int = LIMIT_BYTES) -> str:
-    """Return the number of tests by verdict, a table, the reasons of tests that did not pass, and all values, folded.
+def markdown(run: RunResult, *, limit_bytes: int = LIMIT_BYTES, run_url: str | None = None) -> str:
+    """Return the headline of the run, the thresholds that are not met, explanations, and everything else folded.
 
-    The worst verdicts come first. If the text exceeds `limit_bytes` as UTF-8, the values are left out first, then
-    reasons, then rows of the table; a note says so.
+    `run_url` is the page of the CI run, which the end links to. If the text exceeds `limit_bytes` as UTF-8, the values
+    are left out first, then the other thresholds, the explanations, the changes and rows of the table; a note says so.
     """
-    results, endings = run.results, run.endings
-    ranked = sorted(results, key=lambda result: _rank(result, endings.get(result.nodeid)))
-    alone = unmeasured(results, endings)
-    failed = [each for each in alone if each.fails]
-    rows = [*map(_unmeasured_row, alone), *_table_rows(ranked, endings)]
-    reasons = [_section("❌ not measured", each.nodeid, [text(each.reason or each.outcome)]) for each in failed]
-    reasons += [_reasons(result, endings.get(result.nodeid)) for result in ranked if _has_reasons(result, endings)]
-    reasons += _compared(result for result in ranked if not _has_reasons(result, endings))
-    values = [_values(result) for result in ranked]
-    sections = {"tests": rows, "tests' reasons": reasons, "tests' values": values}
-    headline = _headline(results, endings, alone, run.errors) + _gate_changes(run)
-    return _joined(headline, sections, limit_bytes)
-
-
-def code(given: str) -> str:
-    """Return a name as code that is safe in a table, a heading, a list and HTML."""
-    return f"<code>{text(printable(given))}</code>"
-
-
-def text(given: str) -> str:
-    """Return a text in one line, escaped for Markdown."""
-    return _SPECIAL.sub(_escaped, printable(" ".join(given.split())))
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return "".join(f"&#{ord(each)};" for each in found[0])
-
-
-def _joined(headline: str, sections: Mapping[str, Sequence[str]], limit_bytes: int) -> str:
-    """Join the blocks of the table, the reasons and the values, in this order, as far as they fit."""
-    head = ("", "threshold", "measured", "rounds", "baseline", "change (range)")
-    left_bytes = limit_bytes - _RESERVED_BYTES - len(headline.encode())
-    kept: dict[str, list[str]] = {name: [] for name in sections}
-    for name, blocks in sections.items():
-        for block in blocks:
-            left_bytes -= len(block.encode())
-            if left_bytes >= 0:
-                kept[name].append(block)
-    rows, reasons, values = kept.values()
-    counts = {name: (len(blocks) - len(kept[name]), len(blocks)) for name, blocks in sections.items()}
-    missing = [f"{omitted} of {count} {name}" for name, (omitted, count) in counts.items() if omitted]
-    header = [f"{_table_line(head)}\n", f"{_table_line(['---', '---', *['--:'] * len(_NO_CELLS)])}\n"]
-    lines = [headline, "\n", *(header if rows else ()), *rows, *reasons]
-    if values:
-        lines += ["\n<details><summary>All values, by test</summary>\n", *values, "\n</details>\n"]
-    if missing:
-        lines.append(f"\nLeft out, because a summary is limited to {limit_bytes:,} bytes: {', '.join(missing)}.\n")
-    return "".join(lines)
-
-
-def _rank(result: Result, ending: Ending | None) -> tuple[bool, int]:
-    return not _fails(result.verdict, ending), -list(Verdict).index(result.verdict)
-
-
-def _headline(
-    results: Sequence[Result], endings: Mapping[str, Ending], unmeasured: Sequence[Ending], errors: Sequence[str]
-) -> str:
-    signs = [_sign(each, Verdict.INCONCLUSIVE) for each in unmeasured]
-    signs += [_sign(endings.get(result.nodeid), result.verdict) for result in results]
-    signs += ["❌"] * len(errors)
-    sign = next((each for each in ("❌", "⚠️") if each in signs), "✅")
-    revisions = ", ".join(dict.fromkeys(text(str(result.revision)) for result in results if result.revision))
-    compared = f" compared with {revisions}" if revisions else ""
-    lines = [f"### {sign} Kafka performance{compared}: {_counts(results, endings, unmeasured)}\n"]
-    if errors:
-        lines += ["\n", *(f"- ❌ {text(error)}\n" for error in errors)]
-    return "".join(lines)
-
-
-def _gate_changes(run: RunResult) -> str:
-    """Return the tests that only one side has: renaming or deleting a test would otherwise remove its gate unseen."""
-    lines = [f"- {text(what)}: {', '.join(map(code, names))}\n" for what, names in wording.gate_changes(run).items()]
-    return "".join(["\n", *lines] if lines else [])
-
-
-def _counts(results: Sequence[Result], endings: Mapping[str, Ending], unmeasured: Sequence[Ending]) -> str:
-    """Return the number of tests by verdict, and of those that failed for another reason than their verdict."""
-    counts = Counter(result.verdict for result in results)
-    texts = [f"{counts[verdict]} {verdict}" for verdict in reversed(Verdict) if verdict in counts]
-    outcomes = Counter(ending.outcome for ending in unmeasured)
-    texts += [f"{count} not measured ({outcome})" for outcome, count in outcomes.items()]
-    others = sum(bool(wording.failure_next_to(result, endings.get(result.nodeid))) for result in results)
-    remark = f"; {others} of them failed for another reason" if others else ""
-    return f"{', '.join(texts) or 'no tests'}{remark}"
-
-
-def _fails(verdict: Verdict, ending: Ending | None) -> bool:
-    """Return True if the test failed for pytest, or if its verdict fails and pytest reported no ending."""
-    return verdict.fails if ending is None else ending.fails
-
-
-def _sign(ending: Ending | None, verdict: Verdict) -> str:
-    if _fails(verdict, ending):
-        return "❌"
-    is_partial = ending is not None and ending.outcome == "not run"
-    return "⚠️" if verdict.needs_reason or is_partial else "✅"
-
-
-def _status(result: Result, ending: Ending | None) -> str:
-    remark = wording.remark_of(result, ending)
-    return f"{_sign(ending, result.verdict)} {result.verdict}{f' ({remark})' if remark else ''}"
-
-
-def _table_rows(results: Sequence[Result], endings: Mapping[str, Ending]) -> Iterator[str]:
-    """Yield for each test a row with its verdict and name, and below it one row for each threshold."""
-    names = wording.names_of(results)
-    for result in results:
-        how = wording.how_of(result)
-        name = f"{code(names[result.nodeid])}{f' {text(how)}' if how else ''}"
-        head = [_status(result, endings.get(result.nodeid)), name, *_NO_CELLS]
-        yield "".join(f"{_table_line(cells)}\n" for cells in (head, *map(_cells, wording.rows_of(result))))
-
-
-def _unmeasured_row(ending: Ending) -> str:
-    status = f"{_sign(ending, Verdict.INCONCLUSIVE)} not measured ({ending.outcome})"
-    return f"{_table_line([status, code(ending.nodeid), *_NO_CELLS])}\n"
-
-
-def _cells(row: Row) -> list[str]:
-    return [
-        mark_of(row.outcome),
-        f"{code(row.threshold)}{f' {row.outcome}' if row.outcome is Verdict.MEASURED else ''}",
-        text(row.measured),
-        text(row.rounds),
-        text(row.baseline),
-        text(f"{row.change} ({row.interval})" if row.interval else row.change),
+    outcomes = outcomes_of(run)
+    base = base_of(run)
+    names = {**{each.nodeid: each.nodeid for each in outcomes}, **wording.names_of(run.results)}
+    table = _Table(run.results, names, is_code=bool(base))
+    unmet = [table.rows(each, are_met=False) for each in outcomes]
+    met = [table.rows(each, are_met=True) for each in outcomes if each.state is not State.UNMEASURED]
+    strict = run.settings.strict
+    explanations = [_explanation(each, names[each.nodeid], strict=strict) for each in outcomes]
+    values = [_values(each.result) for each in outcomes if each.result is not None]
+    sections = [
+        Section(what="tests", head=table.head, blocks=unmet),
+        Section(what="lists of changes", blocks=_changes(outcomes, names)),
+        Section(what="explanations", blocks=explanations, between="\n"),
+        Section(
+            what="tests' other thresholds",
+            head=table.head,
+            blocks=met,
+            folded_as="Other thresholds" if any(unmet) else "All thresholds",
+        ),
+        Section(what="tests' values", blocks=values, between="\n", folded_as="All values, by test"),
     ]
+    intro = _intro(run, outcomes, base)
+    content, omitted = fitted(sections, limit_bytes - _RESERVED_BYTES - len(intro.encode()))
+    paragraphs = [intro, content]
+    if omitted:
+        paragraphs.append(f"Left out, because a summary is limited to {limit_bytes:,} bytes: {omitted}.\n")
+    if run_url:
+        is_open = any(each.state in (State.UNMEASURED, State.UNDECIDED) for each in outcomes)
+        label = "Open this run to start it again" if is_open else "Open this run"
+        paragraphs.append(f"[{label}]({quote(run_url, safe=':/?&=%#')})\n")
+    return "\n".join(filter(None, paragraphs))
 
 
-def _table_line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _intro(run: RunResult, outcomes: Sequence[Outcome], base: str) -> str:
+    """Return the headline with its sign, and what no threshold shows: errors, and tests that are not compared.
+
+    Renaming, deleting or skipping a test would otherwise remove its gate unseen.
+    """
+    signs = [*(each.sign for each in outcomes), *("❌" for _ in run.errors)]
+    sign = next((each for each in ("❌", "⚠️") if each in signs), "✅" if outcomes else "⚠️")
+    items = [f"❌ {text(error)}" for error in run.errors]
+    lists = {**wording.gate_changes(run), **_not_run(outcomes)}
+    items += [f"{text(what)}: {codes(names)}" for what, names in lists.items()]
+    return "\n".join([f"### {sign} {text(run_headline(outcomes, base))}\n", *([items_of(items)] if items else [])])
 
 
-def _has_reasons(result: Result, endings: Mapping[str, Ending]) -> bool:
-    return _fails(result.verdict, endings.get(result.nodeid)) or result.verdict.needs_reason
+class _Table:
+    """A table of thresholds. The columns of the baseline are left out if no test has one."""
+
+    def __init__(self, results: Sequence[Result], names: Mapping[str, str], *, is_code: bool) -> None:
+        """`names` are by nodeid; `is_code`: the tests are compared with another revision of the code."""
+        self._names = names
+        rows = [wording.row_of(check, result) for result in results for check in result.checks]
+        self._has_baseline = any(row.baseline for row in rows)
+        now, baseline = ("This PR", "Base") if is_code else ("This run", "Baseline")
+        compared = (baseline, now, "Change") if self._has_baseline else (now,)
+        titles = ("Test", "Metric", *compared, "Allowed")
+        self.head = f"{line_of(titles)}{line_of(['---', '---', *['--:'] * (len(titles) - 2)])}"
+        """The titles."""
+
+    def rows(self, outcome: Outcome, *, are_met: bool) -> str:
+        """Return a row for each threshold of a test that is met, or for each other one, if it has a value."""
+        result = outcome.result
+        if result is None:
+            return ""
+        shown = [each for each in result.checks if each.outcome.needs_reason != are_met and each.observed is not None]
+        return "".join(line_of(self._cells(each, result)) for each in shown)
+
+    def _cells(self, check: Check, result: Result) -> Iterator[str]:
+        row = wording.row_of(check, result)
+        yield code(self._names[result.nodeid])
+        yield code(check.metric)
+        if self._has_baseline:
+            yield text(row.baseline or _NONE)
+        yield text(row.measured)
+        if self._has_baseline:
+            yield text(f"{row.change} ({row.interval})" if row.interval else row.change or _NONE)
+        yield f"{text(_allowed(check))}{', not judged' if check.outcome is Verdict.MEASURED else ''}"
 
 
-def _compared(results: Iterable[Result]) -> Iterator[str]:
-    """Yield what differed between the two sides of the comparisons that passed, each set of changes once."""
-    changes = dict.fromkeys(tuple(wording.changes_of(each)) for each in results if each.live_baseline is not None)
-    yield from (f"\nchanged, and passed: {', '.join(map(code, each))}\n" for each in changes if each)
+def _allowed(check: Check) -> str:
+    """Return what a threshold allows: `+20%`, or for other than a change `≤ 25 ms`."""
+    limit = parse_threshold(check.expression).limit
+    if isinstance(limit, Relative):
+        return f"{(limit.factor - 1) * 100:+.6g}%"
+    expression = check.expression.removeprefix(check.metric).strip()
+    return expression.replace("<=", "≤").replace(">=", "≥").removeprefix("==").strip()
 
 
-def _reasons(result: Result, ending: Ending | None) -> str:
-    unmet = [
-        f"{code(check.expression)}: {check.outcome}, {text(check.reason)}"
-        for check in result.checks
-        if check.outcome.needs_reason
-    ]
-    lines = [
-        *(text(problem.text) for problem in result.problems),
-        *([f"changed: {', '.join(map(code, wording.changes_of(result)))}"] if result.changed else ()),
-        *unmet,
-        *(text(str(note)) for note in result.notes),
-        *map(text, wording.failure_next_to(result, ending)),
-        *(f"other change (no threshold): {text(wording.describe_other_change(one))}" for one in result.other_changes),
-    ]
-    return _section(_status(result, ending), result.nodeid, lines)
+def _not_run(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
+    """Return the tests without a result that did not fail, by what happened to them."""
+    found: dict[State, list[str]] = {}
+    for each in outcomes:
+        if each.result is None and not each.fails:
+            found.setdefault(each.state, []).append(each.nodeid)
+    return {f"{counted(len(names), 'test')} {state.phrase(len(names))}": names for state, names in found.items()}
 
 
-def _section(status: str, nodeid: str, lines: Sequence[str]) -> str:
-    items = "".join(f"- {_ITEM.sub(_escaped, line)}\n" for line in lines)
-    return f"\n#### {status}: {code(nodeid)}\n\n{items}"
+def _changes(outcomes: Sequence[Outcome], names: Mapping[str, str]) -> list[str]:
+    """Return what differs from the baseline, each set of changes once, with the tests unless all have the same."""
+    tests: dict[tuple[str, ...], list[str]] = {}
+    for each in outcomes:
+        result = each.result
+        if result is not None and result.changed and (not each.state.is_good or result.live_baseline is not None):
+            tests.setdefault(tuple(wording.changes_of(result)), []).append(names[each.nodeid])
+    if len(tests) == 1:
+        return [f"Changed: {codes(*tests)}\n"]
+    return [f"- changed in {codes(tested)}: {codes(changes)}\n" for changes, tested in tests.items()]
+
+
+def _explanation(outcome: Outcome, name: str, *, strict: bool) -> str:
+    """Return a heading and what the table does not show of a test that did not pass; empty if there is nothing."""
+    result, state = outcome.result, outcome.state
+    if state.is_good or (result is None and not outcome.fails):
+        return ""
+    headline = None if result is None else headline_of(result, strict=strict)
+    items = [*_own_failure(outcome), *([] if result is None else _details(result)), *_hints(headline)]
+    if state in (State.REGRESSED, State.VIOLATED):
+        if not items:
+            return ""
+        title = code(name)
+    elif headline is not None and state is not State.FAILED:
+        title = text(headline.sentence)
+    else:
+        title = f"{code(name)} {state.phrase(1)}"
+    tolerated = f" ({outcome.tolerated})" if outcome.tolerated else ""
+    return "\n".join([f"#### {outcome.sign} {title}{tolerated}\n", *([items_of(items)] if items else [])])
+
+
+def _own_failure(outcome: Outcome) -> list[str]:
+    """Return the reason if not the verdict failed a test, but its own code or a fixture."""
+    if outcome.ending is None or (outcome.result is not None and outcome.state is not State.FAILED):
+        return []
+    return [text(outcome.ending.reason or outcome.ending.outcome)]
+
+
+def _details(result: Result) -> Iterator[str]:
+    """Yield why a threshold applies that the test did not declare, and what changed without a threshold."""
+    yield from (f"{code(each.expression)}: {text(each.reason)}" for each in result.checks if each.implied)
+    if result.other_changes:
+        others = "; ".join(map(wording.describe_other_change, result.other_changes))
+        yield text(f"other changes, without a threshold: {others}")
+
+
+def _hints(headline: Headline | None) -> Iterator[str]:
+    """Yield the likely cause, what confirmed it, and the next step."""
+    if headline is None:
+        return
+    if headline.cause:
+        yield f"likely cause: {text(headline.cause)}"
+    if headline.confirmed:
+        yield f"confirmed: {text(headline.confirmed)}"
+    if headline.next_step is not None:
+        step = headline.next_step
+        yield f"{text(step.label)} {code(step.command)}" if step.command else text(step.label)
 
 
 def _values(result: Result) -> str:
@@ -213,7 +202,11 @@ def _values(result: Result) -> str:
     first = ", the values of the first" if trials > 1 else ""
     lines = [
         f"{version}; {counted(len(result.rounds), 'round')}, {counted(trials, 'trial')}{first}",
+        *filter(None, [wording.how_of(result)]),
         f"scenario: {scenario or 'defaults'}",
+        *(problem.text for problem in result.problems),
+        *(f"{each.expression}: {each.outcome}, {each.reason}" for each in result.checks if each.outcome.needs_reason),
+        *map(str, result.notes),
         *(_noise(name, found, result) for name, found in result.calibration.items()),
         *wording.warning_lines(result),
         *map(str, baseline_doubts(result)),
@@ -222,8 +215,7 @@ def _values(result: Result) -> str:
         _values_line(name, values, result) for name, values in result.values().items() if not name.startswith("broker.")
     )
     values = f"\n| metric | value | rounds |\n| --- | --: | --- |\n{rows}" if rows else ""
-    items = "".join(f"- {text(line)}\n" for line in lines)
-    return f"\n##### {code(result.nodeid)}\n\n{items}{values}"
+    return f"##### {code(result.nodeid)}\n\n{items_of(map(text, lines))}{values}"
 
 
 def _noise(name: str, found: Calibrated, result: Result) -> str:
@@ -235,4 +227,4 @@ def _values_line(name: str, values: list[float], result: Result) -> str:
     unit = CATALOGUE[name].unit
     rounds = ", ".join(wording.short(value, unit) for value in values)
     median = wording.bounded(wording.short(CATALOGUE[name].aggregate(values), unit), name, result)
-    return f"{_table_line([code(name), text(median), text(rounds)])}\n"
+    return line_of([code(name), text(median), text(rounds)])

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.files import remove_report, write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.reports.ci import annotate, append_summary, command, metrics_text
+from pytest_kafkaperf.reports.ci import annotate, append_summary, command, metrics_text, run_url
 from pytest_kafkaperf.reports.html.html_report import html_page
 from pytest_kafkaperf.reports.json_report import json_text
 from pytest_kafkaperf.reports.markdown import markdown
@@ -35,14 +35,15 @@ _LOCK_TIMEOUT_S = 30
 """Maximum time to wait for the lock of the file, which other runs hold for one write."""
 
 
-def write_reports(run: RunResult, *, exit_status: Callable[[bool], int]) -> RunResult:
+def write_reports(run: RunResult, *, exit_status: Callable[[bool], int], variables: Mapping[str, str]) -> RunResult:
     """Write the requested reports; return the run with an error for each report that could not be written.
 
     Such a report leaves no partial file. `exit_status` returns that of the run, given whether there are errors.
+    `variables` is the environment, from which the page of the CI run is known.
     """
     # The JSON report is the last one, because it lists the errors of the others.
     texts: dict[str, Callable[[RunResult], str]] = {
-        "markdown": markdown,
+        "markdown": lambda run: markdown(run, run_url=run_url(variables)),
         "gitlab": lambda run: metrics_text(run.results),
         "html": html_page,
         "json": lambda run: json_text(run, exit_status=exit_status(bool(run.errors))),

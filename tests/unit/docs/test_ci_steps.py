@@ -120,6 +120,16 @@ def test_a_forged_report_hides_nothing_and_calls_nobody(api: GitHub, tmp_path: P
 
 
 @needs_gh
+def test_a_forged_fold_hides_nothing_but_itself(api: GitHub, tmp_path: Path) -> None:
+    """The report has folds in lines of their own; whose code wrote them stands before."""
+    api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
+    fold = "<details><summary>All is well</summary>"
+    assert comment(api, tmp_path / "fold", f"{fold}\n<details open>\n{fold}<b>") == 0
+    (written,) = (each["body"] for each in api.comments)
+    assert written == body(f"{fold}\n&lt;details open>\n&lt;details>&lt;summary>All is well&lt;/summary>&lt;b>")
+
+
+@needs_gh
 def test_a_link_in_an_artifact_is_not_followed(api: GitHub, tmp_path: Path) -> None:
     """It would publish a file of the machine, for example the variables of a process."""
     api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
@@ -135,10 +145,13 @@ def test_a_comment_is_as_short_as_github_wants_it(api: GitHub, tmp_path: Path) -
     """A comment of more than 65,536 characters is refused; all values are in the artifact."""
     api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
     results = one_of_each()
-    report = markdown(run_of(results, endings=endings(results)))
+    report = markdown(
+        run_of(results, endings=endings(results)), run_url="https://github.com/team/orders/actions/runs/1"
+    )
     assert comment(api, tmp_path / "usual", report) == 0
-    shown, folded, _ = report.partition("<details>")
-    assert (api.comments[-1]["body"], folded != "") == (f"{body(shown)[:-1]}", True)
+    shown, values, _ = report.partition("<details><summary>All values")
+    assert (api.comments[-1]["body"], values != "") == (f"{body(shown)[:-1]}", True)
+    assert "<details><summary>Other thresholds</summary>\n" in shown
     assert comment(api, tmp_path / "long", "é" * 10**6) == 0
     assert 30_000 < len(api.comments[-1]["body"]) < 65_536
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.reports.ci import annotate, append_summary, command
+from pytest_kafkaperf.reports.ci import annotate, append_summary, command, run_url
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES
 from tests.support.problems import notice_told
 from tests.support.results import FILE, ending, endings, one_of_each, result, rounds, run_of
@@ -62,9 +62,12 @@ def test_the_message_says_why() -> None:
         new.nodeid: ending(new.nodeid, "passed"),
         loud.nodeid: ending(loud.nodeid, "failed", "AssertionError: 1 == 2"),
     }
-    assert [each.split("::")[2] for each in annotate(run_of([new, loud], root=ROOT, endings=ends), workspace=None)] == [
+    assert [
+        each.split("::", 2)[2] for each in annotate(run_of([new, loud], root=ROOT, endings=ends), workspace=None)
+    ] == [
         "AssertionError: 1 == 2",
-        "produce.throughput >= baseline: no baseline for this test; make one with --kafka-update-baselines",
+        "test_new could not be decided: no baseline for this test%0A"
+        f"  make one: pytest {new.nodeid} --kafka-cluster=local --kafka-update-baselines",
     ]
 
 
@@ -123,7 +126,9 @@ def test_the_summary_is_added_to_what_other_programs_wrote(tmp_path: Path) -> No
     path.write_text("of another program")
     results = one_of_each()
     assert append_summary(path, run_of(results, endings=endings(results))) is None
-    assert path.read_text(encoding="utf-8").startswith("of another program\n### ❌ Kafka performance: 1 INVALID")
+    assert path.read_text(encoding="utf-8").startswith(
+        "of another program\n### ❌ 1 of 7 Kafka tests could not be measured"
+    )
 
 
 @pytest.mark.parametrize("taken", [LIMIT_BYTES - 20_000, LIMIT_BYTES - 5_000])
@@ -134,6 +139,22 @@ def test_what_others_wrote_counts_against_the_limit(tmp_path: Path, taken: int) 
     results = [result(f"test_{number}", "errors == 0") for number in range(100)]
     assert append_summary(path, run_of(results, endings=endings(results))) is None
     assert taken < path.stat().st_size <= LIMIT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("variables", "url"),
+    [
+        (
+            {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "team/orders", "GITHUB_RUN_ID": "1"},
+            "https://github.com/team/orders/actions/runs/1",
+        ),
+        ({"CI_JOB_URL": "https://gitlab.example/team/orders/-/jobs/2"}, "https://gitlab.example/team/orders/-/jobs/2"),
+        ({"GITHUB_SERVER_URL": "https://github.com", "CI": "true"}, None),
+    ],
+)
+def test_the_page_of_the_run_is_known_on_github_and_gitlab(variables: dict[str, str], url: str | None) -> None:
+    """A comment links to it."""
+    assert run_url(variables) == url
 
 
 def test_a_summary_that_cannot_be_written_is_told_and_nothing_more(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_a_threshold_that_was_not_judged_has_passed_in_no_report(ungated: Ungate
     properties = dict(junit_properties(one))
     assert (properties["kafka_verdict"], properties["kafka_check_1_verdict"]) == ("MEASURED", "MEASURED")
     assert f"      not judged: {ungated}" in results.table([one], {})
-    assert "baseline - 10%</code> MEASURED |" in markdown(results.run_of([one], endings=endings([one])))
+    assert "| -10%, not judged |" in markdown(results.run_of([one], endings=endings([one])))
     page = html_page(results.run_of([one]))
     assert re.findall(r'<span class="verdict[^>]*>(.*?)</span></td>', page)[-2:] == ["MEASURED", "PASSED"]
 
@@ -228,7 +228,7 @@ KINDS = sorted(REPORTS.keys() - {"history"})  # its lines are appended after eac
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, kind: str) -> None:
     """The folder may be read-only in CI; what was there stays as it was."""
-    assert write_reports(_run({kind: tmp_path}), exit_status=int).errors == (
+    assert write_reports(_run({kind: tmp_path}), exit_status=int, variables={}).errors == (
         f"--kafka-report={kind}:{tmp_path}: this is not a regular file; give the path of a file",
     )
     assert list(tmp_path.iterdir()) == []
@@ -237,7 +237,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, kind: str) -> No
 def test_every_kind_of_report_has_a_writer(tmp_path: Path) -> None:
     """A kind without a writer would be accepted and write nothing."""
     run = _run({kind: tmp_path / kind for kind in KINDS})
-    assert write_reports(run, exit_status=int) == run
+    assert write_reports(run, exit_status=int, variables={}) == run
     assert sorted(path.name for path in tmp_path.iterdir()) == KINDS
 
 
