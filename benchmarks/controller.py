@@ -145,7 +145,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
     """Plan each of `size` perf tests with the time budget, and write the reports at the end."""
     from pytest_kafkaperf.core.files import write_report  # noqa: PLC0415
     from pytest_kafkaperf.reports.columns import Paper  # noqa: PLC0415
-    from pytest_kafkaperf.reports.html.html_report import html_page  # noqa: PLC0415 - the other parts need no plotly
+    from pytest_kafkaperf.reports.html.html_report import html_page  # noqa: PLC0415 - the other parts need no jinja2
     from pytest_kafkaperf.reports.json_report import json_text  # noqa: PLC0415
     from pytest_kafkaperf.reports.markdown import markdown as summary  # noqa: PLC0415
     from pytest_kafkaperf.reports.terminal import summary_lines  # noqa: PLC0415

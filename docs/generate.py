@@ -351,7 +351,6 @@ def _supported() -> str:
         "testcontainers",
         "distributed",
         "jinja2",
-        "plotly",
         "apache-otava",
     )
     rows = [
@@ -380,7 +379,6 @@ _PACKAGES = {
     "aiokafka": "newer versions are refused, because the load engine replaces parts of it",
     "distributed": "extra `dask`",
     "jinja2": "extra `html`",
-    "plotly": "extra `html`",
     "apache-otava": "extra `trend`; CPython up to 3.14",
 }
 

@@ -29,8 +29,7 @@ class Browser:
         self._driver = driver
 
     def open(self, path: Path, *, width_px: int = 1280, dark: bool = False) -> None:
-        size = {"width": width_px, "height": 900, "deviceScaleFactor": 1, "mobile": width_px < 500}
-        self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self._resize(width_px)
         self.prefer(dark=dark)
         self.messages()  # of the page before this one
         self._driver.get("about:blank")
@@ -39,7 +38,16 @@ class Browser:
     def prefer(self, *, dark: bool) -> None:
         """The colour scheme that the system tells."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [scheme]})
+
+    def print_media(self, *, width_px: int) -> None:
+        """Lay the page out for paper of that width."""
+        self._resize(width_px)
+        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+
+    def _resize(self, width_px: int) -> None:
+        size = {"width": width_px, "height": 900, "deviceScaleFactor": 1, "mobile": width_px < 500}
+        self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
     def ask(self, script: str) -> Any:
         """The value of a JavaScript expression."""
@@ -60,19 +68,9 @@ class Browser:
         entries: list[dict[str, str]] = self._driver.get_log("browser")  # type: ignore[no-untyped-call]
         return [entry["message"] for entry in entries]
 
-    def read_all(self) -> None:
-        """Open every test, and read."""
+    def open_all(self) -> None:
+        """Open every test."""
         self.do("document.querySelectorAll('details').forEach((each) => (each.open = true))")
-        self.read()
-
-    def read(self) -> None:
-        """Scroll down to the end, as a reader would, until every chart of what is open is drawn."""
-        self.do("""window.shown = [...document.querySelectorAll('.chart')]
-          .filter((each) => !each.closest('details:not([open])'));""")
-        for place in range(self.ask("shown.length")):
-            self.do(f"shown[{place}].scrollIntoView({{block: 'center'}})")
-            self.wait_for(f"'drawn' in shown[{place}].dataset")
-        self.do("scrollTo(0, 0)")
 
     def picture(self, path: Path, *, most_px: int = 6000) -> None:
         """Of the whole page, as far down as that."""

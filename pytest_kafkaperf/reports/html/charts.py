@@ -1,23 +1,34 @@
-"""The charts of one test, as JSON for Plotly. Pure.
+"""The charts of one test. Pure.
 
-Axes are in base units; Plotly writes them with SI prefixes. Colours are variables of the style sheet. The page's script
-replaces them by the values of the light or dark scheme.
+Colours are variables of the style sheet, which has values for the light and the dark scheme.
 """
 
 from __future__ import annotations
 
-import html
+import dataclasses
 import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES, QUANTILES
-from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.reports.html.plot import (
+    Axis,
+    Bar,
+    Chart,
+    Mark,
+    Point,
+    Trace,
+    label_axis,
+    line_chart,
+    log_axis,
+    span_axis,
+    xs_of,
+)
 from pytest_kafkaperf.reports.latency_curve import latency_curve
+from pytest_kafkaperf.reports.wording import short
 from pytest_kafkaperf.runner.rounds.round import StepOutcome
 from pytest_kafkaperf.verdict.scale import Rounds, change_of
 
@@ -27,44 +38,16 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.scenarios.scenario import Scenario
     from pytest_kafkaperf.verdict.outcome import Check
 
-
-Figure = dict[str, Any]
-"""The arguments `data` and `layout` of `Plotly.newPlot`."""
-
 NOW = "var(--now)"
-STANDARD = "var(--baseline)"
-FRESH = "var(--fresh)"
+BASELINE = "var(--baseline)"
+STORED = "var(--stored)"
+RETESTS = "var(--retests)"
 LIMIT = "var(--bad)"
 SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
 """Colours of lines of the same kind, such as one line for each broker."""
-SPAN = 20
-"""Factor between smallest and largest value from which an axis is logarithmic."""
-_TICKS: dict[str, tuple[str, str]] = {
-    Unit.BYTES: ("~s", "B"),
-    Unit.BYTE_RATE: ("~s", "B/s"),
-    Unit.SECONDS: ("~s", "s"),
-    Unit.RECORD_RATE: ("~s", " records/s"),
-    Unit.RATIO: ("~%", ""),
-    Unit.COUNT: ("~r", ""),
-}
-"""Formats of d3 and the unit that follows, where they are not the unit's name."""
-_DIGITS = 6
-"""Significant digits of a value in a chart, more than a screen can show."""
+THIS_TRIAL = "this trial"
 _MAX_LABEL = 24
 """Maximum characters of a name on an axis or in a legend."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """A figure with its caption."""
-
-    title: str
-    note: str = ""
-    """Explanation next to the title."""
-    figure: Figure
-    height_px: int = 260
-    wide: bool = False
-    """True if the chart takes the full width of the page."""
 
 
 def line(
@@ -73,93 +56,36 @@ def line(
     colour: str,
     *,
     ends: Mapping[Any, Sequence[float]] | None = None,
-    **style: Any,
-) -> dict[str, Any]:
-    """Return a trace through points, with bars from the least to the greatest of `ends`; `style` is for Plotly."""
-    places = {x: y for x, y in points.items() if math.isfinite(y)}
-    known = {x: [*filter(math.isfinite, (ends or {}).get(x, ())), y] for x, y in places.items()}
-    bars = {
-        "type": "data",
-        "symmetric": False,
-        "array": [rounded(max(known[x]) - y) for x, y in places.items()],
-        "arrayminus": [rounded(y - min(known[x])) for x, y in places.items()],
-    }
-    return {
-        "mode": "lines",
-        "name": literal(name),
-        "x": [rounded(x) if isinstance(x, float) else x for x in places],
-        "y": [rounded(y) for y in places.values()],
-        "line": {"color": colour, "width": 2.5},
-        "marker": {"color": colour, "size": 7},
-        **({"error_y": bars} if ends else {}),
-        **style,
-    }
+    dots_in: str | None = None,
+) -> Trace:
+    """Return a line through points, with bars from the least to the greatest of `ends`.
+
+    Its points have dots if `dots_in` is the unit in which these show their values.
+    """
+    known = {x: y for x, y in points.items() if math.isfinite(y)}
+    bars = []
+    for x, values in (ends or {}).items():
+        finite = [value for value in values if math.isfinite(value)]
+        if x in known and finite:
+            bars.append(Bar(x, min(*finite, known[x]), max(*finite, known[x])))
+    return Trace(
+        name=name,
+        colour=colour,
+        points=tuple(Point(x, y, short(y, dots_in) if dots_in else "") for x, y in known.items()),
+        dots="dot" if dots_in else "",
+        bars=tuple(bars),
+    )
 
 
-def thin_lines(rounds: Sequence[Mapping[Any, float]], colour: str) -> list[dict[str, Any]]:
-    """Return a trace for each round; the legend leaves them out."""
-    style: dict[str, Any] = {"line": {"color": colour, "width": 1}, "opacity": 0.5, "showlegend": False}
-    return [line(f"round {number}", one, colour, **style) for number, one in enumerate(rounds, 1)]
+def dots(name: str, points: Sequence[Point], colour: str, *, square: bool = False) -> Trace:
+    """Return points without a line."""
+    return Trace(name=name, colour=colour, points=tuple(points), line="", dots="square" if square else "dot")
 
 
-def labelled(name: str, points: Sequence[tuple[float, Any, str]], **marker: Any) -> dict[str, Any]:
-    """Return a trace of points, given as `x`, `y` and the text that each shows; `marker` is for Plotly."""
-    places = {"x": [x for x, _, _ in points], "y": [y for _, y, _ in points]}
-    texts = [literal(text) for *_, text in points]
-    return {"mode": "markers", "name": name, **places, "text": texts, "hoverinfo": "text", "marker": marker}
-
-
-def line_chart(
-    title: str, lines: Sequence[dict[str, Any]], unit: str, *, x: Mapping[str, Any], note: str = "", **layout: Any
-) -> Chart | None:
-    """Return a chart of lines; `x` is the layout of the horizontal axis. None if no line has two points next to 0."""
-    drawn = [each for each in lines if each["x"]]
-    values = [value for each in drawn for value in each["y"]]
-    if not any(len(each["x"]) > 1 and any(each["y"]) for each in drawn):
-        return None
-    layout = {"xaxis": {**x}, "yaxis": value_axis(values, unit), **layout}
-    return Chart(title=literal(title), note=note, figure={"data": drawn, "layout": layout})
-
-
-def value_axis(values: Sequence[float], unit: str) -> dict[str, Any]:
-    """Return the layout of a vertical axis for values in a base unit: from 0, or logarithmic if they span `SPAN`."""
-    tick_format, suffix = _TICKS.get(unit, ("~r", f" {unit}"))
-    low, high = min(values), max(values)
-    is_log = low > 0 and high >= SPAN * low
-    return {
-        "type": "log" if is_log else "linear",
-        **(_log_ticks(low, high, unit) if is_log else {}),
-        "rangemode": "tozero",
-        "tickformat": tick_format,
-        "hoverformat": f".3{tick_format}",
-        "ticksuffix": suffix,
-    }
-
-
-def _log_ticks(low: float, high: float, unit: str) -> dict[str, Any]:
-    """Return ticks at 1, 2 and 5 of each decade, or at 1 of many; Plotly's own have no unit at 2 and 5."""
-    leads = (1, 2, 5) if high < SPAN**2 * low else (1,)
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    values = [lead * 10.0**exponent for exponent in exponents for lead in leads]
-    return {"tickvals": values, "ticktext": [format_quantity(value, unit) for value in values]}
-
-
-def mark(colour: str, *, dash: str = "dash", **place: Any) -> dict[str, Any]:
-    """Return a line across the chart at `x` or `y`."""
-    ((name, at),) = place.items()
-    other = "y" if name == "x" else "x"
-    ends = {f"{name}0": at, f"{name}1": at, f"{other}ref": "paper", f"{other}0": 0, f"{other}1": 1}
-    return {"type": "line", "layer": "below", "line": {"color": colour, "width": 1, "dash": dash}, **ends}
-
-
-def rounded(value: float) -> float:
-    """Round a value to the digits that a chart needs."""
-    return float(f"{value:.{_DIGITS}g}")
-
-
-def literal(text: str) -> str:
-    """Escape a text for a chart, because Plotly interprets some HTML tags in all texts."""
-    return html.escape(printable(" ".join(text.split())), quote=False)
+def thin_lines(rounds: Sequence[Mapping[Any, float]], colour: str) -> list[Trace]:
+    """Return a line for each round; the legend leaves them out."""
+    lines = (line(f"round {number}", one, colour) for number, one in enumerate(rounds, 1))
+    return [dataclasses.replace(each, line="thin") for each in lines]
 
 
 def shortened(text: str) -> str:
@@ -169,6 +95,14 @@ def shortened(text: str) -> str:
 
 _FAR = 1.5
 """Ratio to the baseline within which thresholds are always shown; farther ones only if a round lies as far away."""
+_ROW_PX = 24
+"""Height of a row of the rounds, without its points."""
+_SIDE_PX = 14
+"""Height of the points of one side."""
+_LABEL = 0.3
+"""Part of a row that its label takes."""
+_COLOURS = (BASELINE, STORED)
+"""Colours of the baselines, that of the one that decides first."""
 _PARTS = (*QUANTILES, "max")
 _OVER_TIME = {
     "Throughput over time": (("produced", "produce", "count"), ("received", "consume", "count")),
@@ -176,7 +110,7 @@ _OVER_TIME = {
     "End-to-end latency over time": (("p99", "consume", "p99"), ("p50", "consume", "p50")),
 }
 """Name, series and column of the lines of each chart."""
-_SECONDS = {"title": {"text": "seconds since the window opened"}}
+_SECONDS = "seconds since the window opened"
 _ROUNDING_S = 1e-9
 _ROUNDS_AND_MEDIAN = "thin: single rounds; thick: median"
 
@@ -193,43 +127,51 @@ def charts_of(result: Result) -> list[Chart]:
     return [chart for chart in charts if chart is not None]
 
 
-def standard_rounds(result: Result) -> list[Rounds]:
-    """Return the rounds of each trial that a test is compared with: of the live baseline, or else the stored one."""
-    other_side: list[Rounds] = [
-        [one.metrics for one in trial.other_side] for trial in result.trials if trial.other_side
-    ]
-    return other_side or [trial for trial in result.baseline.trials if trial]
+def baselines_of(result: Result) -> dict[str, list[Rounds]]:
+    """Return the rounds of each trial of each baseline by its name, the one that decides first.
+
+    That is the live baseline, or the one of the re-tests side by side. The stored one only raised the suspicion then.
+    """
+    live: list[Rounds] = [[one.metrics for one in trial.other_side] for trial in result.trials if trial.other_side]
+    stored: list[Rounds] = [trial for trial in result.baseline.trials if trial]
+    name = "re-test baseline" if result.live_baseline is None else "live baseline"
+    return {title: trials for title, trials in ((name, live), ("stored baseline", stored)) if trials}
 
 
 def rounds_chart(result: Result) -> Chart | None:
-    """Return a chart with one row for each metric, in which each round is a point relative to the baseline's median.
+    """Return a chart with one row for each metric, in which each round is a point relative to a median.
 
-    A single round with nothing next to it shows nothing that the table does not, so it has no chart.
+    That is the median of the baseline, or else of this trial. Values on the right are worse, whatever the metric. A
+    single round with nothing next to it shows nothing that the table does not, so it has no chart.
     """
     names = _names_in_chart(result)
-    baseline: Rounds = list(itertools.chain.from_iterable(standard_rounds(result)))
+    baselines = {name: _joined(trials) for name, trials in baselines_of(result).items()}
     now: Rounds = [one.metrics for one in result.rounds]
-    further: Rounds = [one.metrics for trial in result.trials[1:] for one in trial.rounds]
-    if not names or len(baseline) + len(now) + len(further) <= 1:
+    re_tests: Rounds = [one.metrics for trial in result.trials[1:] for one in trial.rounds]
+    sides = [(name, colour, rounds) for (name, rounds), colour in zip(baselines.items(), _COLOURS, strict=False)]
+    sides += [(THIS_TRIAL, NOW, now), ("re-tests", RETESTS, re_tests)]
+    sides = [side for side in sides if side[2]]
+    if not names or sum(len(rounds) for _, _, rounds in sides) <= 1:
         return None
+    reference = next(iter(baselines), THIS_TRIAL)
     centre = medians(now, names)
-    centre |= {name: value for name, value in medians(baseline, names).items() if 0 < value < math.inf}
-    sides = (("baseline", STANDARD, baseline), ("this run", NOW, now), ("further trials", FRESH, further))
-    data = [_round_points(side, colour, rounds, centre) for side, colour, rounds in sides if rounds]
-    farthest = max(_FAR, *(max(ratio, 1 / ratio) for trace in data for ratio in trace["x"]))
+    centre |= {name: at for name, at in medians(baselines.get(reference, ()), names).items() if 0 < at < math.inf}
+    series = [
+        dots(name, _round_points(rounds, centre, height=(place + 0.5) / len(sides)), colour)
+        for place, (name, colour, rounds) in enumerate(sides)
+    ]
+    farthest = max(_FAR, *(max(ratio, 1 / ratio) for ratio in xs_of(series)))
     limits = _limits_in_chart(result.checks, centre, farthest)
-    data.append(labelled("threshold", limits, symbol="line-ns", size=30, line={"width": 2, "color": LIMIT}))
-    title = {"text": f"ratio to the median ({'baseline' if baseline else 'this run'})"}
-    layout = {
-        "xaxis": {"type": "log", "tickformat": "~r", "tickangle": 0, "nticks": 6, "title": title},
-        "yaxis": {"type": "category", "autorange": "reversed"},
-        "boxmode": "group",
-    }
+    series.append(Trace(name="threshold", colour=LIMIT, line="", bars=limits))
     return Chart(
         title="Rounds",
-        note="each point is one round",
-        figure={"data": [trace for trace in data if trace["x"]], "layout": layout},
-        height_px=100 + 60 * len(names),
+        note=f"each dot is one round; 1: median of {f'the {reference}' if baselines else reference}",
+        x=log_axis([1.0, *xs_of(series)], lambda ratio: f"{ratio:.3g}"),
+        y=Axis(low=len(centre), high=0, ticks=dict(enumerate(centre))),
+        series=[each for each in series if each.points or each.bars],
+        marks=[Mark(x=(1.0,), colour=BASELINE, style="dashed")],
+        ends=("← faster", "slower →"),
+        height_px=(_ROW_PX + _SIDE_PX * len(sides)) * len(centre),
         wide=True,
     )
 
@@ -241,44 +183,37 @@ def _names_in_chart(result: Result) -> list[str]:
     return [name for name in wanted if name in known and all(0 < value < math.inf for value in known[name])]
 
 
-def _limits_in_chart(
-    checks: Sequence[Check], centre: Mapping[str, float], farthest: float
-) -> list[tuple[float, str, str]]:
-    """Return the thresholds as ratio, metric and expression.
+def _slowness(name: str, value: float, centre: float) -> float:
+    """Return the ratio to the centre, or its inverse if higher values are better: above 1 is worse."""
+    return value / centre if CATALOGUE[name].better == "lower" else centre / value
+
+
+def _limits_in_chart(checks: Sequence[Check], centre: Mapping[str, float], farthest: float) -> tuple[Bar, ...]:
+    """Return a bar through the row of each threshold.
 
     One that is farther away than all rounds would squeeze them together; the table shows it.
     """
-    limits = []
+    rows = {name: row for row, name in enumerate(centre)}
+    bars = []
     for check in checks:
         if check.metric not in centre or not check.limit_value:
             continue
-        ratio = check.limit_value / centre[check.metric]
-        if 1 / farthest <= ratio <= farthest:
-            limits.append((rounded(ratio), check.metric, check.expression))
-    return limits
+        slowness = _slowness(check.metric, check.limit_value, centre[check.metric])
+        if 1 / farthest <= slowness <= farthest:
+            row = rows[check.metric]
+            bars.append(Bar(slowness, row + _LABEL, row + 1, check.expression))
+    return tuple(bars)
 
 
-def _round_points(side: str, colour: str, rounds: Rounds, centre: Mapping[str, float]) -> dict[str, Any]:
+def _round_points(rounds: Rounds, centre: Mapping[str, float], *, height: float) -> list[Point]:
+    """Return the rounds of one side, at that height below the label of each row."""
     points = []
-    for name, middle in centre.items():
-        values = (one.get(name, 0) for one in rounds)
-        points += [(value, middle, name) for value in values if 0 < value < math.inf]
-    return {
-        "type": "box",
-        "orientation": "h",
-        "name": side,
-        "x": [rounded(value / middle) for value, middle, _ in points],
-        "y": [name for *_, name in points],
-        "text": [f"{side}: {format_quantity(value, CATALOGUE[name].unit)}" for value, _, name in points],
-        "hoverinfo": "text",
-        "hoveron": "points",
-        "boxpoints": "all",
-        "pointpos": 0,
-        "jitter": 0,
-        "marker": {"color": colour, "size": 7, "opacity": 0.7},
-        "line": {"width": 1},
-        "fillcolor": "rgba(0,0,0,0)",
-    }
+    for row, (name, middle) in enumerate(centre.items()):
+        y = row + _LABEL + (1 - _LABEL) * height
+        values = (value for one in rounds if 0 < (value := one.get(name, 0)) < math.inf)
+        unit = CATALOGUE[name].unit
+        points += [Point(_slowness(name, value, middle), y, short(value, unit)) for value in values]
+    return points
 
 
 def trial_charts(result: Result) -> list[Chart | None]:
@@ -290,15 +225,15 @@ def trial_charts(result: Result) -> list[Chart | None]:
         singles = {each.trials: change_of(subject, each.last) for each in check.trials}
         means = {each.trials: change_of(subject, each.mean) for each in check.trials}
         ends = {last.trials: [change_of(subject, end) for end in last.interval or ()]}
-        lines = [
-            line("single trial", singles, STANDARD, mode="markers"),
-            line("mean so far", means, NOW, mode="lines+markers", ends=ends),
+        series = [
+            dots("single trial", [Point(*each) for each in singles.items()], BASELINE),
+            line("mean so far", means, NOW, ends=ends, dots_in=Unit.RATIO),
         ]
-        limit = mark(LIMIT, y=change_of(subject, last.tolerance))
-        x = {"title": {"text": "trials"}, "tickformat": "d"}
+        limit = Mark(y=change_of(subject, last.tolerance), colour=LIMIT, style="dashed")
+        x = span_axis(xs_of(series), title="trials", least_step=1)
         note = "dashed: the threshold; bar: the interval at the end"
         title = f"Change of {check.metric} by trial"
-        charts.append(line_chart(title, lines, Unit.RATIO, x=x, note=note, shapes=[limit]))
+        charts.append(line_chart(title, series, Unit.RATIO, x=x, note=note, marks=[limit]))
     return charts
 
 
@@ -307,44 +242,54 @@ def capacity_chart(result: Result) -> Chart | None:
     curve = latency_curve(result)
     if curve is None:
         return None
-    symbols = ["circle" if point.outcome is StepOutcome.HELD else "x" for point in curve.points]
     low = {point.rate: point.low for point in curve.points if point.low is not None}
     high = {point.rate: point.high for point in curve.points if point.high is not None}
-    lines = [
-        line(name, points, colour, mode="lines+markers", marker={"symbol": symbols, "size": 8, "color": colour})
-        for name, points, colour in zip(curve.names, (low, high), (STANDARD, NOW), strict=True)
+    series = [
+        line(name, points, colour, dots_in=Unit.SECONDS)
+        for name, points, colour in zip(curve.names, (low, high), (BASELINE, NOW), strict=True)
     ]
-    marks = [mark(LIMIT, y=curve.limit)] if curve.limit is not None else []
-    note = "cross: the rate was not sustained"
+    broken = {point.rate for point in curve.points if point.outcome is not StepOutcome.HELD}
+    unsustained = [point for each in series for point in each.points if point.x in broken]
+    series.append(dots("not sustained", unsustained, LIMIT, square=True))
+    marks = [] if curve.limit is None else [Mark(y=curve.limit, colour=LIMIT, style="dashed")]
+    note = ""
     if curve.capacities:
         found = statistics.median(curve.capacities)
-        marks.append(mark(NOW, x=found, dash="solid"))
+        marks.append(Mark(x=(found,), colour=NOW, style="solid"))
         bound = "at least " if curve.at_least else ""
-        note = f"vertical line: capacity, {bound}{format_quantity(found, Unit.RECORD_RATE)}; {note}"
-    x = {"type": "log", "tickformat": "~s", "title": {"text": "records/s"}}
-    return line_chart("Latency against rate", lines, Unit.SECONDS, x=x, note=note, shapes=marks)
+        note = f"vertical line: capacity, {bound}{format_quantity(found, Unit.RECORD_RATE)}"
+    rates = [*xs_of(series), *(x for mark in marks for x in mark.x)]
+    if not rates:
+        return None
+    x = log_axis(rates, lambda rate: short(rate, Unit.RECORD_RATE), title="rate, log scale")
+    return line_chart("Latency against rate", series, Unit.SECONDS, x=x, note=note, marks=marks)
 
 
 def percentile_charts(result: Result) -> list[Chart | None]:
-    """Return the charts of latency by percentile: the rounds, their median, and the baseline's."""
+    """Return the charts of latency by percentile: the rounds, their median, and the baselines'."""
     rounds = [one.metrics for one in result.rounds]
-    before = list(itertools.chain.from_iterable(standard_rounds(result)))
     charts = []
     for family, title in (("produce.latency", "Produce latency"), ("e2e.latency", "End-to-end latency")):
-        names = {part: f"{family}.{part}" for part in _PARTS}
+        names = [f"{family}.{part}" for part in _PARTS]
+        before = zip(baselines_of(result).items(), _COLOURS, strict=False)
         lines = [
-            *thin_lines([{part: one[name] for part, name in names.items() if name in one} for one in rounds], NOW),
-            line("baseline", _by_part(before, names), STANDARD),
-            line("this run", _by_part(rounds, names), NOW),
+            *thin_lines([_by_place([one], names) for one in rounds], NOW),
+            *(line(name, _by_place(_joined(trials), names), colour) for (name, trials), colour in before),
+            line(THIS_TRIAL, _by_place(rounds, names), NOW, dots_in=Unit.SECONDS),
         ]
-        x = {"type": "category", "categoryarray": list(_PARTS)}
+        x = label_axis(_PARTS)
         charts.append(line_chart(f"{title} by percentile", lines, Unit.SECONDS, x=x, note=_ROUNDS_AND_MEDIAN))
     return charts
 
 
-def _by_part(rounds: Rounds, names: Mapping[str, str]) -> dict[str, float]:
-    found = medians(rounds, list(names.values()))
-    return {part: found[name] for part, name in names.items() if name in found}
+def _by_place(rounds: Rounds, names: Sequence[str]) -> dict[int, float]:
+    """Return the medians of the metrics by their place in the list."""
+    found = medians(rounds, names)
+    return {place: found[name] for place, name in enumerate(names) if name in found}
+
+
+def _joined(trials: Sequence[Rounds]) -> Rounds:
+    return list(itertools.chain.from_iterable(trials))
 
 
 def time_charts(result: Result) -> list[Chart | None]:
@@ -357,14 +302,21 @@ def time_charts(result: Result) -> list[Chart | None]:
         for (name, kind, column), colour in zip(columns, SERIES, strict=False):
             curves = [_curve(one, kind, column, result.scenario) for one in result.rounds]
             lines += [*thin_lines(curves, colour), line(name, _median_curve(curves), colour)]
-        values = [value for each in lines for value in each["y"]]
+        values = [point.y for each in lines for point in each.points]
         if values and events:
-            points = [(rounded(at_s), min(values), text) for at_s, text in events]
-            lines.append(labelled("events", points, symbol="triangle-up", size=9, color=LIMIT))
+            lines.append(dots("events", [Point(at_s, min(values), text) for at_s, text in events], LIMIT, square=True))
         unit = Unit.RECORD_RATE if column == "count" else Unit.SECONDS
-        shapes = [_warm_up(lines), *(mark(LIMIT, x=rounded(at_s), dash="dot") for at_s, _ in events)]
-        charts.append(line_chart(title, lines, unit, x=_SECONDS, note=_ROUNDS_AND_MEDIAN, shapes=shapes))
+        marks = [Mark(x=(at_s,), colour=LIMIT, style="dotted") for at_s, _ in events]
+        charts.append(_over_time(title, lines, unit, note=_ROUNDS_AND_MEDIAN, marks=marks))
     return charts
+
+
+def _over_time(title: str, lines: Sequence[Trace], unit: str, *, note: str, marks: Sequence[Mark] = ()) -> Chart | None:
+    """Return a chart over the seconds of a round; the time before the window is shaded."""
+    seconds = [0.0, *xs_of(lines), *(x for mark in marks for x in mark.x)]
+    warm_up = Mark(x=(min(seconds), 0.0), colour="none", style="shade")
+    x = span_axis(seconds, title=_SECONDS)
+    return line_chart(title, lines, unit, x=x, note=note, marks=[warm_up, *marks])
 
 
 def _curve(one: Round, kind: str, column: str, scenario: Scenario) -> dict[float, float]:
@@ -389,13 +341,6 @@ def _median_curve(curves: Sequence[Mapping[float, float]]) -> dict[float, float]
     return {at_s: statistics.median(one[at_s] for one in curves if at_s in one) for at_s in instants}
 
 
-def _warm_up(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a shape that shades the time before the window."""
-    first_s = min((at_s for each in lines for at_s in each["x"]), default=0.0)
-    across = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
-    return {"type": "rect", "x0": min(first_s, 0), "x1": 0, "fillcolor": "var(--shade)", "line": {"width": 0}, **across}
-
-
 def broker_charts(result: Result) -> list[Chart]:
     """Return a chart of each broker metric over time, with a line for each broker: the median of the rounds."""
     charts = []
@@ -411,9 +356,7 @@ def broker_charts(result: Result) -> list[Chart]:
             line(shortened(f"broker {broker}" if broker.isdecimal() else broker), _median_curve(found), colour)
             for (broker, found), colour in zip(curves.items(), itertools.cycle(SERIES), strict=False)
         ]
-        note = "median of the rounds"
-        unit = CATALOGUE[name].unit
-        charts.append(line_chart(name, lines, unit, x=_SECONDS, note=note, shapes=[_warm_up(lines)]))
+        charts.append(_over_time(name, lines, CATALOGUE[name].unit, note="median of the rounds"))
     return [chart for chart in charts if chart is not None]
 
 

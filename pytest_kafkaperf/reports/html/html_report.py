@@ -11,23 +11,19 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.result import RunResult
 
 
-_NEEDED = ("jinja2", "plotly")
-
-
 def check_installed() -> None:
-    """Check that the packages of the HTML report are installed, without importing them.
+    """Check that the package of the HTML report is installed, without importing it.
 
     Raises:
-        UsageError: A package is missing; the text says how to install it.
+        UsageError: It is missing; the error shows how to install it.
 
     """
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(f"--kafka-report=html needs {' and '.join(missing)}: pip install 'pytest-kafkaperf[html]'")
+    if importlib.util.find_spec("jinja2") is None:
+        raise UsageError("--kafka-report=html needs jinja2: pip install 'pytest-kafkaperf[html]'")
 
 
 def html_page(run: RunResult) -> str:
-    """Return the report of all tests; its packages are installed, as `check_installed` has found."""
-    from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - needs packages of an extra
+    """Return the report of all tests; its package is installed, as `check_installed` has found."""
+    from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - needs a package of an extra
 
     return render(run)

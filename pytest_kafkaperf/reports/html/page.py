@@ -14,7 +14,6 @@ from typing import Any
 
 import jinja2
 import markupsafe
-import plotly.offline
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable, without_folders
@@ -46,7 +45,7 @@ _DASH = "–"  # noqa: RUF001 - the usual mark of an empty cell
 def render(run: RunResult) -> str:
     """Return the content of the file."""
     results, endings = run.results, run.endings
-    scripts = _scripts()
+    script = _script()
     return _template().render(
         head=_head(run),
         counts=_counts(results),
@@ -54,9 +53,8 @@ def render(run: RunResult) -> str:
         tests=_tests(results, endings),
         sweeps=_sweeps(results),
         style=markupsafe.Markup(_text("page.css")),  # noqa: S704 - a file of this package
-        plotly_js=scripts[0],
-        page_js=scripts[1],
-        hashes=[_hash(script) for script in scripts],
+        script=script,
+        script_hash=_hash(script),
     )
 
 
@@ -71,15 +69,12 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     templates.filters["breakable"] = _breakable
-    # The filter tojson escapes < > & ', so that no text in a figure can end its element.
-    templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return templates.get_template("page.html")
 
 
-@functools.cache
-def _scripts() -> tuple[markupsafe.Markup, markupsafe.Markup]:
-    """Return Plotly and the script that draws the charts with it."""
-    return _inline(plotly.offline.get_plotlyjs()), _inline(_text("page.js"))
+def _script() -> markupsafe.Markup:
+    """Return the page's script."""
+    return markupsafe.Markup(_text("page.js"))  # noqa: S704 - a file of this package
 
 
 def _printable(value: Any) -> Any:
@@ -94,12 +89,6 @@ def _breakable(text: str) -> markupsafe.Markup:
 
 def _text(name: str) -> str:
     return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _inline(script: str) -> markupsafe.Markup:
-    r"""Escape texts in the strings of a script that would end its element; in a string, `<\/` is the same as `</`."""
-    escaped = script.replace("</script", "<\\/script").replace("<!--", "\\x3c!--")
-    return markupsafe.Markup(escaped)  # noqa: S704 - a script of this package or of Plotly
 
 
 def _hash(script: str) -> str:
@@ -151,8 +140,6 @@ def _tests(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[dic
 
 def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
     change, direction = _change(result)
-    charts = charts_of(result)
-    brokers = broker_charts(result)
     return {
         "verdict": str(result.verdict),
         "how": ", ".join(filter(None, (wording.remark_of(result, ending), wording.how_of(result)))),
@@ -163,9 +150,8 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "checks": [_check(check, result) for check in result.checks],
         "why": [*(("failed", text) for text in wording.failure_next_to(result, ending)), *_why(result)],
         "calibration": [_calibrated(name, found, result) for name, found in result.calibration.items()],
-        "charts": charts,
-        "broker_charts": brokers,
-        "json": [chart.figure for chart in (*charts, *brokers)],
+        "charts": charts_of(result),
+        "broker_charts": broker_charts(result),
         "scenario": _scenario(result),
         "defaults": _defaults(result),
         "fingerprint": _fingerprint(result),
@@ -300,7 +286,6 @@ def _sweeps(results: Sequence[Result]) -> list[dict[str, Any]]:
                     "name": without_folders(sweep.function),
                     "over": sweep.field if sweep.line_field is None else f"{sweep.field} and {sweep.line_field}",
                     "charts": charts,
-                    "json": [chart.figure for chart in charts],
                 }
             )
     return found

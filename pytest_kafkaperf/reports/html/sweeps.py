@@ -10,17 +10,8 @@ from typing import Any
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import without_secrets
-from pytest_kafkaperf.reports.html.charts import (
-    SERIES,
-    STANDARD,
-    Chart,
-    line,
-    line_chart,
-    literal,
-    medians,
-    shortened,
-    standard_rounds,
-)
+from pytest_kafkaperf.reports.html.charts import BASELINE, SERIES, THIS_TRIAL, baselines_of, line, medians, shortened
+from pytest_kafkaperf.reports.html.plot import Chart, label_axis, line_chart
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -138,19 +129,26 @@ def sweep_charts(sweep: Sweep) -> list[Chart]:
 
 
 def _chart(name: str, sweep: Sweep) -> Chart | None:
+    unit = CATALOGUE[name].unit
     lines = []
     for (label, line_tests), colour in zip(sweep.lines.items(), itertools.cycle(SERIES), strict=False):
         tests = {place: line_tests[value] for place, value in enumerate(sweep.labels) if value in line_tests}
         if sweep.line_field is None:
-            rounds = {place: itertools.chain.from_iterable(standard_rounds(one)) for place, one in tests.items()}
-            earlier = {place: medians([*found], [name]) for place, found in rounds.items()}
-            before = {place: found[name] for place, found in earlier.items() if found}
-            lines.append(line("baseline", before, STANDARD, mode="lines+markers"))
+            lines.append(line("baseline", _baselines(name, tests), BASELINE, dots_in=unit))
         values = {place: found for place, one in tests.items() if (found := one.values().get(name))}
         middles = {place: statistics.median(found) for place, found in values.items()}
-        legend = "this run" if sweep.line_field is None else f"{sweep.line_field} {shortened(label)}"
-        lines.append(line(legend, middles, colour, mode="lines+markers", ends=values))
-    labels = [literal(shortened(label)) for label in sweep.labels]
-    ticks = {"tickvals": list(range(len(labels))), "ticktext": labels, "range": [-0.3, len(labels) - 0.7]}
-    x = {"title": {"text": literal(sweep.field)}, **ticks}
-    return line_chart(name, lines, CATALOGUE[name].unit, x=x, note="bars: lowest and highest round")
+        legend = THIS_TRIAL if sweep.line_field is None else f"{sweep.line_field} {shortened(label)}"
+        lines.append(line(legend, middles, colour, ends=values, dots_in=unit))
+    x = label_axis([*map(shortened, sweep.labels)], title=sweep.field)
+    return line_chart(name, lines, unit, x=x, note="bars: lowest and highest round")
+
+
+def _baselines(name: str, tests: Mapping[int, Result]) -> dict[int, float]:
+    """Return the median of the baseline that each test is compared with."""
+    found = {}
+    for place, test in tests.items():
+        decides = next(iter(baselines_of(test).values()), [])
+        middle = medians([*itertools.chain.from_iterable(decides)], [name])
+        if middle:
+            found[place] = middle[name]
+    return found

@@ -17,7 +17,6 @@ def test_pictures(browser: Browser, whole: Path, picture: Callable[[str], Path])
     """For the README, and for whoever changes the page: desktop and phone, light and dark, and paper."""
     for (name, width_px), dark in itertools.product({"desktop": 1280, "phone": 375}.items(), (False, True)):
         browser.open(whole, width_px=width_px, dark=dark)
-        browser.read()
         path = picture(f"report-{name}{'-dark' if dark else ''}.png")
         browser.picture(path, most_px=9000)
         assert path.stat().st_size > 100_000

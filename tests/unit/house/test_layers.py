@@ -38,7 +38,6 @@ HOMES = {
     "jinja2": ("reports/html/page.py",),
     "otava": ("reports/history.py",),
     "markupsafe": ("reports/html/page.py",),
-    "plotly": ("reports/html/page.py",),
     "javaproperties": (
         "clusters/access/client_properties.py",
         "clusters/docker/docker_brokers.py",

@@ -89,13 +89,13 @@ def test_a_step_that_measured_nothing_has_no_values() -> None:
 def test_the_chart_marks_the_capacity_the_limit_and_what_did_not_hold() -> None:
     chart = capacity_chart(SEARCHED)
     assert chart is not None
-    low, high = chart.figure["data"]
-    assert (low["name"], high["name"]) == ("produce.latency.p50", "produce.latency.p99")
-    assert high["marker"]["symbol"] == ["circle", "circle", "x"]
-    assert high["x"] == [1000, 2000, 4000]
-    horizontal, vertical = chart.figure["layout"]["shapes"]
-    assert (vertical["x0"], horizontal["y0"]) == (2000, 0.02)
-    assert chart.note == "vertical line: capacity, 2k records/s; cross: the rate was not sustained"
+    low, high, broken = chart.series
+    assert (low.name, high.name) == ("produce.latency.p50", "produce.latency.p99")
+    assert [point.x for point in high.points] == [1000, 2000, 4000]
+    assert [(point.x, point.y) for point in broken.points] == [(4000, 0.075), (4000, 0.3)]
+    horizontal, vertical = chart.marks
+    assert (vertical.x, horizontal.y) == ((2000,), 0.02)
+    assert chart.note == "vertical line: capacity, 2k records/s; log scale"
 
 
 def test_a_lower_bound_is_called_so() -> None:

@@ -1,10 +1,10 @@
-"""The charts of the HTML report, as the values that Plotly is given."""
+"""The charts of the HTML report, as values before they are drawn."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,21 +15,26 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.load.recorder import Curves
 from pytest_kafkaperf.reports.html.charts import (
-    FRESH,
-    LIMIT,
+    BASELINE,
     NOW,
-    STANDARD,
-    Chart,
+    RETESTS,
+    STORED,
     broker_charts,
     charts_of,
     line,
-    line_chart,
-    literal,
     percentile_charts,
-    rounded,
     rounds_chart,
     time_charts,
     trial_charts,
+)
+from pytest_kafkaperf.reports.html.plot import (
+    Chart,
+    Mark,
+    Trace,
+    label_axis,
+    line_chart,
+    log_axis,
+    span_axis,
     value_axis,
 )
 from pytest_kafkaperf.reports.html.sweeps import find_sweeps, sweep_charts
@@ -57,15 +62,22 @@ def _latency(p50_ms: float) -> dict[str, float]:
     return {f"produce.latency.{part}": p50_ms / 1000 * ratio for part, ratio in ratios.items()}
 
 
-def _traces(chart: Chart | None) -> list[dict[str, Any]]:
+def _series(chart: Chart | None) -> Sequence[Trace]:
     assert chart is not None
-    traces: list[dict[str, Any]] = chart.figure["data"]
-    return traces
+    return chart.series
 
 
-def _named(chart: Chart | None, name: str) -> dict[str, Any]:
-    (trace,) = [trace for trace in _traces(chart) if trace.get("name") == name]
-    return trace
+def _named(chart: Chart | None, name: str) -> Trace:
+    (found,) = [each for each in _series(chart) if each.name == name]
+    return found
+
+
+def _xs(series: Trace) -> list[float]:
+    return [point.x for point in series.points]
+
+
+def _ys(series: Trace) -> list[float]:
+    return [point.y for point in series.points]
 
 
 def _titled(charts: Sequence[Chart | None], title: str) -> Chart:
@@ -74,23 +86,43 @@ def _titled(charts: Sequence[Chart | None], title: str) -> Chart:
 
 
 def test_percentiles_are_lines_of_the_rounds_and_their_median() -> None:
-    """How far rounds lie apart says whether a difference means anything."""
+    """How far rounds lie apart shows whether a difference means anything."""
     rounds = (Round(metrics=_latency(2)), Round(metrics=_latency(4)))
     result = _result(*rounds, baseline=BaselineRounds(trials=((_latency(1),) * 2,)))
     chart = _titled(percentile_charts(result), "Produce latency by percentile")
-    median, (thin, *_) = _named(chart, "this run"), _traces(chart)
-    assert median["x"] == ["p50", "p90", "p95", "p99", "p99.9", "max"]
-    assert median["y"] == pytest.approx([0.003, 0.006, 0.0075, 0.012, 0.018, 0.024])
-    assert (thin["name"], thin["y"][3]) == ("round 1", 0.008)
-    assert (_named(chart, "baseline")["y"][0], _named(chart, "baseline")["line"]["color"]) == (0.001, STANDARD)
-    assert chart.figure["layout"]["yaxis"]["ticksuffix"] == "s"
+    median, (thin, *_) = _named(chart, "this trial"), _series(chart)
+    assert [*chart.x.ticks.values()] == ["p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"]
+    assert dict(zip(_xs(median), _ys(median), strict=True)) == pytest.approx(
+        {0: 0.003, 1: 0.006, 2: 0.0075, 3: 0.012, 4: 0.018, 6: 0.024}
+    )
+    assert (thin.name, thin.line, thin.points[3].y) == ("round 1", "thin", 0.008)
+    before = _named(chart, "stored baseline")
+    assert (before.points[0].y, before.colour) == (0.001, BASELINE)
+    assert median.points[0].text == "3 ms"
 
 
-def test_a_live_baseline_takes_the_place_of_the_stored_one() -> None:
-    """Limits are judged by it, so it is what is shown."""
+def test_the_baseline_that_decides_is_the_reference_of_the_rounds() -> None:
+    """Limits are judged by the live baseline; a stored one only shows what raised the suspicion."""
     result = results.side_by_side()
-    names = {trace["name"] for trace in _traces(rounds_chart(result))}
-    assert names == {"baseline", "this run", "further trials", "threshold"}
+    names = {each.name for each in _series(rounds_chart(result))}
+    assert names == {"live baseline", "this trial", "re-tests", "threshold"}
+    re_tested = dataclasses.replace(result, live_baseline=None, baseline=results.regression().baseline)
+    chart = rounds_chart(re_tested)
+    colours = {each.name: each.colour for each in _series(chart)}
+    assert colours | {"threshold": ""} == {
+        "re-test baseline": BASELINE,
+        "stored baseline": STORED,
+        "this trial": NOW,
+        "re-tests": RETESTS,
+        "threshold": "",
+    }
+    assert chart is not None
+    assert chart.note == "each dot is one round; 1: median of the re-test baseline"
+
+
+def test_the_change_is_shown_after_each_trial() -> None:
+    """It settles as trials are added; the bar at the end is the interval that decided."""
+    result = results.side_by_side()
     throughput, latency = trial_charts(result)
     assert throughput is not None
     assert latency is not None
@@ -101,10 +133,11 @@ def test_a_live_baseline_takes_the_place_of_the_stored_one() -> None:
     mean = _named(throughput, "mean so far")
     last = result.checks[0].trials[-1]
     assert last.interval is not None
-    assert (mean["x"][-1], len(mean["x"])) == (last.trials, len(result.checks[0].trials))
-    assert all(bar > 0 for bar in (mean["error_y"]["array"][-1], mean["error_y"]["arrayminus"][-1]))
-    (limit,) = throughput.figure["layout"]["shapes"]
-    assert limit["y0"] == pytest.approx(-0.1)
+    assert (_xs(mean)[-1], len(mean.points)) == (last.trials, len(result.checks[0].trials))
+    (bar,) = mean.bars
+    assert bar.low < mean.points[-1].y < bar.high
+    (limit,) = throughput.marks
+    assert limit.y == pytest.approx(-0.1)
 
 
 def _curves(count: list[float], first_s: float = -1.0) -> Curves:
@@ -119,18 +152,18 @@ def _throughput(result: Result) -> Chart:
 def test_throughput_leaves_out_what_load_did_not_fill() -> None:
     """The last interval has what was still on its way, and would look as if the cluster had stalled."""
     one = Round(metrics={}, series={"produce": _curves([1000, 2000, 3000, 4000, 50])})
-    trace = _named(_throughput(_result(one)), "produced")
-    assert (trace["x"], trace["y"]) == ([-0.5, 0.5, 1.5, 2.5], [1000, 2000, 3000, 4000])
+    produced = _named(_throughput(_result(one)), "produced")
+    assert (_xs(produced), _ys(produced)) == ([-0.5, 0.5, 1.5, 2.5], [1000, 2000, 3000, 4000])
 
 
 def test_a_warm_up_that_does_not_fill_an_interval_is_left_out_too() -> None:
     """Half a second of load in the first second would show half the throughput."""
     one = Round(metrics={}, series={"produce": _curves([10, 500, 2000, 3000, 4000, 50], first_s=-2.0)})
-    assert _named(_throughput(_result(one)), "produced")["x"] == [-0.5, 0.5, 1.5, 2.5]
+    assert _xs(_named(_throughput(_result(one)), "produced")) == [-0.5, 0.5, 1.5, 2.5]
 
 
 def test_a_round_shorter_than_an_interval_has_no_chart_over_time() -> None:
-    """Its only point would be too low, and says nothing of time."""
+    """Its only point would be too low, and shows no course."""
     one = Round(metrics={}, series={"produce": _curves([500.0], first_s=0.0)})
     short = dataclasses.replace(_result(one), scenario=Scenario(duration="500 ms"))
     assert not any(time_charts(short))
@@ -141,38 +174,38 @@ def test_the_warm_up_is_shaded_and_events_are_marked() -> None:
     event = event_told(1.25, "stop_broker(<2>)")
     one = Round(metrics={}, series={"produce": _curves([1, 2, 3, 4, 5])}, events=(event,))
     chart = _throughput(_result(one, Round(metrics={}, series={"produce": _curves([1, 2, 3])})))
-    marks = _named(chart, "events")
-    assert (marks["x"], marks["text"]) == ([1.25], ["round 1: at 1.2 s: stop_broker(&lt;2&gt;)"])
-    shade, line = chart.figure["layout"]["shapes"]
-    assert (shade["type"], shade["x0"], shade["x1"], line["x0"]) == ("rect", -0.5, 0, 1.25)
+    (point,) = _named(chart, "events").points
+    assert (point.x, point.text) == (1.25, "round 1: at 1.2 s: stop_broker(<2>)")
+    assert [(mark.style, mark.x) for mark in chart.marks] == [("shade", (-0.5, 0)), ("dotted", (1.25,))]
 
 
 def test_gaps_in_a_series_stay_out_of_the_median() -> None:
     """A second in which nothing was due has no latency."""
     rounds = [Round(metrics={}, series={"produce": _curves([1000, 2000, 3000])}) for _ in range(2)]
     rounds[0].series["produce"]["p50"][1] = None
-    trace = _named(_titled(time_charts(_result(*rounds)), "Produce latency over time"), "p50")
-    assert (trace["x"], trace["y"]) == ([-0.5, 0.5, 1.5], [0.001, 0.002, 0.003])
+    median = _named(_titled(time_charts(_result(*rounds)), "Produce latency over time"), "p50")
+    assert (_xs(median), _ys(median)) == ([-0.5, 0.5, 1.5], [0.001, 0.002, 0.003])
 
 
-def test_rounds_are_points_around_what_they_are_compared_with() -> None:
-    """Metrics of any unit stand in one picture, and a limit shows where it would be broken."""
+def test_rounds_are_dots_around_what_they_are_compared_with() -> None:
+    """Metrics of any unit fit into one picture, in which the right side is worse, and a bar is a threshold."""
     chart = rounds_chart(results.regression())
-    names = list(dict.fromkeys(_named(chart, "this run")["y"]))
+    assert chart is not None
+    names = [*chart.y.ticks.values()]
     assert names[:3] == ["produce.throughput", "produce.latency.p99", "e2e.latency.p99"]
-    limits = _named(chart, "threshold")
-    assert limits["marker"]["line"]["color"] == LIMIT
-    assert limits["x"][:2] == pytest.approx([0.9, 1.2], abs=0.001)
-    counts = {"baseline": 25, "this run": 5, "further trials": 15}
-    assert {name: len(_named(chart, name)["x"]) // len(names) for name in counts} == counts
-    colours = [trace["marker"].get("color") for trace in _traces(chart)]
-    assert colours[:3] == [STANDARD, NOW, FRESH]
+    throughput, latency, *_ = _named(chart, "threshold").bars
+    assert (throughput.x, latency.x) == pytest.approx((1 / 0.9, 1.2), abs=0.001)
+    assert throughput.text == "produce.throughput >= baseline - 10%"
+    counts = {"stored baseline": 25, "this trial": 5, "re-tests": 15}
+    assert {name: len(_named(chart, name).points) // len(names) for name in counts} == counts
+    assert [each.colour for each in chart.series[:3]] == [BASELINE, NOW, RETESTS]
+    assert chart.ends == ("← faster", "slower →")
+    assert all(re.fullmatch(r"[\d.]+( ms|/s)", point.text) for point in _named(chart, "this trial").points)
 
 
 def test_limits_that_are_far_away_do_not_press_the_rounds_together() -> None:
-    """`<= 5 s` where rounds lie at 1.4 s; it stands in the table."""
-    chart = rounds_chart(results.failover())
-    assert "threshold" not in {trace["name"] for trace in _traces(chart)}
+    """`<= 5 s` where rounds lie at 1.4 s; the table shows it."""
+    assert "threshold" not in {each.name for each in _series(rounds_chart(results.failover()))}
 
 
 def test_without_a_round_there_is_no_chart() -> None:
@@ -189,9 +222,9 @@ def test_brokers_have_a_line_each() -> None:
         *("broker.cpu", "broker.memory", "broker.disk.write", "broker.network.in", "broker.network.out"),
         "broker.handlers.idle",
     ]
-    assert [trace["name"] for trace in _traces(charts["broker.network.in"])] == ["broker 1"]
+    assert [each.name for each in charts["broker.network.in"].series] == ["broker 1"]
     three = {chart.title: chart for chart in broker_charts(results.failover())}
-    assert [trace["name"] for trace in _traces(three["broker.cpu"])] == ["broker 1", "broker 2", "broker 3"]
+    assert [each.name for each in three["broker.cpu"].series] == ["broker 1", "broker 2", "broker 3"]
 
 
 def test_a_sweep_shows_throughput_and_latency_against_its_field() -> None:
@@ -200,20 +233,20 @@ def test_a_sweep_shows_throughput_and_latency_against_its_field() -> None:
     charts = {chart.title: chart for chart in sweep_charts(sweep)}
     assert list(charts) == ["produce.throughput", "produce.bandwidth", "produce.latency.p99", "broker.cpu"]
     throughput = charts["produce.throughput"]
-    assert throughput.figure["layout"]["xaxis"]["ticktext"] == ["100 B", "1 KiB", "10 KiB", "100 KiB"]
-    assert [(trace["name"], trace["x"]) for trace in _traces(throughput)] == [
+    assert throughput.x.ticks == {0: "100 B", 1: "1 KiB", 2: "10 KiB", 3: "100 KiB"}
+    assert [(each.name, _xs(each)) for each in throughput.series] == [
         ("baseline", [0, 1, 2, 3]),
-        ("this run", [0, 1, 2, 3]),
+        ("this trial", [0, 1, 2, 3]),
     ]
 
 
 def test_a_second_field_is_the_colour_of_a_line() -> None:
-    """Names stand on the axis in the order in which they ran."""
+    """The axis shows names in the order in which they ran."""
     (sweep,) = find_sweeps(results.codecs())
     throughput = {chart.title: chart for chart in sweep_charts(sweep)}["produce.throughput"]
-    assert throughput.figure["layout"]["xaxis"]["ticktext"] == ["none", "lz4", "zstd", "gzip"]
-    assert [trace["name"] for trace in _traces(throughput)] == ["producers 1", "producers 4"]
-    assert len({trace["line"]["color"] for trace in _traces(throughput)}) == 2
+    assert [*throughput.x.ticks.values()] == ["none", "lz4", "zstd", "gzip"]
+    assert [each.name for each in throughput.series] == ["producers 1", "producers 4"]
+    assert len({each.colour for each in throughput.series}) == 2
 
 
 def test_the_bars_of_a_sweep_are_the_lowest_and_the_highest_round() -> None:
@@ -225,65 +258,99 @@ def test_the_bars_of_a_sweep_are_the_lowest_and_the_highest_round() -> None:
         found.append(dataclasses.replace(_result(*rounds), nodeid=f"t.py::t[{size}]", scenario=scenario))
     (sweep,) = find_sweeps(found)
     (chart,) = sweep_charts(sweep)
-    bars = _named(chart, "this run")["error_y"]
-    assert (bars["array"], bars["arrayminus"]) == ([pytest.approx(0.1), 2.5], [pytest.approx(0.1)] * 2)
+    assert _named(chart, "this trial").bars == ((0, 0.4, 0.6, ""), (1, 0.4, 3.0, ""))
 
 
-def test_all_of_it_is_json() -> None:
-    """NaN and infinity are not, and a page with one would show nothing at all."""
+def _drawn(chart: Chart) -> str:
+    paths = [path.d for each in chart.series for _, paths in chart.paths_of(each) for path in paths]
+    places = [place for place, _ in (*chart.x_labels, *chart.y_labels)]
+    return " ".join([chart.grid, *map(chart.path_of, chart.marks), *paths, *places])
+
+
+def test_whatever_is_drawn_lies_within_its_chart() -> None:
+    """A value that is no number, or a mark beyond an axis, would break the drawing or cover another one."""
     wild = {
         "produce.latency.p99": float("inf"),
         "produce.latency.max": float("inf"),
         "produce.throughput": float("nan"),
     }
-    for result in (results.regression(), results.failover(), _result(Round(metrics={**_latency(2), **wild}))):
+    tests = [results.regression(), results.failover(), results.capacity(), results.side_by_side()]
+    for result in (*tests, _result(Round(metrics={**_latency(2), **wild}))):
         for chart in (*charts_of(result), *broker_charts(result)):
-            json.dumps(chart.figure, allow_nan=False)
+            drawn = _drawn(chart)
+            assert re.fullmatch(r"[MLHVZh\d. -]+", drawn), chart.title
+            numbers = [float(number) for number in re.findall(r"-?[\d.]+", drawn)]
+            assert 0 <= min(numbers) <= max(numbers) <= 100, chart.title
 
 
-@pytest.mark.parametrize(("values", "kind"), [([1, 19], "linear"), ([1, 20], "log"), ([0, 20], "linear")])
-def test_an_axis_is_logarithmic_where_values_span_much(values: list[float], kind: str) -> None:
+@pytest.mark.parametrize(("values", "is_log"), [([1, 19], False), ([1, 20], True), ([0, 20], False)])
+def test_an_axis_is_logarithmic_where_values_span_much(values: list[float], *, is_log: bool) -> None:
     """2 ms and a stall of a second do not fit on one line otherwise; 0 has no logarithm."""
-    assert value_axis(values, Unit.SECONDS)["type"] == kind
-
-
-def test_a_logarithmic_axis_has_ticks_with_units() -> None:
-    """Plotly would write 2 ms as `2m`."""
-    axis = value_axis([0.001, 0.05], Unit.SECONDS)
-    assert axis["ticktext"][:6] == ["1 ms", "2 ms", "5 ms", "10 ms", "20 ms", "50 ms"]
-    assert value_axis([0.001, 5.0], Unit.SECONDS)["ticktext"] == ["1 ms", "10 ms", "100 ms", "1 s", "10 s"]
+    assert value_axis(values, Unit.SECONDS).is_log is is_log
 
 
 @pytest.mark.parametrize(
-    ("unit", "ticks"),
+    ("values", "unit", "labels"),
     [
-        (Unit.SECONDS, ("~s", "s")),
-        (Unit.RECORD_RATE, ("~s", " records/s")),
-        (Unit.CORES, ("~r", " cores")),
-        (Unit.RATIO, ("~%", "")),
+        ([0.0031, 0.0107], Unit.SECONDS, ["0 s", "5 ms", "10 ms", "15 ms"]),
+        ([1_480_000], Unit.RECORD_RATE, ["0/s", "500k/s", "1M/s", "1.5M/s"]),
+        ([3e9], Unit.BYTES, ["0 B", "1 GiB", "2 GiB", "3 GiB"]),
+        ([0.0], Unit.CORES, ["0 cores", "0.2 cores"]),
+        ([0.001, 0.05], Unit.SECONDS, ["1 ms", "2 ms", "5 ms", "10 ms", "20 ms", "50 ms"]),
+        ([0.001, 5.0], Unit.SECONDS, ["1 ms", "10 ms", "100 ms", "1 s"]),
+        ([1024, 1 << 20], Unit.BYTE_RATE, ["1 KiB/s", "4 KiB/s", "16 KiB/s", "64 KiB/s", "256 KiB/s", "1 MiB/s"]),
     ],
 )
-def test_an_axis_names_its_unit(unit: Unit, ticks: tuple[str, str]) -> None:
-    """Plotly writes 0.002 as `2m`, and the unit follows: `2ms`."""
-    axis = value_axis([1], unit)
-    assert (axis["tickformat"], axis["ticksuffix"]) == ticks
+def test_an_axis_has_round_labels_with_units(values: list[float], unit: Unit, labels: list[str]) -> None:
+    """From 0, so that the height of a line is the size of a value."""
+    assert [*value_axis(values, unit).ticks.values()] == labels
 
 
-@given(st.floats(min_value=-1e300, max_value=1e300))
-def test_rounding_for_a_screen_loses_less_than_a_screen_shows(value: float) -> None:
-    """The report would be many times as large otherwise."""
-    assert rounded(value) == pytest.approx(value, rel=5.1e-6)
+@given(
+    st.lists(st.floats(min_value=1e-12, max_value=1e15), min_size=1, max_size=5),
+    st.sampled_from([Unit.SECONDS, Unit.BYTES, Unit.RECORD_RATE]),
+)
+def test_values_and_labels_lie_on_their_axis(values: list[float], unit: Unit) -> None:
+    """A label beyond the end would cover the caption; an axis without two labels has no scale."""
+    plain = span_axis(values, title="")
+    for axis in (value_axis(values, unit), log_axis(values, str), plain):
+        places = [axis.place(each) for each in (*values, *axis.ticks)]
+        assert -0.01 <= min(places) <= max(places) <= 100.01
+        assert len(axis.ticks) <= 10
+    assert len(value_axis(values, unit).ticks) > 1
 
 
-def test_text_in_charts_is_shown_as_it_is() -> None:
-    """Plotly makes links and bold text of it otherwise, and takes `&lt;` for `<`."""
-    assert literal('<b>"&lt;"</b>\n x') == '&lt;b&gt;"&amp;lt;"&lt;/b&gt; x'
+def test_long_labels_stand_upright() -> None:
+    """Side by side, the names of twelve codecs and sizes would cover each other on a phone."""
+    lines = [line("a", {0: 1.0, 1: 2.0}, NOW)]
+    chart = line_chart("a", lines, Unit.COUNT, x=label_axis(["a" * 20, "b" * 17]))
+    assert chart is not None
+    assert chart.below_ch == 20
+    short = line_chart("a", lines, Unit.COUNT, x=label_axis(["1 KiB", "10 KiB"]))
+    assert short is not None
+    assert short.below_ch == 0
+
+
+def test_a_chart_is_drawn_in_percent_of_its_area() -> None:
+    """Then the browser fits it to a phone, a screen and paper."""
+    lines = [line("a", {0: 0.0, 1: 5.0, 2: 10.0}, NOW, ends={1: [2.5, 5.0]}, dots_in=Unit.COUNT)]
+    marks = [Mark(x=(0, 1), colour=NOW, style="shade"), Mark(x=(2,), colour=NOW, style="solid")]
+    marks.append(Mark(y=5.0, colour=NOW, style="dashed"))
+    chart = line_chart("a", lines, Unit.COUNT, x=span_axis([0, 2], title="s"), marks=marks)
+    assert chart is not None
+    paths = dict(chart.paths_of(chart.series[0]))
+    assert paths == {
+        "bar": [("M50 75L50 50", "")],
+        "line": [("M0 100L50 50L100 0", "")],
+        "dot": [("M0 100h0", "0"), ("M50 50h0", "5"), ("M100 0h0", "10")],
+    }
+    assert [*map(chart.path_of, chart.marks)] == ["M0 0V100H50V0Z", "M100 0V100", "M0 50H100"]
 
 
 @pytest.mark.parametrize("points", [{}, {1.0: 5.0}, {1.0: 0.0, 2.0: 0.0}, {1.0: 5.0, 2.0: math.inf}])
 def test_a_chart_that_would_show_nothing_is_left_out(points: dict[float, float]) -> None:
     """A dot is no curve, and brokers that did nothing are no news."""
-    assert line_chart("CPU", [line("broker 1", points, NOW)], Unit.CORES, x={}) is None
+    assert line_chart("CPU", [line("broker 1", points, NOW)], Unit.CORES, x=span_axis([0, 1], title="")) is None
 
 
 def test_a_single_round_next_to_nothing_has_no_chart() -> None:
