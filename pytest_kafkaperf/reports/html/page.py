@@ -8,7 +8,7 @@ import functools
 import hashlib
 import importlib.resources
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from pytest_kafkaperf.core.text import printable, without_folders
 from pytest_kafkaperf.core.units import Unit, counted, short_change
 from pytest_kafkaperf.reports import wording
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
+from pytest_kafkaperf.reports.headline import Headline, headline_of
 from pytest_kafkaperf.reports.html.charts import broker_charts, charts_of
 from pytest_kafkaperf.reports.html.sweeps import find_sweeps, sweep_charts
 from pytest_kafkaperf.reports.latency_curve import describe_search
@@ -50,7 +51,8 @@ def render(run: RunResult) -> str:
         head=_head(run),
         counts=_counts(results),
         unmeasured=unmeasured(results, endings),
-        tests=_tests(results, endings),
+        gate_changes=wording.gate_changes(run),
+        tests=_tests(run),
         sweeps=_sweeps(results),
         style=markupsafe.Markup(_text("page.css")),  # noqa: S704 - a file of this package
         script=script,
@@ -121,8 +123,9 @@ def _counts(results: Sequence[Result]) -> list[tuple[str, int]]:
     return [(str(verdict), tally[verdict]) for verdict in reversed(Verdict) if tally[verdict]]
 
 
-def _tests(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[dict[str, Any]]:
+def _tests(run: RunResult) -> list[dict[str, Any]]:
     """Return the values of all tests: those that fail first, otherwise in the order in which they ran."""
+    results, endings = run.results, run.endings
     names = wording.names_of(results)
     failed = {nodeid for nodeid, ending in endings.items() if ending.fails}
     failed |= {result.nodeid for result in results if result.verdict.fails}
@@ -132,23 +135,25 @@ def _tests(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[dic
             "id": f"test-{number}",
             "name": names[result.nodeid],
             "open": len(results) == 1 or (result.nodeid in failed and number <= MAX_OPEN),
-            **_test(result, endings.get(result.nodeid)),
+            **_test(result, endings.get(result.nodeid), strict=run.settings.strict),
         }
         for number, result in enumerate(ordered, 1)
     ]
 
 
-def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
+def _test(result: Result, ending: Ending | None, *, strict: bool) -> dict[str, Any]:
+    headline = headline_of(result, strict=strict)
     change, direction = _change(result)
     return {
         "verdict": str(result.verdict),
         "how": ", ".join(filter(None, (wording.remark_of(result, ending), wording.how_of(result)))),
-        "took": wording.took(result.took_s) if result.took_s else _DASH,
-        "headlines": _headlines(result),
+        "took": wording.took(result.took_s) if result.took_s else "",
+        "main_values": _main_values(result),
         "change": change,
         "direction": direction,
+        "headline": headline,
         "checks": [_check(check, result) for check in result.checks],
-        "why": [*(("failed", text) for text in wording.failure_next_to(result, ending)), *_why(result)],
+        "why": [*(("failed", text) for text in wording.failure_next_to(result, ending)), *_why(result, headline)],
         "calibration": [_calibrated(name, found, result) for name, found in result.calibration.items()],
         "charts": charts_of(result),
         "broker_charts": broker_charts(result),
@@ -160,7 +165,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
     }
 
 
-def _headlines(result: Result) -> list[str]:
+def _main_values(result: Result) -> list[str]:
     """Return throughput, and p50 and p99 of end-to-end latency if it was measured, else of produce latency."""
     family = "e2e.latency" if "e2e.latency.p50" in result.metrics else "produce.latency"
     rate_name = "produce.throughput" if "produce.throughput" in result.metrics else "consume.throughput"
@@ -216,14 +221,17 @@ def _calibrated(name: str, found: Calibrated, result: Result) -> tuple[str, list
     return name, cells, calibration_remarks(name, found, result)
 
 
-def _why(result: Result) -> Iterator[tuple[str, str]]:
-    """Yield kinds and texts of the remarks on a test, the most important first."""
-    yield from (("problem", problem.text) for problem in result.problems)
-    if result.changed:
-        yield "changed", f"against the baseline: {', '.join(wording.changes_of(result))}"
+def _why(result: Result, headline: Headline | None) -> Iterator[tuple[str, str]]:
+    """Yield kinds and texts of the remarks on a test, the most important first, without those of its headline."""
+    first = headline.sentence if headline is not None else ""
+    yield from (
+        ("problem", problem.text) for problem in result.problems if problem.fact.partition("\n")[0] not in first
+    )
+    if result.changed and not (headline is not None and headline.changed):
+        yield "changed", ", ".join(wording.changes_of(result))
     yield from (("warning", text) for text in wording.without_repeats(result.warnings))
     yield from (("warning", notice.text) for notice in baseline_doubts(result))
-    yield from (("note", str(note)) for note in result.notes)
+    yield from (("note", str(note)) for note in result.notes if str(note) not in first)
     for one in result.other_changes:
         yield (
             ("better" if one.better else "worse"),

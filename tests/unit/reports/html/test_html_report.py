@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import html
 import importlib.resources
 import importlib.util
 import re
@@ -13,12 +14,15 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.spans import Span
+from pytest_kafkaperf.reports.headline import failure_of
 from pytest_kafkaperf.reports.html.html_report import check_installed, html_page
 from pytest_kafkaperf.reports.remedy import command_for
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support import results
+from tests.support.problems import problem_told
 
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u2028'\"&lt;"
 
@@ -66,6 +70,54 @@ def test_a_test_that_could_not_run_says_why() -> None:
     page = html_page(results.run_of([results.nothing("the cluster is gone")]))
     assert "the cluster is gone" in page
     assert "<figure" not in page
+
+
+def _text_of(page: str) -> str:
+    """The text of the first test's card above its tables."""
+    card = page[page.index('id="test-1"') :]
+    text = re.sub(r"<.*?>", "", card[card.index("</summary>") : card.index("<h3>")].replace("<li", "\n<li"))
+    return html.unescape("\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip()))
+
+
+def test_a_failing_test_starts_with_the_same_sentence_as_its_failure_message() -> None:
+    """Whoever comes from the log or the comment finds the place at once."""
+    result = results.regression()
+    sentence, changed, confirmed, next_step = str(failure_of(result, strict=False)).splitlines()
+    assert _text_of(html_page(results.run_of([result]))).startswith(
+        "\n".join(
+            [
+                sentence,
+                changed.strip().replace(":", "", 1),
+                confirmed.strip().replace(":", "", 1),
+                f"next step {next_step.strip()}",
+            ]
+        )
+    )
+
+
+def test_an_invalid_test_starts_with_its_first_problem_and_lists_the_others() -> None:
+    """Repeated, a problem would look like two."""
+    problems = [problem_told(ProblemKind.CLUSTER_ERROR, text) for text in ("broker 1 is gone; restart it", "no leader")]
+    invalid = dataclasses.replace(results.regression(), verdict=Verdict.INVALID, problems=tuple(problems), changed=())
+    text = _text_of(html_page(results.run_of([invalid])))
+    assert text.splitlines()[:2] == [
+        "test_orders_ingest could not be measured: broker 1 is gone (and 1 more)",
+        "next step restart it",
+    ]
+    assert "problem no leader" in text
+    assert text.count("broker 1 is gone") == 1
+
+
+def test_a_passing_test_starts_with_its_values() -> None:
+    """There is nothing to explain."""
+    page = html_page(results.run_of([results.side_by_side()]))
+    assert _text_of(page) == "10 trials of 5 rounds, side by side with a live baseline"
+
+
+def test_tests_that_only_one_side_has_are_listed() -> None:
+    """A renamed or deleted test would lose its gate unseen."""
+    page = html_page(results.run_of([results.side_by_side()], removed=("a.py::test_gone",)))
+    assert "removed by this change, with their thresholds: <code>a.py::test_gone</code>" in page
 
 
 def test_a_calibration_is_told_instead_of_limits() -> None:
@@ -124,7 +176,7 @@ def test_the_report_says_what_was_found() -> None:
         "4.0.0 (local)",
         "5 rounds, 3 fresh trials, baseline of 5 trials",
         "10 trials of 5 rounds, side by side with a live baseline",
-        "against the baseline: Kafka 4.2.1 → 4.3.1, Java openjdk 17.0.15 → openjdk 21.0.8",
+        "<b>changed</b> <span>Kafka 4.2.1 → 4.3.1, Java openjdk 17.0.15 → openjdk 21.0.8",
         "produce.latency.p99 &lt;= baseline + 20%",
         "confirmed by 3 fresh trials: ",
         "baseline: openjdk 17.0.15",
