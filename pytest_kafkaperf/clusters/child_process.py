@@ -92,7 +92,7 @@ class ChildProcess:
         """
         with without_interrupt(), self._starting:
             if self._retired:
-                raise ClusterError(f"{self._name} cannot be started: it was removed")
+                raise ClusterError(f"cannot start {self._name}: it was removed")
             with open(self._log, "ab", opener=_private) as output:
                 try:
                     self._process = subprocess.Popen(  # noqa: S603 - Kafka on the user's own Java, or the user's command
@@ -141,7 +141,7 @@ class ChildProcess:
                 process.wait(_KILL_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 raise ClusterError(
-                    f"{self._name} (pid {process.pid}) did not end within {_KILL_TIMEOUT_S} s after SIGKILL: the "
+                    f"{self._name} (pid {process.pid}) did not exit within {_KILL_TIMEOUT_S} s after SIGKILL: the "
                     "operating system still holds it, for example because a disk does not respond"
                 ) from None
             supervisor.forget(process.pid)

@@ -40,7 +40,7 @@ def _hide_fields_in_tracebacks(cls: type[_T]) -> type[_T]:
         except UsageError as error:
             problem = str(error)
         except TypeError as error:  # an unknown argument, or none for the servers
-            problem = f"{error}; the arguments are {', '.join(cls.__annotations__)}"
+            problem = f"{error}; valid arguments are {', '.join(cls.__annotations__)}"
         if problem is not None:
             fields.clear()
             object.__setattr__(self, "client_config", {})
@@ -82,10 +82,10 @@ class Cluster:
         """Make `access` and `client_config` consistent."""
         if not isinstance(self.bootstrap_servers, str):
             given = f"Cluster(bootstrap_servers={repr_of(self.bootstrap_servers)})"
-            raise UsageError(f"{given}: one text is needed, such as 'host1:9092,host2:9092'")
+            raise UsageError(f"{given}: must be a single string, such as 'host1:9092,host2:9092'")
         if not isinstance(self.client_config, Mapping):
             given = f"Cluster(client_config=...) is a {type(self.client_config).__name__}"
-            raise UsageError(f"{given}; a dict is needed, such as {{'security.protocol': 'SSL'}}")
+            raise UsageError(f"{given}; must be a dict, such as {{'security.protocol': 'SSL'}}")
         if self.client_config and self.access == Access():
             access = read_access(self.client_config, origin="client_config", folder=Path.cwd())
             object.__setattr__(self, "access", access)

@@ -58,8 +58,8 @@ def _advice(error: NotReadyError, access: Access, client_properties: Path | None
         return f"Check {access.login.to_check} in {client_properties}"
     if error.certificate is not None:
         return (
-            f"The brokers' certificate is refused ({error.certificate.verify_message}): it must be valid now, name the "
-            f"servers of --kafka-cluster and advertised.listeners (unless {HOSTNAME}= is empty), and be issued by an "
-            f"authority in 'ssl.truststore.location' of {client_properties}"
+            f"The brokers' certificate is rejected ({error.certificate.verify_message}): it must be valid today, "
+            f"contain the servers of --kafka-cluster and advertised.listeners (unless {HOSTNAME}= is empty), and be "
+            f"issued by an authority in 'ssl.truststore.location' of {client_properties}"
         )
     return f"{check} {'an' if access.protocol == 'SSL' else 'a'} {access.protocol} one as in {client_properties}"

@@ -96,7 +96,7 @@ def provider_of(spec: ClusterSpec, target: Target | str) -> Provider:
     image, version = spec.image, spec.version
     if isinstance(provider, Local) and image is not None:
         raise UsageError(
-            f"kafka_cluster(image={image!r}): this run uses local brokers, which do not run an image; use "
+            f"kafka_cluster(image={image!r}): this run uses local brokers, which do not use images; use "
             "--kafka-cluster=docker, or choose a version instead, for example --kafka-cluster=local:4.1.0"
         )
     if isinstance(provider, Docker) and image is not None and version is not None and decides_version(image):
@@ -161,8 +161,8 @@ def check(
     ):
         if given and not fits:
             raise UsageError(
-                f"{option} is for {needed} only, and this run uses {found.name} brokers; use {needed}, or leave "
-                f"{option} out"
+                f"{option} applies only to {needed}, but this run uses {found.name} brokers; use {needed}, or omit "
+                f"{option}"
             )
 
 
@@ -177,12 +177,12 @@ def first_fetch(spec: ClusterSpec, *, target: Target | str = "auto") -> str | No
             from pytest_kafkaperf.clusters.brokers.distribution import is_installed  # noqa: PLC0415 - the same
 
             version = spec.version or DEFAULT_VERSION
-            return None if is_installed(version) else f"fetching Kafka {version} on its first use, about 50 MB"
+            return None if is_installed(version) else f"downloading Kafka {version} for the first time, about 50 MB"
         case Docker():
             from pytest_kafkaperf.clusters.docker.daemon import image_of, is_pulled  # noqa: PLC0415 - the same
 
             image = image_of(spec)
-            return None if is_pulled(image) else f"pulling {image} on its first use"
+            return None if is_pulled(image) else f"pulling {image} for the first time"
         case External():
             return None
 

@@ -65,7 +65,7 @@ def _without(problem_of: Callable[[str], str | None]) -> AfterValidator:
 
 
 def _heap_problem(heap: str) -> str | None:
-    return None if _HEAP.fullmatch(heap) else "a heap is a whole number with k, m or g, such as '512m' or '1g'"
+    return None if _HEAP.fullmatch(heap) else "must be a whole number followed by k, m or g, such as '512m' or '1g'"
 
 
 class ClusterSpec(MarkerFields):
@@ -108,7 +108,7 @@ class ClusterSpec(MarkerFields):
     def _check_config(cls, config: Mapping[str, str]) -> Mapping[str, str]:
         invalid = sorted(name for name in config if not _PROPERTY.fullmatch(name))
         if invalid:
-            raise ValueError(f"not a name of a broker property: {', '.join(map(repr, invalid))}")
+            raise ValueError(f"invalid names of broker properties: {', '.join(map(repr, invalid))}")
         reserved = sorted(name for name in config if any(fnmatchcase(name, pattern) for pattern in OWN_PROPERTIES))
         if reserved:
             raise ValueError(

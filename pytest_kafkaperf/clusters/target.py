@@ -51,7 +51,7 @@ def version_problem(version: str) -> str | None:
 def image_problem(image: str) -> str | None:
     """Return the reason why this cannot be the name of a Docker image; None if it can."""
     if not IMAGE.fullmatch(image):
-        return "not the name of a Docker image, such as 'apache/kafka:4.1.0'"
+        return "must be the name of a Docker image, such as 'apache/kafka:4.1.0'"
     if image == "latest":
         return "'latest' is a tag without an image; write 'apache/kafka:latest'"
     return None
@@ -66,7 +66,7 @@ _NUMBERS = re.compile(r"[\d.]*")
 """A version or a port, and not an image."""
 
 VALID = (
-    "valid are auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] and HOST:PORT[,HOST:PORT...], such as "
+    "valid values: auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] and HOST:PORT[,HOST:PORT...], such as "
     "local:4.0.0, docker:apache/kafka:4.0.0, broker1:9092,broker2:9092 or [::1]:9092"
 )
 """Valid values, at the end of errors."""

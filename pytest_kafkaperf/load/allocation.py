@@ -58,8 +58,8 @@ def parse_workers(text: str) -> WorkerAllocation:
     port = int(found["port"] or _DEFAULT_PORT) if found else 0
     if found is None or not 1 <= port <= MAX_PORT:
         raise UsageError(
-            f"--kafka-workers={text}: use 1 to {_MAX_WORKERS} worker processes of each kind, such as 4, or "
-            "dask://HOST[:PORT] of a Dask scheduler, such as dask://scheduler:8786 or dask://[::1]:8786"
+            f"--kafka-workers={text}: must be 1 to {_MAX_WORKERS} worker processes of each kind, such as 4, or a Dask "
+            "scheduler, dask://HOST[:PORT], such as dask://scheduler:8786 or dask://[::1]:8786"
         )
     return WorkerAllocation(scheduler=f"{found['host']}:{port}", reason=f"--kafka-workers={word}")
 

@@ -50,7 +50,8 @@ def refuse_compacted(found: Audit, gaps: int, scenario: Scenario) -> None:
     """
     if scenario.key is not None and scenario.transaction_size is None and 0 < found.lost <= gaps:
         removed = counted(gaps, "record")
-        raise LoadError(f"compaction has removed {removed} of the topic, {found.lost} of them perhaps of this round")
+        lost = f"{found.lost} of them possibly from this round"
+        raise LoadError(f"compaction has removed {removed} from the topic, {lost}")
 
 
 def compare(by_partition: Sequence[tuple[Int64s, Int64s]], failed: Sequence[tuple[int, Int64s]], acked: int) -> Audit:

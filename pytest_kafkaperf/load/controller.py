@@ -137,7 +137,7 @@ class WorkerPool:
             Path(self._folder).mkdir(mode=0o700, exist_ok=True)
             return SharedCounters.create(Path(self._folder) / f"round-{self._rounds}", self._workers, groups=groups)
         except OSError as error:
-            raise LoadError(f"cannot write {self._folder}: {error.strerror}; free space there, or set TMPDIR") from None
+            raise LoadError(f"cannot write {self._folder}: {error.strerror}; free disk space, or set TMPDIR") from None
 
     def run(
         self,
@@ -243,7 +243,7 @@ class _Round:
                 raise _WorkerEndedError
             if time.monotonic() > deadline:
                 raise LoadError(
-                    f"the consumer groups held {counters.total(Counter.ASSIGNED)} of {expected} partitions after "
+                    f"the consumer groups held only {counters.total(Counter.ASSIGNED)} of {expected} partitions after "
                     f"{READY_TIMEOUT_S} s"
                     if counters.all_reached(WorkerState.READY)
                     else f"the workers were not connected after {READY_TIMEOUT_S} s"

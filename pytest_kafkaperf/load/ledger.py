@@ -154,7 +154,7 @@ class Ledger:
             if failed:
                 self._wait_in_vain(batch, ended_ns)
                 self.report.aborted_by_failure += batch.measured
-                self.report.failures["aborted with a batch that failed"] += batch.measured
+                self.report.failures["aborted because another batch failed"] += batch.measured
 
     def fail(self, batch: Batch, reason: str, failed_ns: int, *, refused: bool) -> None:
         """Count a batch as permanently failed; `reason` is the name of the error.
@@ -175,7 +175,7 @@ class Ledger:
             self._settle(batch)
             self._lose(batch, "no answer", now_ns, known=False)
         for batch, _ in self._open:
-            self._lose(batch, "transaction not ended", now_ns, known=True)
+            self._lose(batch, "transaction neither committed nor aborted", now_ns, known=True)
         self._fold_failed(now_ns if self.end_ns is None else self.end_ns)
 
     def _locate(self, batch: Batch, partition: int, offset: int) -> None:

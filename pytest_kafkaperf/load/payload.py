@@ -55,7 +55,7 @@ class Payload:
         """True if values have several sizes."""
         if scenario.consumers and not self.tagged:
             raise LoadError(
-                f"the samples in {scenario.payload} have values smaller than {TAG_BYTES} B: with consumers, "
+                f"the samples in {scenario.payload} include values smaller than {TAG_BYTES} B, but with consumers, "
                 f"end-to-end timing writes {TAG_BYTES} B into each; use longer samples, or consumers=0"
             )
 

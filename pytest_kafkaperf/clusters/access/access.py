@@ -147,4 +147,4 @@ def content_of(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; name a file that you can read") from None
+        raise UsageError(f"{path}: {error.strerror}; give the path of a readable file") from None

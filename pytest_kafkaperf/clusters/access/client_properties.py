@@ -49,7 +49,7 @@ def _read_file(path: Path) -> Access:
     except UsageError as error:
         raise UsageError(f"client properties {error}") from None
     if "\0" in text:
-        raise UsageError(f"client properties {path}: not a text file; name a Java properties file, not a store")
+        raise UsageError(f"client properties {path}: not a text file; give a Java properties file, not a keystore")
     try:
         given = {
             entry.key: (entry.value, f"line {number}")
@@ -58,7 +58,7 @@ def _read_file(path: Path) -> Access:
         }
     except javaproperties.InvalidUEscapeError:
         raise UsageError(
-            f"client properties {path}: a \\u without four hexadecimal digits after it; write a backslash as \\\\"
+            f"client properties {path}: \\u must be followed by four hexadecimal digits; write a backslash as \\\\"
         ) from None
     return read_settings(given, origin=f"client properties {path}", folder=path.parent)
 
@@ -105,9 +105,9 @@ def _read_mapping(given: Mapping[str, object], *, origin: str, folder: Path) -> 
         text = _text(value)
         dotted_name = dotted(name)
         if text is None:
-            problems.append(f"{shown(name)} is a {type(value).__name__}; give a text or a whole number")
+            problems.append(f"{shown(name)} is a {type(value).__name__}; give text or a whole number")
         elif dotted_name in texts:
-            problems.append(f"{shown(dotted_name)} is given in two spellings; give one of them")
+            problems.append(f"{shown(dotted_name)} is given in two spellings; use only one of them")
         else:
             texts[dotted_name] = text
     problems += _fold_login(texts)
@@ -130,13 +130,13 @@ def _fold_login(texts: dict[str, str]) -> Iterator[str]:
     if username is None and password is None:
         return
     if not texts.get("security.protocol", "").upper().startswith("SASL_"):
-        yield "'sasl_plain_username' and 'sasl_plain_password' need 'security_protocol' SASL_PLAINTEXT or SASL_SSL"
+        yield "'sasl_plain_username' and 'sasl_plain_password' require 'security_protocol' SASL_PLAINTEXT or SASL_SSL"
         return
     if username is None or password is None:
         missing = "sasl_plain_username" if username is None else "sasl_plain_password"
         yield f"'{missing}' is missing; give both user name and password"
     elif "sasl.jaas.config" in texts:
-        yield "'sasl_plain_username' and 'sasl.jaas.config' are both given; give one of them"
+        yield "'sasl_plain_username' and 'sasl.jaas.config' are both given; use only one of them"
     mechanism = texts.setdefault("sasl.mechanism", "PLAIN")  # aiokafka's default, not Kafka's
     # Also with a part missing: that is reported already, and without a complete line it would be reported twice.
     login = password_login(mechanism, username or "", password or "")
@@ -342,7 +342,7 @@ def _unsupported(places: Mapping[str, str]) -> Iterator[str]:
     if len(unknown) > _MAX_NAMED:
         yield f"{len(unknown) - _MAX_NAMED} more are not supported"
     yield (
-        f"valid are {', '.join(map(repr, _NAMES))}: remove the others, and set options of producers and consumers in "
+        f"valid names are {', '.join(map(repr, _NAMES))}: remove the others, and set producer and consumer options in "
         "the scenario, its producer_config or its consumer_config"
     )
 
@@ -350,7 +350,7 @@ def _unsupported(places: Mapping[str, str]) -> Iterator[str]:
 def shown(name: str, place: str = "") -> str:
     """Return a name for an error text, with its position; a name that may be part of a secret is replaced."""
     position = f" ({place})" if place else ""
-    return f"{name!r}{position}" if _is_name(name) else f"a key that looks like a part of a broken value{position}"
+    return f"{name!r}{position}" if _is_name(name) else f"a key that looks like part of a broken value{position}"
 
 
 def _is_name(name: str) -> bool:

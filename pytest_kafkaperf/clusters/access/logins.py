@@ -133,15 +133,15 @@ def read_login(values: Mapping[str, str], mechanism: Mechanism | None) -> Login 
         raise UsageError(f"'sasl.jaas.config' is missing; give {_example(mechanism or 'PLAIN')}")
     module = next((each for each in _MODULES if given.startswith(each)), None)
     if module is None:
-        raise UsageError(f"'sasl.jaas.config' names an unsupported login module; use {' or '.join(_MODULES)}")
+        raise UsageError(f"'sasl.jaas.config' contains an unsupported login module; use {' or '.join(_MODULES)}")
     if mechanism is not None and mechanism not in _MODULES[module]:
-        raise UsageError(f"'sasl.jaas.config' has {module}, which supports only {' and '.join(_MODULES[module])}")
+        raise UsageError(f"'sasl.jaas.config' uses {module}, which supports only {' and '.join(_MODULES[module])}")
     line = re.fullmatch(rf"\s+required((?:{_OPTION.pattern})*)\s*;", given.removeprefix(module), re.IGNORECASE)
     options = dict(_OPTION.findall("" if line is None else line[1]))
     if options.keys() != {"username", "password"}:
         raise UsageError(
             f"'sasl.jaas.config' cannot be read; write {_example(_MODULES[module][0])} with \\\" and "
-            '\\\\ for " and \\ in the values (a properties file takes each \\ twice)'
+            '\\\\ for " and \\ in the values (in a properties file, write each \\ twice)'
         )
     if mechanism is None:
         return None

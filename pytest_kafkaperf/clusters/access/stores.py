@@ -33,9 +33,9 @@ def read_trusted(values: Mapping[str, str], folder: Path) -> str | None:
     else:
         found = "".join(pem_of(certificate) for certificate in _open_pkcs12(content, source, values, "truststore")[1])
     if not found:
-        raise UsageError(f"{source} contains no certificate; add the certificate of the brokers' authority")
+        raise UsageError(f"{source} contains no certificate; add the CA certificate of the brokers")
     if not _is_usable(found, None, None):
-        raise UsageError(f"{source} has a certificate that cannot be read; export it again")
+        raise UsageError(f"{source} contains a certificate that cannot be read; export it again")
     return found
 
 
@@ -75,7 +75,7 @@ def _store(
     name = f"ssl.{store}.location"
     given = [part for part in settings if part in values]
     if name in values and given:
-        raise UsageError(f"'{name}' and '{given[0]}' are both given; give one of them")
+        raise UsageError(f"'{name}' and '{given[0]}' are both given; use only one of them")
     if given:
         missing = [part for part in settings if part not in values]
         if missing:
@@ -83,7 +83,7 @@ def _store(
         return " with ".join(map(repr, given)), "\n".join(values[part] for part in given)
     if "-----" in values.get(name, ""):
         raise UsageError(
-            f"'{name}' contains PEM text; name a file with it, or give {' and '.join(map(repr, settings))}"
+            f"'{name}' contains PEM text; give the path of a PEM file, or use {' and '.join(map(repr, settings))}"
         )
     if name in values:
         path = folder / values[name]
@@ -115,8 +115,8 @@ def _open_pkcs12(
     except (ValueError, TypeError, UnsupportedAlgorithm):
         how = "with the password in" if password is not None else "without its password,"
         raise UsageError(
-            f"{source} cannot be opened {how} '{name}', or is neither PEM nor PKCS12; convert a store of Java's old "
-            "kind, JKS: keytool -importkeystore -srckeystore OLD -destkeystore NEW.p12 -deststoretype PKCS12"
+            f"{source} cannot be opened {how} '{name}', or is neither PEM nor PKCS12; convert a store in Java's old "
+            "JKS format: keytool -importkeystore -srckeystore OLD -destkeystore NEW.p12 -deststoretype PKCS12"
         ) from None
     first = [] if opened.cert is None else [opened.cert.certificate]
     return opened.key, first + [each.certificate for each in opened.additional_certs]
@@ -137,12 +137,12 @@ def _blocks(text: str, source: str) -> Iterator[tuple[str, str]]:
 def _private_key(pem: str, password: str | None, source: str) -> str:
     encrypted = pem.startswith("-----BEGIN ENCRYPTED")
     if encrypted and password is None:
-        raise UsageError(f"{source} has an encrypted private key; give 'ssl.key.password'")
+        raise UsageError(f"{source} contains an encrypted private key; set 'ssl.key.password'")
     try:
         return unencrypted(load_pem_private_key(pem.encode(), (password or "").encode() if encrypted else None))
     except (ValueError, TypeError, UnsupportedAlgorithm):
         how = " with the password in 'ssl.key.password'" if encrypted else ""
-        raise UsageError(f"{source} has a private key that cannot be read{how}; export it again") from None
+        raise UsageError(f"{source} contains a private key that cannot be read{how}; export it again") from None
 
 
 def unencrypted(key: PrivateKeyTypes) -> str:

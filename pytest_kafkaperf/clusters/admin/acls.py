@@ -35,7 +35,7 @@ class Resource:
     def __str__(self) -> str:
         """Return text for the user."""
         word = self.kind.replace("-", " ")
-        return f"{word}s that begin with {self.name!r}" if self.prefixed else f"{word} {self.name!r}"
+        return f"{word}s that start with {self.name!r}" if self.prefixed else f"{word} {self.name!r}"
 
 
 def granted(field: int) -> frozenset[Operation] | None:

@@ -136,7 +136,7 @@ class Admin:
 
         """
         now = now or datetime.datetime.now(datetime.UTC)
-        return self._call(self._sweep(now, prefix), "look for what crashed runs left behind", SWEEP_TIMEOUT_S)
+        return self._call(self._sweep(now, prefix), "look for leftovers of crashed runs", SWEEP_TIMEOUT_S)
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         """Return the offset after the last record, by partition.
@@ -151,7 +151,7 @@ class Admin:
     def is_gone(self, topic: str) -> bool:
         """Return True if the cluster responds that it does not know the topic."""
         try:
-            return self._call(self._is_gone(topic), f"look at topic {topic!r}", LOOK_TIMEOUT_S)
+            return self._call(self._is_gone(topic), f"look up topic {topic!r}", LOOK_TIMEOUT_S)
         except ClusterError:
             return False
 
@@ -175,7 +175,7 @@ class Admin:
             for _, code, *message in response.topic_errors:
                 # The metadata of a broker may still have a topic that is deleted, so only this reply is certain.
                 if code == kafka_errors.TopicAlreadyExistsError.errno:
-                    raise TopicExistsError(f"topic {topic!r} exists already")
+                    raise TopicExistsError(f"topic {topic!r} already exists")
                 if code:
                     raise self._refused(topic, scenario, config, code, next(filter(None, message), ""))
             while not _has_leaders(await self._described(admin, topic), scenario.partitions):

@@ -343,9 +343,9 @@ async def _attempt(brokers: int, cluster_id: str | None, config: Mapping[str, An
     finally:
         await close(client)
     if seen_id != cluster_id:
-        raise _NotReady(f"another cluster ({seen_id}) has this address")
+        raise _NotReady(f"this address belongs to another cluster ({seen_id})")
     if seen < brokers:
-        raise _NotReady(f"{seen} of the {brokers} brokers are up that kafka_cluster(brokers={brokers}) asks for")
+        raise _NotReady(f"only {seen} of the {brokers} brokers in kafka_cluster(brokers={brokers}) are up")
     return seen
 
 
@@ -361,7 +361,7 @@ async def _connect_to_each(brokers: Collection[Any], config: Mapping[str, Any]) 
         broker = next(each for each, found in zip(brokers, reached, strict=True) if not found)
         raise _NotReady(
             f"broker {broker.nodeId} advertises {broker.host}:{broker.port}, which cannot be reached "
-            "from here; its advertised.listeners must name an address that clients can reach"
+            "from here; its advertised.listeners must contain an address that clients can reach"
         )
     return len(brokers)
 
@@ -385,7 +385,7 @@ async def _other_protocol(servers: str, wanted: str, timeout_s: float) -> str | 
     found = await asyncio.gather(*(_protocol(host, port, timeout_s) for host, port, _ in hosts))
     for (host, port, _), protocol in zip(hosts, found, strict=True):
         if protocol not in (None, wanted):
-            return f"the listener at {host}:{port} is a {protocol} one, and the client uses {wanted}"
+            return f"the listener at {host}:{port} uses {protocol}, but the client uses {wanted}"
     return None
 
 

@@ -154,7 +154,7 @@ class Preflight:
             return [self._refused([Operation.WRITE, Operation.DESCRIBE], resource)]
         if error is kafka_errors.InvalidTransactionTimeout:
             limit = "the cluster's transaction.max.timeout.ms"
-            return [f"transaction_timeout_ms {timeout_ms} is more than {limit}; give a smaller one in producer_config"]
+            return [f"transaction_timeout_ms {timeout_ms} is more than {limit}; use a smaller value in producer_config"]
         return []
 
     def _refused(self, operations: Iterable[Operation], resource: Resource) -> str:
@@ -202,15 +202,15 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
     policy = metadata.config.get("cleanup.policy", "")
     if "compact" in policy and scenario.key is None:
         yield (
-            f"{named} is compacted (cleanup.policy={policy}), and the cluster refuses records without a key there; "
-            "give a key, for example key='uniform:1000', or use a topic that is not compacted"
+            f"{named} is compacted (cleanup.policy={policy}), so the cluster refuses records without a key; set key, "
+            "for example key='uniform:1000', or use a topic that is not compacted"
         )
     # A value above the number of replicas is not a problem: brokers then require all replicas (tested with Kafka 3.9.1,
     # 4.0.0 and 4.3.1).
     required = min(int(metadata.config.get("min.insync.replicas", "1")), metadata.replication_factor)
     if scenario.acks == "all" and not metadata.leaderless and metadata.in_sync < required:
         yield (
-            f"acks='all' on {named}: min.insync.replicas requires {required} replicas in sync, and a partition has "
+            f"acks='all' on {named}: min.insync.replicas requires {required} replicas in sync, but a partition has "
             f"{metadata.in_sync} of {metadata.replication_factor}; start the brokers that are down, or use acks=1"
         )
     max_bytes = metadata.config.get("max.message.bytes")
@@ -218,9 +218,9 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
     record_bytes = 0 if scenario.record_size is None else max(scenario.record_sizes) + _FRAMING_BYTES
     if max_bytes is not None and max(scenario.batch_size, record_bytes) > int(max_bytes) and not scenario.compression:
         yield (
-            f"{named} takes batches of up to {max_bytes} B (max.message.bytes), and this scenario has "
+            f"{named} takes batches of up to {max_bytes} B (max.message.bytes), but this scenario has "
             f"batch_size={scenario.batch_size} and records in batches of up to {record_bytes} B; use smaller ones, or "
-            "a larger max.message.bytes of the topic (topic_config)"
+            "raise the topic's max.message.bytes (topic_config)"
         )
 
 

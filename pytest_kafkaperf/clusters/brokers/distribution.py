@@ -126,7 +126,7 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
     folder = cache / "kafka" / version
     if os.pathsep in str(folder):
         raise ClusterError(
-            f"the path of the cache must not contain {os.pathsep!r}, which separates the entries of Java's class path: "
+            f"the cache path must not contain {os.pathsep!r}, which separates the entries of Java's class path: "
             f"{cache}; set the environment variable {CACHE_VARIABLE} to another folder"
         )
     refuse_links(folder / _JARS, folder / _STORAGE, cache=cache)
@@ -150,8 +150,8 @@ def refuse_links(*paths: Path, cache: Path) -> None:
         for part in (cache / parent for parent in (inner, *inner.parents[:-1])):
             if part.is_symlink():
                 raise ClusterError(
-                    f"{part} is a symbolic link, and the plugin follows no links in its cache; replace it with a copy, "
-                    f"or set the environment variable {CACHE_VARIABLE} to another folder"
+                    f"{part} is a symbolic link, which the plugin does not follow in its cache; replace it with a "
+                    f"copy, or set the environment variable {CACHE_VARIABLE} to another folder"
                 )
 
 

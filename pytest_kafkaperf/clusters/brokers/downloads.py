@@ -22,7 +22,7 @@ _ATTEMPTS = 3
 TIMEOUT_S = 600
 """Time limit for one download with all its attempts: Kafka is about 45 MB in 100 requests."""
 
-_VERSIONS = f"Name a released version by --kafka-cluster=local:VERSION; the default is {DEFAULT_VERSION}"
+_VERSIONS = f"Choose a released version with --kafka-cluster=local:VERSION; the default is {DEFAULT_VERSION}"
 
 
 def fetch(version: str, *, scratch: Path, target: Path) -> list[Path]:
@@ -101,7 +101,7 @@ def _download(
             if attempt == _ATTEMPTS or not online:
                 raise ClusterError(
                     f"{what} is not in the cache ({target}) and cannot be downloaded: {coordinate} from {shown}: "
-                    f"{innermost(error)}. Run once with a network, copy that path from a machine that has it, or name "
+                    f"{innermost(error)}. Run once with network access, copy that path from another machine, or use "
                     "a running cluster with --kafka-cluster=HOST:PORT"
                 ) from error
         # jgo raises these if no repository has the artifact, or if a server responds with an unrelated page.
@@ -122,7 +122,7 @@ def _download_pinned(context: Any, pins: Mapping[str, str]) -> list[Path]:
     jars = {name: Path(_artifact(context, name).resolve()) for name in pins}
     repositories = ", ".join(map(discreet, context.remote_repos.values()))
     problem = f"from {repositories} is not the expected jar"
-    advice = "Try again; if the error stays, find out what that repository serves"
+    advice = "Try again; if the error persists, find out what that repository serves"
     for name, jar in jars.items():
         verify_sha256(jar, pins[name], problem=problem, advice=advice)
     return list(jars.values())

@@ -62,9 +62,9 @@ def find() -> Java:
     origin, path = chosen
     found = _VERSION.search(_version_text(path))
     if found is None:
-        raise _unusable(origin, f"the one of {origin}, {path}, does not report its version")
+        raise _unusable(origin, f"the one from {origin}, {path}, does not report its version")
     if int(found["major"]) < MIN_MAJOR:
-        raise _unusable(origin, f"the one of {origin}, {path}, is {found['version']}")
+        raise _unusable(origin, f"the one from {origin}, {path}, is {found['version']}")
     return Java(path=path, description=_described(found))
 
 

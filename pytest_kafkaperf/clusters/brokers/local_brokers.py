@@ -86,7 +86,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
                 raise ClusterError(f"log_dirs: no such folder {disk}; create it on the intended disk")
             if (disk / "meta.properties").exists():
                 raise ClusterError(
-                    f"log_dirs: {disk} is the log folder of another broker, for it contains meta.properties; "
+                    f"log_dirs: {disk} contains meta.properties, so it is the log folder of another broker; "
                     "give another folder on that disk"
                 )
         logs = [stack.enter_context(run_folder(disk)) for disk in disks]
@@ -114,8 +114,8 @@ def _check_memory(spec: ClusterSpec) -> None:
     needed = spec.brokers * _LEAST_MEMORY
     if free < needed:
         raise ClusterError(
-            f"low_noise: {_MEMORY} has {format_quantity(free, Unit.BYTES)} of free memory, and the brokers' logs need "
-            f"{format_quantity(needed, Unit.BYTES)}; free some, or leave low_noise (--kafka-low-noise) out"
+            f"low_noise: {_MEMORY} has {format_quantity(free, Unit.BYTES)} of free memory, but the brokers' logs need "
+            f"{format_quantity(needed, Unit.BYTES)}; free some memory, or omit low_noise (--kafka-low-noise)"
         )
 
 
@@ -147,7 +147,7 @@ class Layout:
         except OSError as error:
             reason = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # the first of several files
             raise ClusterError(
-                f"cannot write the files of the brokers: {reason}; free disk space, or use other folders: log_dirs, or "
+                f"cannot write the brokers' files: {reason}; free disk space, or use other folders: log_dirs, or "
                 f"{distribution.CACHE_VARIABLE} for all files"
             ) from None
         return Fleet(
@@ -221,7 +221,7 @@ class Process(ChildProcess):
         try:
             self.launch(self._command, folder=self._folder)
         except OSError as error:  # such as too many processes
-            raise ClusterError(f"{self._name} could not be started: {error}") from None
+            raise ClusterError(f"could not start {self._name}: {error}") from None
 
     def pause(self) -> None:
         """Suspend the process by SIGSTOP."""

@@ -67,7 +67,7 @@ class Registry(PythonResolver):
         if found != expected:
             raise ClusterError(
                 f"{discreet(url)} does not match its published checksum and is not used: its SHA-1 is {found}, "
-                f"expected {expected}. Try again; if the error stays, find out what that repository serves"
+                f"expected {expected}. Try again; if the error persists, find out what that repository serves"
             )
 
     def _content(self, url: str) -> bytes | None:

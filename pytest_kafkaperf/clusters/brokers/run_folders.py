@@ -67,7 +67,7 @@ def held(folder: Path) -> Iterator[None]:
             with without_interrupt():
                 lock = _claim(folder)
         except OSError as error:
-            raise ClusterError(f"cannot create a folder for data in {folder.parent}: {error}") from error
+            raise ClusterError(f"cannot create a data folder in {folder.parent}: {error}") from error
         yield
     finally:
         with without_interrupt():

@@ -254,7 +254,7 @@ class ContainerProcess(Container):
         """Start a new container; raises ClusterError if it cannot be started, or was retired."""
         with self._starting, self._reporting("started"):
             if self._retired:
-                raise ClusterError(f"{self._name} cannot be started: it was removed")
+                raise ClusterError(f"cannot start {self._name}: it was removed")
             self.remove()
             with without_interrupt():
                 self._created = self._create(command, env)

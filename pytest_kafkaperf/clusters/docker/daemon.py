@@ -61,7 +61,7 @@ def connection() -> Iterator[DockerClient]:
     if reason is not None:
         raise ClusterError(
             f"cannot use the Docker daemon at {address}: {reason}. Start it, set DOCKER_HOST to another one, "
-            "or use --kafka-cluster=local, which needs no Docker"
+            "or use --kafka-cluster=local, which does not need Docker"
         )
     try:
         docker = DockerClient(timeout=_REQUEST_TIMEOUT_S)

@@ -110,8 +110,8 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
         if host != LOOPBACK:
             facts["host"] = host
             warn(
-                f"the brokers run on {host}, the machine of the Docker daemon at {look()[0]}: all results include the "
-                "network to it"
+                f"the brokers run on {host}, the machine of the Docker daemon at {look()[0]}, so all results include "
+                "the network between this machine and it"
             )
         yield Cluster.of_fleet(fleet, provider="docker", version=version, facts=facts)
 

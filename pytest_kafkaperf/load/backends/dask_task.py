@@ -145,7 +145,7 @@ async def send(scheduler: Any, handler: str, **message: Any) -> Any:
     """
     answer = await getattr(scheduler, handler)(**message)
     if answer is None:
-        raise LoadError("the Dask scheduler has restarted, or has lost its client")
+        raise LoadError("the Dask scheduler has restarted or lost its client")
     return answer
 
 

@@ -100,7 +100,7 @@ class DaskWorkers:
             if not self._addresses():
                 raise ClusterError(
                     f"the Dask scheduler {self._address} has no workers: start one with "
-                    f"'dask worker {self._address}' on each machine that is to generate load"
+                    f"'dask worker {self._address}' on each machine that should generate load"
                 )
         except LoadError as error:
             raise ClusterError(str(error)) from None
@@ -301,7 +301,9 @@ def check_version(place: str, name: str, version: str | None) -> None:
             f"{place} has no {name}: install it there with 'pip install pytest-kafkaperf[dask]=={plugin}'"
         )
     if version != here:
-        raise ClusterError(f"{place} has {name} {version}, this machine has {here}: install the same version on both")
+        raise ClusterError(
+            f"{place} has {name} {version}, but this machine has {here}: install the same version on both"
+        )
 
 
 def refuse_loopback(servers: str, readings: Sequence[Clock]) -> None:
@@ -314,8 +316,8 @@ def refuse_loopback(servers: str, readings: Sequence[Clock]) -> None:
     away = [one.host for one in readings if one.host != socket.gethostname()]
     if away and all(map(is_loopback, servers.split(","))):
         raise LoadError(
-            f"the brokers at {servers} are reachable from this machine only, but load is to run on {away[0]}, too; use "
-            "--kafka-cluster=HOST:PORT with brokers that all machines reach, or omit --kafka-workers"
+            f"the brokers at {servers} are reachable from this machine only, but {away[0]} would generate load as "
+            "well; use --kafka-cluster=HOST:PORT with brokers that all machines can reach, or omit --kafka-workers"
         )
 
 
@@ -329,9 +331,8 @@ def refuse_plain_text(access: Access, addresses: Sequence[str]) -> None:
     plain = [address for address in addresses if not address.startswith(_ENCRYPTED)]
     if access.secrets() and plain:
         raise ClusterError(
-            f"the cluster's credentials would be sent to Dask workers unencrypted ({plain[0]}): let Dask use TLS "
-            "(https://distributed.dask.org/en/stable/tls.html), or accept it on a trusted network: "
-            "--kafka-insecure-workers"
+            f"the cluster's credentials would be sent to Dask workers unencrypted ({plain[0]}): configure TLS for Dask "
+            "(https://distributed.dask.org/en/stable/tls.html), or, on a trusted network, add --kafka-insecure-workers"
         )
 
 

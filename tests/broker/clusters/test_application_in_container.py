@@ -94,7 +94,7 @@ def test_it_is_stopped_in_order_and_started_again(run: Launch) -> None:
         "shop killed (exited with status 137)",
     ]
     application.close()
-    with pytest.raises(ClusterError, match="application shop cannot be started: it was removed"):
+    with pytest.raises(ClusterError, match="cannot start application shop: it was removed"):
         application.start()
 
 

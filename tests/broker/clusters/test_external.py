@@ -195,5 +195,5 @@ def test_fewer_brokers_than_asked_for_are_an_error(servers: str) -> None:
     with pytest.raises(ClusterError) as raised, provision(ClusterSpec(brokers=3), target=servers, connect_timeout_s=2):
         pass
 
-    missing = "1 of the 3 brokers are up that kafka_cluster(brokers=3) asks for"
+    missing = "only 1 of the 3 brokers in kafka_cluster(brokers=3) are up"
     assert str(raised.value) == f"{servers} is not ready after 2 s: {missing}{HINT}"

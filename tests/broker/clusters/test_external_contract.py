@@ -133,7 +133,7 @@ def test_a_tls_listener_that_is_reached_in_plaintext_is_told_with_advice(foreign
     servers = foreign.owned.bootstrap_servers
     told = refused(servers, None)
     assert told.startswith(
-        f"{servers} is not ready: the listener at {servers} is a SASL_SSL one, and the client uses PLAINTEXT. Check"
+        f"{servers} is not ready: the listener at {servers} uses SASL_SSL, but the client uses PLAINTEXT. Check"
     )
     assert "--kafka-client-config=FILE" in told
 
@@ -150,6 +150,6 @@ def test_a_plaintext_listener_is_told_with_the_file_that_asks_for_another(foreig
     servers = foreign.owned.bootstrap_servers
     told = refused(servers, file)
     assert told.startswith(
-        f"{servers} is not ready: the listener at {servers} is a PLAINTEXT one, and the client uses {protocol}. Check"
+        f"{servers} is not ready: the listener at {servers} uses PLAINTEXT, but the client uses {protocol}. Check"
     )
     assert told.endswith(f"{protocol} one as in {file}")

@@ -117,7 +117,7 @@ def test_what_is_missing_is_told_step_by_step_until_the_load_runs(guarded: Clust
     refused = refusals(guarded, consumers=1, transaction_size=100)
     assert refused == [
         "the run cannot create its topic: the cluster does not grant READ, WRITE, CREATE, DELETE and DESCRIBE on "
-        f"topics that begin with 'kafkaperf-' to user 'kafkaperf'; {granting} --operation Read --operation Write "
+        f"topics that start with 'kafkaperf-' to user 'kafkaperf'; {granting} --operation Read --operation Write "
         "--operation Create --operation Delete --operation Describe --topic kafkaperf- --resource-pattern-type "
         "prefixed; or use an existing topic: topic='NAME'"
     ]
@@ -125,9 +125,9 @@ def test_what_is_missing_is_told_step_by_step_until_the_load_runs(guarded: Clust
 
     refused = refusals(guarded, consumers=1, transaction_size=100)
     assert refused == [
-        "the cluster does not grant READ and DELETE on groups that begin with 'kafkaperf-' to user 'kafkaperf'; "
+        "the cluster does not grant READ and DELETE on groups that start with 'kafkaperf-' to user 'kafkaperf'; "
         f"{granting} --operation Read --operation Delete --group kafkaperf- --resource-pattern-type prefixed",
-        "the cluster does not grant WRITE and DESCRIBE on transactional ids that begin with 'kafkaperf-' to user "
+        "the cluster does not grant WRITE and DESCRIBE on transactional ids that start with 'kafkaperf-' to user "
         f"'kafkaperf'; {granting} --operation Write --operation Describe --transactional-id kafkaperf- "
         "--resource-pattern-type prefixed",
     ]
@@ -193,8 +193,8 @@ def test_what_a_run_could_not_delete_is_told_before_the_load(guarded: Cluster) -
 
     refused = [line.partition(" to user")[0] for line in str(raised.value).splitlines()]
     assert refused == [
-        "the cluster does not grant DELETE on topics that begin with 'team-'",
-        "the cluster does not grant READ and DELETE on groups that begin with 'team-'",
+        "the cluster does not grant DELETE on topics that start with 'team-'",
+        "the cluster does not grant READ and DELETE on groups that start with 'team-'",
     ]
 
 

@@ -95,7 +95,7 @@ def test_without_workers_it_says_how_to_start_some(tmp_path: Path) -> None:
         assert left_behind(nobody) == ([], [], 0)
     assert str(raised.value) == (
         f"the Dask scheduler {nobody.address} has no workers: start one with 'dask worker {nobody.address}' on "
-        "each machine that is to generate load"
+        "each machine that should generate load"
     )
 
 

@@ -119,6 +119,6 @@ def test_samples_too_small_for_a_tag_are_refused_with_consumers(broker: Cluster,
     ran = load(broker, records=300, payload=f"file:{file}", consumers=1)
 
     assert [problem.text for problem in ran.round.problems] == [
-        f"the samples in file:{file} have values smaller than 16 B: with consumers, end-to-end timing writes 16 B "
-        "into each; use longer samples, or consumers=0",
+        f"the samples in file:{file} include values smaller than 16 B, but with consumers, end-to-end timing writes "
+        "16 B into each; use longer samples, or consumers=0",
     ]

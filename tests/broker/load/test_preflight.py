@@ -20,7 +20,7 @@ from tests.support.strangers import drop_topic, make_topic, topics_of_runs
     [
         (
             {"topic_config": {"cleanup.policy": "compact"}},
-            "the topic of this scenario is compacted (cleanup.policy=compact), and the cluster refuses records",
+            "the topic of this scenario is compacted (cleanup.policy=compact), so the cluster refuses records",
         ),
         ({"record_size": "2 MiB"}, "the topic of this scenario takes batches of up to 1048588 B (max.message.bytes)"),
     ],

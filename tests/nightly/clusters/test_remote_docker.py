@@ -31,8 +31,8 @@ def test_brokers_are_reached_at_the_daemons_address(
             assert cluster.facts["host"] == HOST
             ran = load_once(cluster)
         assert [str(each.message) for each in recwarn if each.category is UserWarning] == [
-            f"the brokers run on {HOST}, the machine of the Docker daemon at {address}: all results include the "
-            "network to it"
+            f"the brokers run on {HOST}, the machine of the Docker daemon at {address}, so all results include the "
+            "network between this machine and it"
         ]
         assert ran.problems == ()
         assert ran.metrics["lost"] == ran.metrics["errors"] == 0

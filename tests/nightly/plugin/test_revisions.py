@@ -181,7 +181,7 @@ def test_a_port_that_both_sides_need_is_an_error(repository: Project) -> None:
     commit(repository.test(PORT.format(port=port) + TEST[TEST.index("\n\n@pytest.mark") :]), "Serve")
     run = repository.run("--kafka-compare=git:HEAD", reports=False)
     assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
-    assert "choose the port by KAFKAPERF_SIDE" in " ".join(run.out.split()), run.out
+    assert "choose the port depending on KAFKAPERF_SIDE" in " ".join(run.out.split()), run.out
 
 
 def test_both_sides_need_a_cluster_of_their_own(repository: Project, on_broker: str) -> None:

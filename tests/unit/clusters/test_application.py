@@ -128,7 +128,7 @@ def test_one_that_cannot_listen_is_told_how_both_sides_can(run: Launch) -> None:
     """Two instances run at the same time; most programs end with these words of the system."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         program = f"import socket; socket.create_server({server.getsockname()})"
-        with pytest.raises(ApplicationError, match="listens on its port; in a side-by-side comparison, this may"):
+        with pytest.raises(ApplicationError, match="listens on its port; in a side-by-side comparison, it may"):
             run(program, ready="line:listening")
 
 
@@ -390,7 +390,7 @@ def test_one_that_is_closed_stays_so(run: Launch) -> None:
     """An action of a test that was interrupted would otherwise leave a process behind."""
     application = run(WAIT, name="shop")
     application.close()
-    with pytest.raises(ClusterError, match="application shop cannot be started: it was removed"):
+    with pytest.raises(ClusterError, match="cannot start application shop: it was removed"):
         application.start()
     assert application.pid is None
 
@@ -404,14 +404,17 @@ def test_one_that_is_closed_stays_so(run: Launch) -> None:
         ),
         (
             {"command": []},
-            "command=[]: must be a list of words, for example ['python', '-m', 'orders'], unless there is",
+            "command=[]: must be a list of words, for example ['python', '-m', 'orders'], unless image",
         ),
         ({"command": "run", "image": "orders:1.2"}, "command='run': must be a list of words"),
         ({"ready": "up"}, f"ready='up': {READY}"),
         ({"ready": "group:"}, f"ready='group:': {READY}"),
         ({"ready": "port:http"}, f"ready='port:http': {READY}"),
         ({"ready": "port:99999"}, f"ready='port:99999': {READY}"),
-        ({"topics": "orders"}, "topics='orders': must be a list of names, or the numbers of partitions by name"),
+        (
+            {"topics": "orders"},
+            "topics='orders': must be a list of names, or a mapping of names to numbers of partitions",
+        ),
         ({"topics": {"orders": 0}}, "topics.orders=0: must be greater than or equal to 1"),
         ({"topics": ("__orders",)}, "topics.__orders"),
         ({"timeout": 30}, "timeout=30: "),
@@ -456,7 +459,7 @@ def test_the_name_of_a_container_is_that_of_its_image(image: str, name: str) -> 
 
 def test_a_process_needs_a_command() -> None:
     """The two ways are named."""
-    with pytest.raises(UsageError, match=r"^command=\(\): must be a list of words, .*, unless there is an image$"):
+    with pytest.raises(UsageError, match=r"^command=\(\): must be a list of words, .*, unless image is set$"):
         Recipe.of({"ready": "line:x"})
 
 

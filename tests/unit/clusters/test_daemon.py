@@ -102,7 +102,7 @@ def test_a_daemon_that_cannot_be_used_is_told_with_the_reason_and_what_to_do(
         pass
     assert str(raised.value) == (
         f"cannot use the Docker daemon at {address}: {reason}. Start it, set DOCKER_HOST to another one, or use "
-        "--kafka-cluster=local, which needs no Docker"
+        "--kafka-cluster=local, which does not need Docker"
     )
 
 

@@ -46,11 +46,11 @@ def test_another_config_is_another_key() -> None:
             {"replication_factor": 3},
             "unknown field 'replication_factor': declare it with the marker kafka_scenario(replication_factor=...)",
         ),
-        ({"heap": "1 GiB"}, "heap='1 GiB': a heap is a whole number with k, m or g, such as '512m' or '1g'"),
+        ({"heap": "1 GiB"}, "heap='1 GiB': must be a whole number followed by k, m or g, such as '512m' or '1g'"),
         ({"brokers": 0}, "brokers=0: must be greater than or equal to 1"),
         (
             {"config": {"a b": "1"}},
-            "config={'a b': '1'}: not a name of a broker property: 'a b'",
+            "config: invalid names of broker properties: 'a b'",
         ),
         (
             {"config": {"node.id": 3, "controller.quorum.voters": "x"}},
@@ -79,8 +79,8 @@ def test_client_properties_are_for_a_running_cluster(tmp_path: Path) -> None:
         check("local", file)
 
     assert str(raised.value) == (
-        "--kafka-client-config is for --kafka-cluster=HOST:PORT only, and this run uses local brokers; use "
-        "--kafka-cluster=HOST:PORT, or leave --kafka-client-config out"
+        "--kafka-client-config applies only to --kafka-cluster=HOST:PORT, but this run uses local brokers; use "
+        "--kafka-cluster=HOST:PORT, or omit --kafka-client-config"
     )
     check("broker1:9092", file)
 

@@ -10,7 +10,7 @@ from pytest_kafkaperf.clusters.target import Auto, Docker, External, Local, Targ
 from pytest_kafkaperf.core.errors import UsageError
 
 VALID = (
-    "valid are auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] and HOST:PORT[,HOST:PORT...], such as "
+    "valid values: auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] and HOST:PORT[,HOST:PORT...], such as "
     "local:4.0.0, docker:apache/kafka:4.0.0, broker1:9092,broker2:9092 or [::1]:9092"
 )
 

@@ -79,5 +79,5 @@ def test_a_broker_that_was_removed_is_not_started_again(tmp_path: Path) -> None:
     broker.remove()
     with pytest.raises(ClusterError) as raised:
         broker.start()
-    assert str(raised.value) == "broker 1 cannot be started: it was removed"
+    assert str(raised.value) == "cannot start broker 1: it was removed"
     assert broker.pid is None

@@ -41,8 +41,8 @@ def test_anything_else_is_refused_with_what_is_valid(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_workers(text)
     assert str(raised.value) == (
-        f"--kafka-workers={text}: use 1 to 1000 worker processes of each kind, such as 4, or dask://HOST[:PORT] of a "
-        "Dask scheduler, such as dask://scheduler:8786 or dask://[::1]:8786"
+        f"--kafka-workers={text}: must be 1 to 1000 worker processes of each kind, such as 4, or a Dask scheduler, "
+        "dask://HOST[:PORT], such as dask://scheduler:8786 or dask://[::1]:8786"
     )
 
 

@@ -439,7 +439,7 @@ def test_a_transaction_that_was_not_ended_has_failed_and_a_later_end_changes_not
     kept.ledger.end_transaction(9, committed=True)
     kept.ledger.fold()
 
-    assert (report.failed, report.unknown, report.failures) == (3, 0, {"transaction not ended": 3})
+    assert (report.failed, report.unknown, report.failures) == (3, 0, {"transaction neither committed nor aborted": 3})
     assert (report.acknowledged, report.markers_by_partition, kept.visible) == (0, {}, 0)
     assert report.acknowledged_by_partition == {0: 3}
 

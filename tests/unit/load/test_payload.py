@@ -157,8 +157,8 @@ def test_samples_have_tags_where_all_have_room_for_one(tmp_path: Path) -> None:
     with pytest.raises(LoadError) as raised:
         sampled(short, consumers=1)
     assert str(raised.value) == (
-        f"the samples in file:{tmp_path}/samples have values smaller than 16 B: with consumers, end-to-end timing "
-        "writes 16 B into each; use longer samples, or consumers=0"
+        f"the samples in file:{tmp_path}/samples include values smaller than 16 B, but with consumers, end-to-end "
+        "timing writes 16 B into each; use longer samples, or consumers=0"
     )
 
 

@@ -221,7 +221,7 @@ def test_what_cannot_be_imported_is_one_line_and_writes_nothing(
         ),
         (
             ["run.txt", "--test", NODEID, "--cluster", "lokal"],
-            "--cluster=lokal: 'lokal' has no port; did you mean 'local' or 'lokal:9092'? valid are auto[:VERSION], "
+            "--cluster=lokal: 'lokal' has no port; did you mean 'local' or 'lokal:9092'? valid values: auto[:VERSION], "
             "local[:VERSION], docker[:VERSION or :IMAGE] and HOST:PORT[,HOST:PORT...], such as local:4.0.0, "
             "docker:apache/kafka:4.0.0, "
             "broker1:9092,broker2:9092 or [::1]:9092",

@@ -41,7 +41,7 @@ REFUSED = [
     ("kafka_cluster(broker=3)", "kafka_cluster: unknown field 'broker': did you mean 'brokers'?"),
     ("kafka_cluster(brokers=0)", "brokers=0: must be greater than or equal to 1"),
     ("kafka_cluster(security='ssl')", "security='ssl': must be 'sasl_scram'"),
-    ("kafka_cluster(image='two words')", "not the name of a Docker image"),
+    ("kafka_cluster(image='two words')", "must be the name of a Docker image"),
     (
         "kafka_scenario(replication_factor=3)",
         "kafka_scenario: replication_factor=3 needs 3 brokers, but the cluster has 1; declare "
@@ -270,13 +270,13 @@ def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> Non
         ("--kafka-environment=../elsewhere", "invalid environment name '../elsewhere'"),
         (
             "--kafka-workers=many",
-            "--kafka-workers=many: use 1 to 1000 worker processes of each kind, such as 4, or dask://HOST[:PORT] of a "
-            "Dask scheduler",
+            "--kafka-workers=many: must be 1 to 1000 worker processes of each kind, such as 4, or a Dask scheduler, "
+            "dask://HOST[:PORT]",
         ),
         (
             "--kafka-workers=dask://a:b",
-            "--kafka-workers=dask://a:b: use 1 to 1000 worker processes of each kind, such as 4, or dask://HOST[:PORT] "
-            "of a Dask scheduler",
+            "--kafka-workers=dask://a:b: must be 1 to 1000 worker processes of each kind, such as 4, or a Dask "
+            "scheduler, dask://HOST[:PORT]",
         ),
     ],
 )

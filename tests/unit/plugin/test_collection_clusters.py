@@ -55,7 +55,7 @@ def test_without_jgo_and_docker_the_error_explains_how_to_install_each(
     text = (
         f"--kafka-cluster=auto: the extra 'local' is not installed, and no Docker daemon answers at {NOWHERE} "
         "(FileNotFoundError: [Errno 2] No such file or directory). Install one of them: pip install "
-        "'pytest-kafkaperf[local]' needs no Docker; for Docker, follow https://docs.docker.com/get-docker until "
+        "'pytest-kafkaperf[local]' does not need Docker; for Docker, follow https://docs.docker.com/get-docker until "
         "`docker info` succeeds"
     )
     assert f"kafkaperf: cluster none: {text}\n" in out
@@ -110,11 +110,11 @@ def test_a_password_in_a_refused_client_config_is_not_shown(
     ("given", "told"),
     [
         ({"bootstrap_server": "b:9093"}, "unexpected keyword argument 'bootstrap_server'"),
-        ({}, "missing 1 required keyword-only argument: 'bootstrap_servers'; the arguments are bootstrap_servers, "),
-        ({"bootstrap_servers": ["a:1", "b:2"]}, "Cluster(bootstrap_servers=['a:1', 'b:2']): one text is needed"),
+        ({}, "missing 1 required keyword-only argument: 'bootstrap_servers'; valid arguments are bootstrap_servers, "),
+        ({"bootstrap_servers": ["a:1", "b:2"]}, "Cluster(bootstrap_servers=['a:1', 'b:2']): must be a single string"),
         (
             {"bootstrap_servers": "b:9093", "client_config": [("sasl_plain_password", "correct-horse-battery")]},
-            "Cluster(client_config=...) is a list; a dict is needed",
+            "Cluster(client_config=...) is a list; must be a dict",
         ),
     ],
 )
@@ -155,20 +155,20 @@ def test_a_refused_property_of_brokers_does_not_show_the_others() -> None:
         (
             "errors == 0",
             ("--kafka-client-config=client.properties",),
-            "--kafka-client-config is for --kafka-cluster=HOST:PORT only, and this run uses local brokers; use "
-            "--kafka-cluster=HOST:PORT, or leave --kafka-client-config out",
+            "--kafka-client-config applies only to --kafka-cluster=HOST:PORT, but this run uses local brokers; use "
+            "--kafka-cluster=HOST:PORT, or omit --kafka-client-config",
         ),
         (
             "errors == 0",
             ("-o", "kafka_metrics_url=http://127.0.0.1:1/metrics"),
-            "test_one: kafka_metrics_url is for --kafka-cluster=HOST:PORT only, and this run uses local brokers; use "
-            "--kafka-cluster=HOST:PORT, or leave kafka_metrics_url out",
+            "test_one: kafka_metrics_url applies only to --kafka-cluster=HOST:PORT, but this run uses local brokers; "
+            "use --kafka-cluster=HOST:PORT, or omit kafka_metrics_url",
         ),
         (
             "errors == 0",
             ("-o", "kafka_cluster=127.0.0.1:1", "-o", "kafka_log_dirs=/tmp/a"),
-            "test_one: kafka_log_dirs is for --kafka-cluster=local only, and this run uses external brokers; use "
-            "--kafka-cluster=local, or leave kafka_log_dirs out",
+            "test_one: kafka_log_dirs applies only to --kafka-cluster=local, but this run uses external brokers; use "
+            "--kafka-cluster=local, or omit kafka_log_dirs",
         ),
         (
             "errors == 0",

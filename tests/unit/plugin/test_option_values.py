@@ -46,10 +46,10 @@ def test_the_description_of_options_contains_no_secret() -> None:
 def test_an_empty_value_of_the_command_line_is_an_error() -> None:
     """In a script, the variable of `--kafka-cluster=$SERVERS` may be empty; other brokers must not take the load."""
     assert refused(cluster="").startswith(
-        "--kafka-cluster=: '' is not HOST:PORT with a port from 1 to 65535; valid are auto[:VERSION]"
+        "--kafka-cluster=: '' is not HOST:PORT with a port from 1 to 65535; valid values: auto[:VERSION]"
     )
     assert refused(compare="").startswith(
-        "--kafka-compare=: '' is not HOST:PORT with a port from 1 to 65535; valid are auto[:VERSION]"
+        "--kafka-compare=: '' is not HOST:PORT with a port from 1 to 65535; valid values: auto[:VERSION]"
     )
     assert refused(baselines="") == ("--kafka-baselines=: the path is empty; give a file or folder, or omit the option")
     assert refused(report=[""]).startswith("--kafka-report=: expected one of 'gitlab', 'history', 'html', ")
@@ -72,8 +72,8 @@ def test_a_revision_without_its_kind_gets_it_and_all_that_is_valid(tmp_path: Pat
     with pytest.raises(UsageError) as raised:
         read_settings({"compare": given}, {}, invocation_folder=tmp_path, root=tmp_path)
     assert str(raised.value) == (
-        f"--kafka-compare={given}: {hint} valid are auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] and "
-        "HOST:PORT[,HOST:PORT...], such as local:4.0.0, docker:apache/kafka:4.0.0, broker1:9092,broker2:9092 or "
+        f"--kafka-compare={given}: {hint} valid values: auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] "
+        "and HOST:PORT[,HOST:PORT...], such as local:4.0.0, docker:apache/kafka:4.0.0, broker1:9092,broker2:9092 or "
         "[::1]:9092; or a revision: git:REF[,tests=ref|head] or path:DIR[,python=PATH], such as git:origin/main"
     )
 

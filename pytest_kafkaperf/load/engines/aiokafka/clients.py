@@ -223,8 +223,8 @@ def check_aiokafka() -> None:
     """
     if not aiokafka.__version__.startswith("0.14."):
         raise LoadError(
-            f"aiokafka {aiokafka.__version__} is installed, but the load generator replaces inner parts of aiokafka "
-            "0.14; install it: pip install 'aiokafka>=0.14,<0.15'"
+            f"aiokafka {aiokafka.__version__} is installed, but the load generator replaces internals of aiokafka 0.14 "
+            "and works only with that version; run: pip install 'aiokafka>=0.14,<0.15'"
         )
 
 

@@ -173,12 +173,12 @@ def _checked(encoded: memoryview, partition: object) -> FetchedBatch:
     size = len(encoded)
     if size > _MAGIC_AT and encoded[_MAGIC_AT] != _MAGIC:
         raise UnsupportedForMessageFormatError(
-            f"message format {encoded[_MAGIC_AT]} in {_location(encoded, partition)}: must be format {_MAGIC}, of "
-            "Kafka 0.11 and later; use newer brokers"
+            f"message format {encoded[_MAGIC_AT]} in {_location(encoded, partition)}: must be format {_MAGIC} (Kafka "
+            "0.11 or newer); use newer brokers"
         )
     if size < _HEADER.size:
         raise CorruptRecordException(
-            f"a batch of {size} bytes in {_location(encoded, partition)}: shorter than its header"
+            f"a batch of {size} bytes in {_location(encoded, partition)} is shorter than its header"
         )
     base, _, _, _, crc, attributes, last_delta, _, _, producer_id, _, _, count = _HEADER.unpack_from(encoded)
     if crc32c(bytes(encoded[_ATTRIBUTES_AT:])) != crc:

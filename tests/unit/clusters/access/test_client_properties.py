@@ -76,11 +76,14 @@ def test_a_login_is_read_as_kafka_reads_it(tmp_path: Path, line: str, login: tup
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (f'{SECRET} required username="a" password="b";', f"names an unsupported login module; use {PLAIN} or {SCRAM}"),
-        (";", f"names an unsupported login module; use {PLAIN} or {SCRAM}"),
+        (
+            f'{SECRET} required username="a" password="b";',
+            f"contains an unsupported login module; use {PLAIN} or {SCRAM}",
+        ),
+        (";", f"contains an unsupported login module; use {PLAIN} or {SCRAM}"),
         (
             f'{SCRAM} required username="a" password="{SECRET}";',
-            f"has {SCRAM}, which supports only SCRAM-SHA-256 and SCRAM-SHA-512",
+            f"uses {SCRAM}, which supports only SCRAM-SHA-256 and SCRAM-SHA-512",
         ),
     ],
 )
@@ -110,7 +113,7 @@ def test_a_login_that_cannot_be_read_says_how_to_write_it(tmp_path: Path, line: 
     """Kafka's own error says that there is no value. Its escapes such as `\\b` are read otherwise than they look."""
     assert refused(tmp_path, SASL | {"sasl.jaas.config": line}) == (
         f'\'sasl.jaas.config\' cannot be read; write {PLAIN} required username="..." password="..."; with \\" and \\\\ '
-        'for " and \\ in the values (a properties file takes each \\ twice)'
+        'for " and \\ in the values (in a properties file, write each \\ twice)'
     )
 
 
@@ -181,10 +184,10 @@ def test_unsupported_keys_are_named_without_their_values(tmp_path: Path) -> None
         "'ssl.truststore.passwort' (line 4) is not supported: did you mean "
         "'ssl.truststore.password', 'ssl.keystore.password' or 'ssl.truststore.type'?",
         "'sasl.oauthbearer.token' (line 5) is not supported",
-        "a key that looks like a part of a broken value (line 8) is not supported",
-        "a key that looks like a part of a broken value (line 9) is not supported",
-        f"valid are {', '.join(map(repr, VALID))}: remove the others, and set options of producers and "
-        "consumers in the scenario, its producer_config or its consumer_config",
+        "a key that looks like part of a broken value (line 8) is not supported",
+        "a key that looks like part of a broken value (line 9) is not supported",
+        f"valid names are {', '.join(map(repr, VALID))}: remove the others, and set producer and consumer "
+        "options in the scenario, its producer_config or its consumer_config",
     ]
 
 
@@ -220,11 +223,11 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     (tmp_path / "utf16").write_text("security.protocol=SSL", encoding="utf-16")
     (tmp_path / "escape").write_text(f"ssl.key.password={SECRET}\\uzzzz")
     for name, problem in (
-        ("absent", "No such file or directory; name a file that you can read"),
-        (".", "Is a directory; name a file that you can read"),
+        ("absent", "No such file or directory; give the path of a readable file"),
+        (".", "Is a directory; give the path of a readable file"),
         ("n" * 1000, os.strerror(36) if sys.platform == "linux" else ""),
-        ("utf16", "not a text file; name a Java properties file, not a store"),
-        ("escape", "a \\u without four hexadecimal digits after it; write a backslash as \\\\"),
+        ("utf16", "not a text file; give a Java properties file, not a keystore"),
+        ("escape", "\\u must be followed by four hexadecimal digits; write a backslash as \\\\"),
     ):
         with pytest.raises(UsageError) as caught:
             read_client_properties(tmp_path / name)
@@ -260,7 +263,7 @@ def test_a_file_without_permission_says_so(tmp_path: Path, *, store: bool) -> No
             [sys.executable, "-c", _UNPRIVILEGED, file], capture_output=True, text=True, check=True, timeout=TIMEOUT_S
         ).stdout
     expected = f"{file}: 'ssl.truststore.location' {hidden}" if store else f"{hidden}"
-    assert shown == f"client properties {expected}: Permission denied; name a file that you can read\n"
+    assert shown == f"client properties {expected}: Permission denied; give the path of a readable file\n"
 
 
 @given(

@@ -78,7 +78,7 @@ def test_fixtures_give_paths_that_start_at_the_folder(tmp_path: Path) -> None:
         ),
         (
             LOGIN | {"sasl_plain_username": "a", "sasl_plain_password": SECRET},
-            "'sasl_plain_username' and 'sasl.jaas.config' are both given; give one of them",
+            "'sasl_plain_username' and 'sasl.jaas.config' are both given; use only one of them",
         ),
         (
             {"security_protocol": "SASL_SSL", "sasl_plain_password": SECRET},
@@ -86,14 +86,14 @@ def test_fixtures_give_paths_that_start_at_the_folder(tmp_path: Path) -> None:
         ),
         (
             {"sasl_plain_username": "a", "sasl_plain_password": SECRET},
-            "'sasl_plain_username' and 'sasl_plain_password' need 'security_protocol' SASL_PLAINTEXT or SASL_SSL",
+            "'sasl_plain_username' and 'sasl_plain_password' require 'security_protocol' SASL_PLAINTEXT or SASL_SSL",
         ),
         (
             {"security_protocol": "SSL", "security.protocol": "SSL"},
-            "'security.protocol' is given in two spellings; give one of them",
+            "'security.protocol' is given in two spellings; use only one of them",
         ),
-        ({"client_id": True}, "'client_id' is a bool; give a text or a whole number"),
-        ({"sasl_plain_password": SECRET.encode()}, "'sasl_plain_password' is a bytes; give a text or a whole number"),
+        ({"client_id": True}, "'client_id' is a bool; give text or a whole number"),
+        ({"sasl_plain_password": SECRET.encode()}, "'sasl_plain_password' is a bytes; give text or a whole number"),
         (
             {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_plain_username": "a",
              "sasl_plain_password": SECRET},

@@ -20,7 +20,7 @@ from tests.support.client_files import CHAIN, KEY, MADE, SECRET, TLS, refused, w
 from tests.support.keytool import keytool
 
 NO_STORE = (
-    "or is neither PEM nor PKCS12; convert a store of Java's old kind, JKS: keytool -importkeystore -srckeystore OLD "
+    "or is neither PEM nor PKCS12; convert a store in Java's old JKS format: keytool -importkeystore -srckeystore OLD "
     "-destkeystore NEW.p12 -deststoretype PKCS12"
 )
 LOCKED = f"cannot be opened without its password, 'ssl.truststore.password', {NO_STORE}"
@@ -174,7 +174,7 @@ def test_blocks_without_an_end_take_no_longer_than_their_number(tmp_path: Path) 
     """Looking for the end of each to the end of the file would take the square of it."""
     (tmp_path / "torn.pem").write_text("-----BEGIN CERTIFICATE-----\n" * 200_000)
     assert refused(tmp_path, TLS | {"ssl.truststore.location": "torn.pem"}) == (
-        "'ssl.truststore.location' torn.pem contains no certificate; add the certificate of the brokers' authority"
+        "'ssl.truststore.location' torn.pem contains no certificate; add the CA certificate of the brokers"
     )
 
 
@@ -183,21 +183,21 @@ def test_blocks_without_an_end_take_no_longer_than_their_number(tmp_path: Path) 
     [
         (
             {"ssl.truststore.location": "absent.pem"},
-            "'ssl.truststore.location' absent.pem: No such file or directory; name a file that you can read",
+            "'ssl.truststore.location' absent.pem: No such file or directory; give the path of a readable file",
         ),
         (
             {"ssl.truststore.location": "folder"},
-            "'ssl.truststore.location' folder: Is a directory; name a file that you can read",
+            "'ssl.truststore.location' folder: Is a directory; give the path of a readable file",
         ),
         ({"ssl.truststore.location": "text"}, f"'ssl.truststore.location' text {LOCKED}"),
         ({"ssl.truststore.location": "empty"}, f"'ssl.truststore.location' empty {LOCKED}"),
         (
             {"ssl.truststore.location": "key.pem"},
-            "'ssl.truststore.location' key.pem contains no certificate; add the certificate of the brokers' authority",
+            "'ssl.truststore.location' key.pem contains no certificate; add the CA certificate of the brokers",
         ),
         (
             {"ssl.truststore.location": "torn.pem"},
-            "'ssl.truststore.location' torn.pem has a certificate that cannot be read; export it again",
+            "'ssl.truststore.location' torn.pem contains a certificate that cannot be read; export it again",
         ),
         (
             {"ssl.truststore.location": "noise.pem"},
@@ -221,11 +221,11 @@ def test_blocks_without_an_end_take_no_longer_than_their_number(tmp_path: Path) 
         ),
         (
             {"ssl.keystore.location": "locked.pem"},
-            "'ssl.keystore.location' locked.pem has an encrypted private key; give 'ssl.key.password'",
+            "'ssl.keystore.location' locked.pem contains an encrypted private key; set 'ssl.key.password'",
         ),
         (
             {"ssl.keystore.location": "locked.pem", "ssl.key.password": "other"},
-            "'ssl.keystore.location' locked.pem has a private key that cannot be read with the password in "
+            "'ssl.keystore.location' locked.pem contains a private key that cannot be read with the password in "
             "'ssl.key.password'; export it again",
         ),
         (
@@ -236,12 +236,12 @@ def test_blocks_without_an_end_take_no_longer_than_their_number(tmp_path: Path) 
         ({"ssl.keystore.key": KEY}, "'ssl.keystore.certificate.chain' is missing; it goes with 'ssl.keystore.key'"),
         (
             {"ssl.keystore.location": "key.pem", "ssl.keystore.key": KEY},
-            "'ssl.keystore.location' and 'ssl.keystore.key' are both given; give one of them",
+            "'ssl.keystore.location' and 'ssl.keystore.key' are both given; use only one of them",
         ),
         (
             {"ssl.keystore.location": KEY},
-            "'ssl.keystore.location' contains PEM text; name a file with it, "
-            "or give 'ssl.keystore.key' and 'ssl.keystore.certificate.chain'",
+            "'ssl.keystore.location' contains PEM text; give the path of a PEM file, "
+            "or use 'ssl.keystore.key' and 'ssl.keystore.certificate.chain'",
         ),
         (
             {"ssl.truststore.type": "BCFKS", "ssl.truststore.location": "text"},

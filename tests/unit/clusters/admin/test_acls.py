@@ -48,7 +48,7 @@ def test_operations_that_are_not_told_are_not_taken_for_refused() -> None:
             [Operation.DESCRIBE, Operation.READ, Operation.CREATE],
             Resource(kind="topic", name="kafkaperf-", prefixed=True),
             Access(),
-            "the cluster does not grant READ, CREATE and DESCRIBE on topics that begin with 'kafkaperf-' to clients "
+            "the cluster does not grant READ, CREATE and DESCRIBE on topics that start with 'kafkaperf-' to clients "
             "without a login; an administrator can grant it: kafka-acls --bootstrap-server broker:9092 --add "
             "--allow-principal User:ANONYMOUS --operation Read --operation Create --operation Describe "
             "--topic kafkaperf- --resource-pattern-type prefixed",
@@ -57,7 +57,7 @@ def test_operations_that_are_not_told_are_not_taken_for_refused() -> None:
             [Operation.WRITE, Operation.DESCRIBE],
             Resource(kind="transactional-id", name="kafkaperf-", prefixed=True),
             CERTIFIED,
-            "the cluster does not grant WRITE and DESCRIBE on transactional ids that begin with 'kafkaperf-' to the "
+            "the cluster does not grant WRITE and DESCRIBE on transactional ids that start with 'kafkaperf-' to the "
             "client's certificate; an administrator can grant it: kafka-acls --bootstrap-server broker:9092 --add "
             "--allow-principal 'User:NAME-OF-THE-CERTIFICATE' --operation Write --operation Describe "
             "--transactional-id kafkaperf- --resource-pattern-type prefixed",

@@ -19,7 +19,7 @@ from tests.support.rounds import within
 
 def test_sweeping_a_cluster_that_is_not_there_is_bounded() -> None:
     """Whoever calls it decides that nothing depends on it."""
-    with within(15), pytest.raises(ClusterError, match=r"^could not look for what crashed runs left behind on 127"):
+    with within(15), pytest.raises(ClusterError, match=r"^could not look for leftovers of crashed runs on 127"):
         Admin("127.0.0.1:9", Access()).sweep()
 
 
@@ -28,7 +28,7 @@ def test_sweeping_where_a_request_is_not_known_is_told(one_of_tomorrow: str) -> 
     with pytest.raises(ClusterError) as raised:
         Admin(one_of_tomorrow, Access()).sweep()
     assert str(raised.value) == (
-        f"could not look for what crashed runs left behind on {one_of_tomorrow}: "
+        f"could not look for leftovers of crashed runs on {one_of_tomorrow}: "
         "its brokers are too old, or too new, for a request (Support for ListGroupsRequest v9 has not yet been added)"
     )
 

@@ -47,28 +47,28 @@ def test_a_topic_that_does_is_no_problem() -> None:
         (
             {},
             {"config": {"cleanup.policy": "compact,delete"}},
-            "the topic of this scenario is compacted (cleanup.policy=compact,delete), and the cluster refuses records "
-            "without a key there; give a key, for example key='uniform:1000', or use a topic that is not compacted",
+            "the topic of this scenario is compacted (cleanup.policy=compact,delete), so the cluster refuses records "
+            "without a key; set key, for example key='uniform:1000', or use a topic that is not compacted",
         ),
         (
             ORDERS,
             {"config": {"min.insync.replicas": "2"}, "in_sync": 1},
-            "acks='all' on topic 'orders': min.insync.replicas requires 2 replicas in sync, and a partition has 1 of "
+            "acks='all' on topic 'orders': min.insync.replicas requires 2 replicas in sync, but a partition has 1 of "
             "2; start the brokers that are down, or use acks=1",
         ),
         (
             ORDERS | {"record_size": "2 MiB", "batch_size": "1 MiB"},
             {"config": {"max.message.bytes": "1048588"}},
-            "topic 'orders' takes batches of up to 1048588 B (max.message.bytes), and this scenario has "
-            "batch_size=1048576 and records in batches of up to 2097226 B; use smaller ones, or a larger "
-            "max.message.bytes of the topic (topic_config)",
+            "topic 'orders' takes batches of up to 1048588 B (max.message.bytes), but this scenario has "
+            "batch_size=1048576 and records in batches of up to 2097226 B; use smaller ones, or raise the topic's "
+            "max.message.bytes (topic_config)",
         ),
         (
             {"batch_size": "2 MiB"},
             {"config": {"max.message.bytes": "1048588"}},
-            "the topic of this scenario takes batches of up to 1048588 B (max.message.bytes), and this scenario has "
-            "batch_size=2097152 and records in batches of up to 174 B; use smaller ones, or a larger "
-            "max.message.bytes of the topic (topic_config)",
+            "the topic of this scenario takes batches of up to 1048588 B (max.message.bytes), but this scenario has "
+            "batch_size=2097152 and records in batches of up to 174 B; use smaller ones, or raise the topic's "
+            "max.message.bytes (topic_config)",
         ),
     ],
     ids=["leader", "compacted", "in sync", "record", "batch"],

@@ -163,7 +163,7 @@ def test_a_refused_certificate_is_told_with_the_cause(
         reach(ClusterSpec(), [f"{host}:{port}"], file, (), timeout_s=TIMEOUT_S)
     assert f"{host}:{port} is not ready: no connection; " in str(raised.value)
     assert str(raised.value).endswith(
-        f". The brokers' certificate is refused ({cause}): it must be valid now, name the servers "
+        f". The brokers' certificate is rejected ({cause}): it must be valid today, contain the servers "
         "of --kafka-cluster and advertised.listeners (unless ssl.endpoint.identification.algorithm= is empty), "
         f"and be issued by an authority in 'ssl.truststore.location' of {file}"
     )

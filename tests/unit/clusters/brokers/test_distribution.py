@@ -27,8 +27,8 @@ def test_a_cold_cache_without_a_network_says_what_is_missing_and_what_to_do(cold
         f"Kafka {version} is not in the cache ({cold_cache}/kafka/{version}) and cannot be downloaded: "
         f"org.apache.kafka:kafka_2.13:{version} from central ({no_network}): "
         f"ConnectionRefusedError: [Errno {errno.ECONNREFUSED}] Connection refused. "
-        "Run once with a network, copy that path from a machine that has it, "
-        "or name a running cluster with --kafka-cluster=HOST:PORT"
+        "Run once with network access, copy that path from another machine, "
+        "or use a running cluster with --kafka-cluster=HOST:PORT"
     )
 
 
@@ -94,7 +94,7 @@ def test_a_version_that_does_not_exist_is_named_with_the_default(cold_cache: Pat
     assert text.startswith("Kafka 9.9.9 is not available from central (")
     assert text.endswith(
         "): Artifact org.apache.kafka:kafka_2.13:pom:9.9.9 not found. "
-        f"Name a released version by --kafka-cluster=local:VERSION; the default is {DEFAULT_VERSION}"
+        f"Choose a released version with --kafka-cluster=local:VERSION; the default is {DEFAULT_VERSION}"
     )
 
 

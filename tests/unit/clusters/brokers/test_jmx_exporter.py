@@ -27,8 +27,8 @@ def test_the_agents_jar_missing_without_a_network_says_what_to_do(cold_cache: Pa
         f"the JMX exporter is not in the cache ({cold_cache}/agents/jmx_prometheus_javaagent-1.0.1.jar) and cannot "
         "be downloaded: io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1 from "
         f"central ({no_network}): ConnectionRefusedError: [Errno {errno.ECONNREFUSED}] Connection refused. "
-        "Run once with a network, copy that path from a machine that has it, "
-        "or name a running cluster with --kafka-cluster=HOST:PORT"
+        "Run once with network access, copy that path from another machine, "
+        "or use a running cluster with --kafka-cluster=HOST:PORT"
     )
 
 

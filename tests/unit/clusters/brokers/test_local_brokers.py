@@ -28,7 +28,7 @@ def test_a_disk_that_is_not_there_is_named() -> None:
 def test_a_folder_in_which_nothing_can_be_made_is_named() -> None:
     """Another run has nothing to do with it."""
     with (
-        pytest.raises(ClusterError, match="cannot create a folder for data in /proc: "),
+        pytest.raises(ClusterError, match="cannot create a data folder in /proc: "),
         provision(ClusterSpec(log_dirs="/proc"), target="local"),
     ):
         pass
@@ -40,7 +40,7 @@ def test_the_log_folder_of_another_broker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError) as raised, provision(ClusterSpec(log_dirs=str(tmp_path)), target="local"):
         pass
     assert str(raised.value) == (
-        f"log_dirs: {tmp_path} is the log folder of another broker, for it contains meta.properties; "
+        f"log_dirs: {tmp_path} contains meta.properties, so it is the log folder of another broker; "
         "give another folder on that disk"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["meta.properties"]

@@ -44,7 +44,7 @@ ALL = {0: 1, 1: 2, 2: 3, 3: 1, 4: 1, 5: 3}
         ),
         (
             [(0.0, _state(ALL)), (3.2, _state(ALL, {4: (1,)})), (4.0, {0: (1, (1,), (1,))})],
-            ["1 of 6 partitions under-replicated from 3.2 s on"],
+            ["1 of 6 partitions under-replicated from 3.2 s onward"],
         ),
         (
             [

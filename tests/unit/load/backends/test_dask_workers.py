@@ -23,12 +23,13 @@ from pytest_kafkaperf.load.messages import Clock
         (
             "Python",
             "3.9",
-            f"X has Python 3.9, this machine has {sysconfig.get_python_version()}: install the same version on both",
+            f"X has Python 3.9, but this machine has {sysconfig.get_python_version()}: install the same version on "
+            "both",
         ),
         (
             "aiokafka",
             "0.1.2",
-            f"X has aiokafka 0.1.2, this machine has {version('aiokafka')}: install the same version on both",
+            f"X has aiokafka 0.1.2, but this machine has {version('aiokafka')}: install the same version on both",
         ),
         (
             "pytest-kafkaperf",

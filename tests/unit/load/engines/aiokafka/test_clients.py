@@ -524,8 +524,8 @@ def test_another_version_of_aiokafka_stops_the_load(monkeypatch: pytest.MonkeyPa
     with pytest.raises(LoadError) as raised:
         check_aiokafka()
     assert str(raised.value) == (
-        "aiokafka 0.15.0 is installed, but the load generator replaces inner parts of aiokafka 0.14; install it: "
-        "pip install 'aiokafka>=0.14,<0.15'"
+        "aiokafka 0.15.0 is installed, but the load generator replaces internals of aiokafka 0.14 and works only with "
+        "that version; run: pip install 'aiokafka>=0.14,<0.15'"
     )
     pyproject = Path(__file__).parents[5] / "pyproject.toml"
     assert '"aiokafka[lz4,snappy,zstd]>=0.14,<0.15"' in pyproject.read_text(encoding="utf-8")

@@ -320,7 +320,7 @@ def test_an_older_message_format_is_refused(magic: int) -> None:
     with pytest.raises(
         UnsupportedForMessageFormatError,
         match=rf"message format {magic} in TopicPartition\(topic='t', partition=7\) at offset 0: "
-        "must be format 2, of Kafka 0.11 and later; use newer brokers$",
+        r"must be format 2 \(Kafka 0.11 or newer\); use newer brokers$",
     ):
         received(bytes(builder.build()))
 
@@ -332,7 +332,7 @@ def test_a_batch_too_short_for_what_it_must_hold_is_an_error(length: int) -> Non
     data[8:12] = struct.pack(">i", length)
 
     with pytest.raises(
-        CorruptRecordException, match=r"a batch of \d+ bytes in .* at offset 6: shorter than its header$"
+        CorruptRecordException, match=r"a batch of \d+ bytes in .* at offset 6 is shorter than its header$"
     ):
         received(bytes(data))
 

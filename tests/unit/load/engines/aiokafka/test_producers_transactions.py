@@ -176,7 +176,7 @@ def test_a_failure_inside_leads_to_an_abort() -> None:
     report = bench.ledger.report
     assert (report.aborted, report.failed, report.acknowledged) == (4, 6, 10)
     assert report.aborted_by_failure == 4  # they are errors, too
-    assert report.failures == {"RequestTimedOutError": 6, "aborted with a batch that failed": 4}
+    assert report.failures == {"RequestTimedOutError": 6, "aborted because another batch failed": 4}
 
 
 def test_a_failure_that_comes_while_the_end_waits_leads_to_an_abort_too() -> None:
