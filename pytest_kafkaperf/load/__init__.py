@@ -1,18 +1,18 @@
 """The load generator, without any Kafka client. Read messages, controller, schedule, ledger.
 
-- messages: what controller and workers send to each other
+- messages: messages between controller and workers
 - controller: one load, from the first connection to the last report
-- allocation: how many workers run what
+- allocation: numbers of workers
 - shared_counters: memory that all workers share
-- clock: the clock of a round, and exact timers
-- schedule: when records are due
-- payload: values of records, made in advance
-- identity: tags of records, and what received records are recognized by
-- ledger: what became of each producer's batches
+- clock: a round's clock, and exact timers
+- schedule: due times of records
+- payload: record values, generated in advance
+- identity: tags, which identify received records
+- ledger: outcomes of each producer's batches
 - recorder: histograms and time series
-- audit: the log compared with what was sent
+- audit: comparison of the log with the sent records
 - backends: where workers run
-- engines: the Kafka clients that make the load
+- engines: Kafka clients that generate the load
 
 It may import `core`, `scenarios` and `clusters`.
 """

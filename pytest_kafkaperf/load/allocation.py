@@ -25,14 +25,14 @@ _SCHEDULER = re.compile(rf"dask://{HOST}(:(?P<port>\d{{1,5}}))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAllocation:
-    """The number of worker processes of a scenario, at most one per client, and the place where they run."""
+    """Number and location of a scenario's worker processes, at most one per client."""
 
     producing: int | None = None
     """None: one per core or Dask worker."""
     consuming: int | None = None
     """None: one per core or Dask worker."""
     scheduler: str | None = None
-    """`HOST:PORT` of the scheduler of a Dask cluster; None: the workers run on this machine."""
+    """`HOST:PORT` of a Dask cluster's scheduler; None: the workers run on this machine."""
     insecure: bool = False
     """True if Dask workers may get credentials without TLS."""
     reason: str = ""
@@ -45,7 +45,7 @@ class WorkerAllocation:
 
 
 def parse_workers(text: str) -> WorkerAllocation:
-    """Parse the value of `--kafka-workers`: a number, or the scheduler of a Dask cluster.
+    """Parse the value of `--kafka-workers`: a number, or the address of a Dask scheduler.
 
     Raises:
         UsageError: the value is neither.
@@ -68,14 +68,14 @@ WorkerShares = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
 """For each worker, the indexes of its producers and the groups of its consumers."""
 
 _ENOUGH_RATIO = 0.5
-"""Largest acceptable CPU use of a worker, as a share of a core; in a busier one records wait for each other."""
+"""Maximum CPU use of a worker, as a share of a core; in a busier worker, records wait for each other."""
 
 
 def shares(scenario: Scenario, allocation: WorkerAllocation, places: int) -> WorkerShares:
-    """Return the producers of each worker, and the groups of its consumers.
+    """Return each worker's producers and its consumers' groups.
 
-    Producers and consumers run in different processes, so that reading does not delay sending. Unless the allocation
-    gives the numbers, there are at most `places` processes of a kind: one per core or Dask worker.
+    Producers and consumers run in different processes, so that reading does not delay sending. If the allocation leaves
+    a number open, there are at most `places` processes of that kind: one per core or Dask worker.
     """
     groups = [group for group in range(scenario.consumer_groups) for _ in range(scenario.consumers)]
     producing = min(scenario.producers, allocation.producing or places)
@@ -85,7 +85,7 @@ def shares(scenario: Scenario, allocation: WorkerAllocation, places: int) -> Wor
 
 
 def undecidable(scenario: Scenario, cores: int) -> str | None:
-    """Return the reason why no probe determines the number of workers; None if a probe does."""
+    """Return the reason why a probe cannot determine the number of workers; None if it can."""
     if min(max(scenario.producers, _live_consumers(scenario)), cores) <= 1:
         return "one worker of each kind serves all clients"
     if scenario.rate is None:
@@ -96,10 +96,10 @@ def undecidable(scenario: Scenario, cores: int) -> str | None:
 
 
 def decided(scenario: Scenario, probe: Sequence[WorkerShare], cores: int) -> WorkerAllocation:
-    """Allocate workers by the CPU time of one of each kind in a probe, so that each uses at most half a core.
+    """Allocate workers so that each uses at most half a core, according to a probe with one worker of each kind.
 
-    Only CPU time counts: splitting a process does not shorten its wait for a core. A backlog is read at full speed
-    whatever the rate, so that the numbers of its readers stay open.
+    Only CPU time counts, because splitting a process does not shorten its wait for a core. A backlog is read at full
+    speed whatever the rate, so the number of workers that read it stays open.
     """
     if scenario.rate is None:
         return WorkerAllocation()
@@ -134,7 +134,7 @@ def describe_workers(allocation: WorkerAllocation, shares_of_round: Sequence[Wor
 
 
 def _live_consumers(scenario: Scenario) -> int:
-    """Return the number of consumers that read at the scenario's rate."""
+    """Return the number of consumers that read while producers write."""
     return scenario.consumers * scenario.consumer_groups if scenario.consume == "live" else 0
 
 

@@ -1,4 +1,4 @@
-"""The clock of a round, the bound of its waits, and alarms more exact than the timers of event loops."""
+"""A round's clock, a bound for its waits, and timers that are more exact than an event loop's."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pytest_kafkaperf.core.units import NS_PER_S
 
 @dataclass(slots=True)
 class _Clock:
-    """The offset of this machine's monotonic clock from the round's clock, and the uncertainty of that offset."""
+    """Offset of the round's clock from this machine's monotonic clock, and its uncertainty."""
 
     offset_ns: int = 0
     uncertainty_ns: int = 0
 
 
 _clock = _Clock()
-"""Set once before any load in a process on another machine than the controller's; zero in all other processes."""
+"""Clock of this process; set once before any load if it runs on another machine than the controller, otherwise zero."""
 
 
 def set_clock(*, offset_ns: int, uncertainty_ns: int) -> None:
@@ -34,7 +34,7 @@ def set_clock(*, offset_ns: int, uncertainty_ns: int) -> None:
 
 
 def now_ns() -> int:
-    """Return the time of the round's clock, which is the monotonic clock of the controller's machine."""
+    """Return the time by the round's clock, which is the monotonic clock of the controller's machine."""
     return time.monotonic_ns() + _clock.offset_ns
 
 
@@ -49,7 +49,7 @@ def known_to_ns() -> int:
 
 
 class Stall:
-    """The bound of a wait for records: it is over if none has come for too long, or after the longest time."""
+    """Bound for a wait for records: it is over if no record arrives for `quiet_s`, or after `most_s`."""
 
     def __init__(self, quiet_s: float, *, most_s: float = math.inf) -> None:
         self._began_s = self._progress_s = time.monotonic()
@@ -57,7 +57,7 @@ class Stall:
         self._fewest = math.inf
 
     def is_over(self, missing: int) -> bool:
-        """Return True if the wait is over with so many records missing; fewer than ever before are progress."""
+        """Return True if the wait is over. It makes progress if `missing` is lower than ever before."""
         now_s = time.monotonic()
         if missing < self._fewest:
             self._fewest, self._progress_s = missing, now_s
@@ -70,7 +70,7 @@ def make_alarm() -> Timer:
 
 
 class Timer:
-    """A timer that sleeps until an instant of the round's clock; by the event loop, exact to a millisecond."""
+    """Timer that sleeps until an instant of the round's clock, exact to a millisecond with the event loop."""
 
     def __enter__(self) -> Self:
         return self
@@ -79,15 +79,15 @@ class Timer:
         pass
 
     async def until(self, deadline_ns: int) -> None:
-        """Return at `deadline_ns`, or as soon afterwards as the machine can; return at once if it has passed."""
+        """Return at `deadline_ns` or as soon as possible afterwards; return at once if it has passed."""
         while (remaining_ns := deadline_ns - now_ns()) > 0:
             await asyncio.sleep(remaining_ns / NS_PER_S)
 
 
 class _KernelTimer(Timer):
-    """A timer based on a Linux timer descriptor (timerfd_create(2)), exact to about ten microseconds.
+    """Timer based on a Linux timer descriptor (timerfd_create(2)), exact to about ten microseconds.
 
-    Python has these calls from version 3.13 on; ctypes calls them in earlier versions.
+    Python supports these calls since version 3.13; in earlier versions, ctypes makes them.
     """
 
     _TFD_TIMER_ABSTIME = 1

@@ -1,4 +1,4 @@
-"""The controller's side of a round: it hands assignments to workers, starts them together and monitors them."""
+"""Controller's side of a round, which assigns work, starts the workers together and monitors them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ DIED = "a worker process died: killed, out of memory, or crashed"
 READY_TIMEOUT_S = 60
 """Time limit for starting processes, connecting clients and forming the consumer groups."""
 SILENCE_TIMEOUT_S = 15
-"""If no record is acknowledged or received for this long while some are outstanding, the cluster counts as lost."""
+"""The cluster counts as lost if no record is acknowledged or received for this long while some are outstanding."""
 _GIVE_UP_S = 5
-"""Time that workers get to report after the controller stops them; then it kills them."""
+"""Maximum time for workers to report after the controller stops them, before it kills them."""
 _MARGIN_S = 10
-"""Time that the controller waits beyond a worker's own time limit, which normally ends the wait first."""
+"""Time that the controller waits beyond a worker's own time limit, which normally expires first."""
 _POLL_S = 0.02
 _CHECK_S = 0.25
 """Interval of cluster checks and progress reports."""
@@ -53,7 +53,7 @@ class Progress:
     elapsed_s: float
     """Time since the window opened; negative before."""
     window_ns: tuple[int, int | None] | None = None
-    """Begin and planned end of the window by `clock.now_ns`; no end if it is over with the last record."""
+    """Start and planned end of the window by `clock.now_ns`; no end if the last record ends it."""
     acknowledged: int
     p99_s: float | None = None
     """Produce latency p99 of the slowest worker in the window so far; None if unknown."""
@@ -66,23 +66,23 @@ class Progress:
 
 
 class WorkerDiedError(LoadError):
-    """A worker process has died, so that the backend takes no further load."""
+    """Worker process that died, after which the backend cannot take any further load."""
 
 
 class WorkerBackend(Protocol):
-    """A place where worker processes run: this machine or other machines."""
+    """Place where worker processes run: this machine or other machines."""
 
     margin_ns: int
-    """Time within which every worker sees an instant that the controller publishes."""
+    """Time after which every worker knows an instant that the controller publishes."""
 
     def load(
         self, assignments: Sequence[Assignment], counters: SharedCounters
     ) -> contextlib.AbstractContextManager[Sequence[Future[WorkerReport]]]:
-        """Hand the assignments to workers, and share the counters with all of them until the block ends.
+        """Hand the assignments to workers, and share the counters with them until the block ends.
 
         Raises:
-            WorkerDiedError: a process has died before.
-            LoadError: no worker can take them for another reason.
+            WorkerDiedError: a process has died earlier.
+            LoadError: workers cannot take the assignments for another reason.
 
         """
 
@@ -90,7 +90,7 @@ class WorkerBackend(Protocol):
         """Audit the log in a process on this machine.
 
         Raises:
-            LoadError: the audit failed, or a process has died before.
+            LoadError: the audit failed, or a process has died earlier.
             BrokenProcessPool: the process died.
             TimeoutError: the audit did not finish in time.
 
@@ -98,7 +98,7 @@ class WorkerBackend(Protocol):
 
 
 OpenBackend = Callable[[int], contextlib.AbstractContextManager[WorkerBackend]]
-"""Opens a backend, given the number of workers."""
+"""Function that opens a backend, given the number of workers."""
 
 
 class WorkerPool:
@@ -110,7 +110,7 @@ class WorkerPool:
         self._stack = contextlib.ExitStack()
         self._folder = ""
         self._backend: WorkerBackend
-        """Exists inside of the `with` block."""
+        """Exists inside the `with` block."""
         self._rounds = 0
 
     def __enter__(self) -> Self:
@@ -162,20 +162,20 @@ class WorkerPool:
             return _Round(futures, counters, scenario, read, check, progress, self._backend.margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | Unaudited:
-        """Audit the log; return the reason if that fails."""
+        """Audit the log; return the reason if the audit fails."""
         try:
             return self._backend.audit(task)
-        except Exception as error:  # noqa: BLE001 - such as a lack of memory; the round's metrics are complete
+        except Exception as error:  # noqa: BLE001 - such as out of memory; the round's metrics are complete
             return Unaudited(str(error) or f"the audit did not finish ({type(error).__name__})")
 
 
 class _WorkerEndedError(Exception):
-    """A worker ended too early; its future holds the reason."""
+    """Worker that ended too early; its future contains the reason."""
 
 
 @dataclass(slots=True)
 class _Round:
-    """One round, from the first connection to the last report."""
+    """Round, from the first connection to the last report."""
 
     _futures: Sequence[Future[WorkerReport]]
     _counters: SharedCounters
@@ -208,7 +208,7 @@ class _Round:
             self._await_reports()
         except _WorkerEndedError:
             try:
-                self._check()  # a worker that failed because the cluster is lost tells less
+                self._check()  # if the cluster is lost, the worker's own error is less helpful
             except ClusterLostError as error:
                 self._add_loss(error)
             # Other reasons are collected with the reports.
@@ -277,7 +277,7 @@ class _Round:
             self._tick("draining")
             received = sum(self._counters.received())
             if progress != (progress := received + min(self._counters.total(Counter.OTHERS), most_others)):
-                deadline = time.monotonic() + bound_s  # reading a large backlog may take long
+                deadline = time.monotonic() + bound_s  # reading a large backlog may take a long time
             if self._scenario.consumers and self._scenario.output_topic is None:  # else they wait for the application
                 pending = self._written() * self._scenario.consumer_groups - received
                 self._require_progress(received, pending, "received")
@@ -285,7 +285,7 @@ class _Round:
                 raise LoadError(f"workers did not report within {bound_s:.0f} s after the last record")
 
     def _tick(self, phase: str) -> None:
-        """Do one step of any wait: sleep briefly, report progress, and check that cluster and workers are alive."""
+        """Wait briefly, report progress, and check that the cluster and the workers are alive."""
         concurrent.futures.wait(self._futures, timeout=_POLL_S, return_when=concurrent.futures.FIRST_EXCEPTION)
         for future in self._futures:
             if future.done() and future.exception() is not None:
@@ -336,12 +336,12 @@ class _Round:
         return max(0, self._written() - received)
 
     def _written(self) -> int:
-        """Return the number of records that each consumer group is to receive."""
+        """Return the number of records that each consumer group should receive."""
         backlog = self._scenario.backlog if self._scenario.catches_up else 0
         return backlog + self._counters.total(Counter.VISIBLE)
 
     def _require_progress(self, count: int, pending: int, verb: str) -> None:
-        """Give up if the count stays the same for too long although records are outstanding."""
+        """Give up if the count does not change for too long while records are outstanding."""
         now_s = time.monotonic()
         if count != self._progressed[0] or pending <= 0:
             self._progressed = (count, now_s)
@@ -364,7 +364,7 @@ class _Round:
             except BrokenProcessPool:
                 self._add_problem(Problem(Cause.WORKER_LOST, {"reason": DIED}))
                 self._broken = True
-            except Exception as error:  # noqa: BLE001 - the report must name any cause
+            except Exception as error:  # noqa: BLE001 - the report must include any cause
                 # concurrent.futures keeps the worker's own traceback as the cause.
                 traceback = str(error.__cause__ or "").strip().strip('"').strip()
                 values = {"worker": number, "error": f"{type(error).__name__}: {error}", "traceback": traceback}

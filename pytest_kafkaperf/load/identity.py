@@ -1,9 +1,9 @@
-"""The identity of records: their tags, and what a consumer or an audit makes of those that it finds.
+"""Identity of records: their tags, and how consumers and audits interpret the tags that they find.
 
-A tag has 16 bytes, big-endian: the due time of the record (ns of the monotonic clock) and its origin (producer in the
-upper 16 bits, index in the lower 48). On a topic that others write to, both are XORed with the load's nonce: read with
-another nonce, a tag has an impossible due time and origin. Every record has a tag if end-to-end latency is measured or
-records have keys. Otherwise only the first record of each batch has one, which identifies the batch.
+A tag has 16 bytes, big-endian: the record's due time (ns of the monotonic clock) and its origin (producer in the upper
+16 bits, index in the lower 48). On an existing topic, both are XORed with the load's nonce, because a tag that is read
+with another nonce has an impossible due time and origin. Every record has a tag if end-to-end latency is measured or
+records have keys. Otherwise, only the first record of each batch has one, which identifies the batch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INDEX_MASK = (1 << 48) - 1
 
 
 class Tagger:
-    """Makes the tags of one producer's records."""
+    """Generator of tags for one producer's records."""
 
     def __init__(self, nonce: Nonce, *, producer: int) -> None:
         self._due_nonce, origin_nonce = nonce
@@ -58,9 +58,9 @@ def tags_every_record(scenario: Scenario) -> bool:
 
 
 def origin(named: Any) -> Any:
-    """Return the producer and index in the second half of a tag, for a number or an array.
+    """Return the producer and index from the second half of a tag, which may be a number or an array.
 
-    Records of the warm-up have negative indexes.
+    Warm-up records have negative indexes.
     """
     index = named & _INDEX_MASK
     return named >> 48, index - ((index >> 47) << 48)
@@ -69,7 +69,7 @@ def origin(named: Any) -> Any:
 def names_of(producers: Int64s, indexes: Int64s) -> Int64s:
     """Return one number per record: `producer * 2**48 + index`, where the index is signed and fits into 48 bits.
 
-    The numbers of one producer are in the same order as its indexes.
+    A producer's numbers are in the same order as its indexes.
     """
     return (producers << 48) + indexes
 
@@ -78,12 +78,12 @@ class Source(Protocol):
     """A batch as an engine fetched it."""
 
     def created_ms(self, fetch_offset: int, since_ms: float) -> list[int]:
-        """Return the producer's timestamps (CreateTime) of the records from an offset and an instant on."""
+        """Return the producer's timestamps (CreateTime), starting at the given offset and time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedBatch:
-    """One record batch as received by a consumer, without the records before the fetch offset."""
+    """Record batch as received by a consumer, without the records before the fetch offset."""
 
     offset: int
     """Offset of the first record."""
@@ -105,18 +105,19 @@ class ReceivedBatch:
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """A test of records on an existing topic: those of this load, or also of other applications and loads.
+    """Filter that separates this load's records from other records on an existing topic.
 
-    If an application writes the topic, it makes its records from those that it has read.
+    If an application writes to the topic, it derives its records from the ones that it has read.
     """
 
     scenario: Scenario
     nonce: Nonce
 
     def part(self, batch: ReceivedBatch, *, start_ns: int, now_ns: int, every: bool = True) -> ReceivedBatch | None:
-        """Return the part of a batch read by `now_ns` that belongs to the round starting at `start_ns`, if any.
+        """Return the part of a batch, read by `now_ns`, that belongs to the round that starts at `start_ns`.
 
-        Its tags are without the nonce. With `every`, each record has a tag; otherwise the first of each batch has.
+        The nonce is removed from its tags. With `every`, each record has a tag; otherwise only the first of each batch.
+        Returns None if no record belongs to the round.
         """
         tags = batch.tags ^ np.array(self.nonce)
         own = self._plausible(tags, start_ns, now_ns)
@@ -137,14 +138,14 @@ class RecordFilter:
 
 
 _CHUNK_BITS = 14
-"""Records whose names differ only in these bits share a chunk of 4 KiB: names of one producer follow one another."""
+"""Number of low bits in which names in one 4-KiB chunk differ; a producer's names are consecutive."""
 _PLACES = (1 << _CHUNK_BITS) - 1
 _IN_SET, _MEASURED = 0b01, 0b10
 _ALL_MEASURED = 0b10101010
 
 
 class RecordSet:
-    """A set of records by their names (see `names_of`), some of which are measured."""
+    """Set of records, identified by name (see `names_of`), some of which are measured."""
 
     def __init__(self) -> None:
         self._chunks: dict[int, bytearray] = {}
@@ -161,7 +162,7 @@ class RecordSet:
         return union
 
     def add(self, name: int, *, measured: bool) -> bool:
-        """Add a record; return False if the set had it."""
+        """Add a record; return False if the set already had it."""
         number = name >> _CHUNK_BITS
         chunk = self._chunks.get(number)
         if chunk is None:
@@ -178,6 +179,6 @@ class RecordSet:
         return sum(int(np.bitwise_count(chunk & _ALL_MEASURED).sum()) for chunk in chunks)
 
     def has_measured(self, name: int) -> bool:
-        """Return True if the set has the record, and it is measured."""
+        """Return True if the set contains the record as a measured one."""
         chunk = self._chunks.get(name >> _CHUNK_BITS)
         return chunk is not None and bool(chunk[(name & _PLACES) >> 2] >> ((name & 3) << 1) & _MEASURED)

@@ -1,4 +1,4 @@
-"""The outcome of one producer's batches, as counts and histograms."""
+"""Outcomes of one producer's batches, as counts and histograms."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 LATE_NS = 100_000_000
-"""A record sent this much later than possible is a failure of the generator, not latency of Kafka."""
+"""Minimum delay of a sendable record that counts as a failure of the generator rather than as Kafka's latency."""
 TAIL_NS = 1_000_000_000
-"""Time after the window in which the cluster may still take records: a short pause at the end is not an overload."""
+"""Time after the window in which the cluster may still accept records, because a short pause is not an overload."""
 _AWAKE_NS = 10_000_000
-"""Delay of a timer that is no lack of speed: the last batch of a window may close just before its end."""
+"""Timer delay that does not indicate a slow generator: the last batch of a window may close just before its end."""
 
 _FOLD_BATCHES = 64
 """Number of acknowledged batches whose latencies are recorded together, which takes about a millisecond."""
 _FOLD_CLOSED_LOOP_BATCHES = 512
-"""The same in closed loop, where a batch has one latency."""
+"""The same number in closed loop, where a batch has one latency."""
 
 MAX_NAMED = 1 << 20
-"""Limit of unknown records whose indexes are kept for an audit."""
+"""Maximum number of unknown records whose indexes are kept for an audit."""
 
 _MISSING_SAMPLES = 1 << 20
-"""Limit of latency samples for records that were never sent; beyond it every n-th record stands for n."""
+"""Maximum number of latency samples for records that were never sent; beyond it, every n-th record counts n times."""
 
 
 class Batch(NamedTuple):
-    """A batch in flight, or one record of a client that batches by itself.
+    """Batch in flight, or a single record if the client builds the batches.
 
-    A tuple for speed, because such a client needs one per record.
+    It is a tuple for speed, because such a client needs one per record.
     """
 
     partition: int | None
@@ -43,13 +43,13 @@ class Batch(NamedTuple):
     indexes: Int64s
     """Indexes of the records, shape `(records,)`."""
     measured: int
-    """Number of records due in the window; they are the last of the batch."""
+    """Number of records due in the window, which are the last ones in the batch."""
     measured_bytes: int
-    """Keys and values of the measured records."""
+    """Size of the measured records' keys and values."""
     dues_ns: Int64s | None
     """Due times, shape `(records,)`; None if all are due when they are sent."""
     closing_ns: int | None
-    """Time at which the batch was to be sent; None in closed loop."""
+    """Time at which the batch should be sent; None in closed loop."""
     sent_ns: int
     """Time at which the batch was sent."""
 
@@ -67,17 +67,17 @@ class Batch(NamedTuple):
 
 
 class Ledger:
-    """The counts of sent, acknowledged and failed records of one producer."""
+    """Counts of one producer's sent, acknowledged and failed records."""
 
     def __init__(self, scenario: Scenario, *, on_visible: Callable[[int], None], producer: int = 0) -> None:
         self.report = Produced(producer=producer)
         self.series = Series()
-        """Takes acknowledgements, and latencies by due time; with the warm-up, but not its failures."""
+        """Acknowledgements, and latencies by due time, including the warm-up but not its failures."""
         self.sent = 0
         self.settled = 0
         """Records with a known outcome: acknowledged or failed."""
         self._on_visible = on_visible
-        """Takes the number of further records that consumers are expected to receive."""
+        """Function that takes the number of further records that consumers are expected to receive."""
         self._transactional = scenario.transaction_size is not None
         self._committed_only = scenario.isolation_level == "read_committed"
         self._keeps_places = bool(scenario.watch_group)
@@ -86,13 +86,13 @@ class Ledger:
         self._open: list[tuple[Batch, tuple[int, int] | None]] = []
         """Batches of the open transaction that are acknowledged but not committed, with partition and offset."""
         self._marked: set[int] = set()
-        """Partitions of the open transaction; its end adds a marker to the log of each."""
+        """Partitions of the open transaction, each of which gets a marker in its log when the transaction ends."""
         self.must_abort = False
         """True if a batch of the open transaction has failed."""
         self._in_flight: dict[int, Batch] = {}
         """Batches in flight by identity."""
         self._last: dict[int, tuple[int, int]] = {}
-        """Offset and first index of the batch that was acknowledged last, by partition."""
+        """Offset and first index of the last acknowledged batch, by partition."""
         self._unfolded: list[tuple[Batch, int]] = []
         self.end_ns: int | None = None
         """End of the window; None if a number of records ends it."""
@@ -102,13 +102,13 @@ class Ledger:
 
     @property
     def answered(self) -> int:
-        """Settled records, without those of a transaction that is being ended."""
+        """Settled records, except those in a transaction that is being ended."""
         waiting = sum(batch.records for batch, _ in self._open) if self.ending else 0
         return self.settled - waiting
 
     @property
     def outstanding(self) -> int:
-        """Sent records whose outcome is not known."""
+        """Sent records with an unknown outcome."""
         return self.sent - self.settled
 
     def enter(self, batch: Batch) -> None:
@@ -123,7 +123,7 @@ class Ledger:
                 report.first_due_ns = first_due_ns
 
     def acknowledge(self, batch: Batch, ack_ns: int, location: tuple[int, int] | None) -> None:
-        """Count a batch as acknowledged; `location` gives partition and offset if known."""
+        """Count a batch as acknowledged; `location` is its partition and offset if known."""
         if self._closed:
             return
         self._settle(batch)
@@ -137,9 +137,9 @@ class Ledger:
             self._on_visible(batch.records)
 
     def end_transaction(self, ended_ns: int, *, committed: bool) -> None:
-        """Count the batches of the transaction that has ended as committed or aborted.
+        """Count the batches of the ended transaction as committed or aborted.
 
-        They are errors, too, if it was aborted because another batch has failed: they were meant to be committed.
+        If it was aborted because another batch failed, they are errors as well: they should have been committed.
         """
         if self._closed:
             return
@@ -159,7 +159,7 @@ class Ledger:
     def fail(self, batch: Batch, reason: str, failed_ns: int, *, refused: bool) -> None:
         """Count a batch as permanently failed; `reason` is the name of the error.
 
-        A batch that was `refused` is certainly not in the log; any other failure leaves that unknown.
+        A `refused` batch is certainly not in the log; after any other failure, this is unknown.
         """
         if self._closed:
             return
@@ -215,9 +215,9 @@ class Ledger:
                 report.unknown_indexes.append(batch.indexes)
 
     def _wait_in_vain(self, batch: Batch, failed_ns: int) -> None:
-        """Have the failed records of the window count in the latency (see `_fold_failed`)."""
+        """Include failed records of the window in the latency (see `_fold_failed`)."""
         if batch.measured:
-            kept = batch if batch.dues_ns is not None else batch._replace(indexes=batch.indexes[:0])  # takes memory
+            kept = batch if batch.dues_ns is not None else batch._replace(indexes=batch.indexes[:0])  # to save memory
             self._failed.append((kept, failed_ns))
         if self.end_ns is not None and len(self._failed) >= _FOLD_BATCHES:
             self._fold_failed(self.end_ns)
@@ -225,7 +225,7 @@ class Ledger:
     def _fold_failed(self, end_ns: int) -> None:
         """Record failed records as if they had waited until the end of the window, or longer if they failed later.
 
-        With the time until the failure, a fast refusal would look better than a slow acknowledgement.
+        If only the time until the failure counted, a fast refusal would look better than a slow acknowledgement.
         """
         rows, self._failed = self._failed, []
         if not rows:
@@ -237,9 +237,9 @@ class Ledger:
         self.series.record(dues, waited)
 
     def count_delayed(self, batch: Batch, allowed_ns: int, end_ns: int) -> None:
-        """Count records that only the generator delayed.
+        """Count records that were delayed only by the generator.
 
-        `allowed_ns` is the time at which the in-flight limit became free for the batch, `end_ns` the end of the window.
+        `allowed_ns` is the time at which the in-flight limit allowed the batch, `end_ns` the end of the window.
         """
         late_ns = batch.sent_ns - max(batch.closing_ns or 0, allowed_ns)
         if batch.measured:
@@ -255,7 +255,7 @@ class Ledger:
                 self.report.behind += batch.measured
 
     def count_missing(self, schedule: Schedule, first: int, stop: int, now_ns: int) -> None:
-        """Count records `first` to `stop` as missing; those already due add their waiting time to the latencies."""
+        """Count records `first` to `stop` as missing; those that are due add their waiting time to the latencies."""
         self.report.missing += stop - first
         due = min(stop, schedule.first_after(now_ns)) - first
         if due <= 0:
@@ -266,7 +266,7 @@ class Ledger:
         self._add_waits(schedule.due_between(first, counts.size, stride=stride), now_ns, counts)
 
     def count_unsent(self, dues_ns: Int64s, now_ns: int) -> None:
-        """Count records of the window that were gathered but never sent as missing, like `count_missing`."""
+        """Count records of the window that were gathered but never sent as missing, as `count_missing` does."""
         self.report.missing += dues_ns.size
         self._add_waits(dues_ns[dues_ns <= now_ns], now_ns)
 

@@ -21,18 +21,18 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 @dataclass(slots=True, kw_only=True)
 class Produced:
-    """The results of one producer. Counts are of the window unless stated otherwise."""
+    """Results of one producer. Counts refer to the window unless stated otherwise."""
 
     producer: int = 0
     sent: int = 0
     acknowledged: int = 0
-    """With transactions: committed records."""
+    """Acknowledged records; with transactions, committed records."""
     bytes: int = 0
-    """Keys and values of acknowledged records."""
+    """Size of the keys and values of acknowledged records."""
     aborted: int = 0
-    """Records of aborted transactions."""
+    """Records in aborted transactions."""
     aborted_by_failure: int = 0
-    """Those of transactions that were to be committed, but another batch had failed."""
+    """Records in transactions that were aborted because another batch failed."""
     failed: int = 0
     """Records that failed permanently, including the warm-up."""
     failed_in_window: int = 0
@@ -43,13 +43,13 @@ class Produced:
     missing: int = 0
     """Records due in the window that were never sent."""
     overdue: int = 0
-    """Records of a rate for which the in-flight limit had no room until `TAIL_NS` after the window."""
+    """Records due at a rate for which the in-flight limit had no room until `TAIL_NS` after the window."""
     late: int = 0
     """Records that the generator sent more than `LATE_NS` later than possible."""
     latest_ns: int = 0
-    """Longest time by which the generator sent a record of the window later than possible."""
+    """Longest delay of a record in the window that only the generator caused."""
     behind: int = 0
-    """Records unsent at the end of the window although the in-flight limit allowed them."""
+    """Records that were unsent at the end of the window although the in-flight limit allowed them."""
     sent_late: int = 0
     """Records sent after the end of the window, for any reason."""
     first_due_ns: int | None = None
@@ -61,17 +61,17 @@ class Produced:
     markers_by_partition: collections.Counter[int] = field(default_factory=collections.Counter)
     """Transaction markers, each of which takes an offset in the log."""
     disordered: int = 0
-    """Records acknowledged in another order than they were sent in or stand in the log; they call for an audit."""
+    """Records whose order of acknowledgement differs from that of sending or of the log; they require an audit."""
     failures: collections.Counter[str] = field(default_factory=collections.Counter)
     """Failed records by error."""
     places: array.array[int] = field(default_factory=lambda: array.array("q"))
-    """Places of the window's records in the log, for watched groups; five numbers for each batch: partition, first
-    offset, number of records, due time of the first and of the last one."""
+    """Places of the window's records in the log, for watched groups: for each batch the partition, first offset, number
+    of records, first due time and last due time."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Consumed:
-    """The results of one consumer: records due in the window."""
+    """Results of one consumer. Counts refer to records due in the window unless stated otherwise."""
 
     group: int = 0
     received: int = 0
@@ -83,38 +83,38 @@ class Consumed:
     total: int = 0
     """All received records, including the warm-up."""
     disordered: int = 0
-    """Records that did not follow their predecessor of the same producer and partition; they call for an audit."""
+    """Records that did not follow their predecessor of the same producer and partition; they require an audit."""
     came_out: RecordSet = field(default_factory=RecordSet)
     """Records in an application's output, including the warm-up."""
     repeated: int = 0
-    """Records in an application's output that had come before."""
+    """Records in an application's output that had already come out."""
     ahead_ns: int = 0
-    """Longest time by which a record seems to have been created after it was received; only without producers."""
+    """Longest time by which a record's timestamp is later than its receipt; only without producers."""
     unmatched: int = 0
     """Records in an application's output that match no record of the round, including those of other programs."""
     reassigned: bool = False
-    """True if its group rebalanced while it read; then it begins at the end of the log, and may pass over records."""
+    """True if its group rebalanced during the read; it then continues at the end of the log and may skip records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """The clock of a machine of a Dask cluster, as it was read."""
+    """Reading of the clock of a machine in a Dask cluster."""
 
     name: str
     """Identifier that all processes of the machine share."""
     host: str
     """Host name of the machine."""
     offset_ns: int
-    """Offset to add to it: in a report for the controller's time, when it is read for that of the common clock."""
+    """Offset to add: to get the common clock's time in a reading, and the controller's in a report."""
     uncertainty_ns: int
-    """Largest possible difference from the clock that all machines' clocks were compared with."""
+    """Maximum error of the offset from the clock with which all machines' clocks were compared."""
     is_here: bool = False
     """True if the worker ran on the controller's machine."""
 
 
 @dataclass(slots=True, kw_only=True)
 class WorkerReport:
-    """The results of one worker."""
+    """Results of one worker."""
 
     produced: list[Produced] = field(default_factory=list)
     consumed: list[Consumed] = field(default_factory=list)
@@ -125,18 +125,18 @@ class WorkerReport:
     cpu_s: float = 0.0
     """User and system CPU seconds of the process in the window."""
     busy_ratio: float = 0.0
-    """Share of the window in which the process ran or waited for a core; near 1 it is the bottleneck."""
+    """Share of the window in which the process ran or waited for a core; near 1, the process is the bottleneck."""
     repeated_batches: int = 0
-    """Batches that were sent again after an attempt that may have succeeded; the log may hold copies of them."""
+    """Batches that were sent again after an attempt that may have succeeded; the log may contain copies of them."""
     notes: list[Notice] = field(default_factory=list)
-    """Warnings of the client library, each once."""
+    """Distinct warnings of the client library."""
     clock: Clock | None = None
     """None if the worker ran on the controller's machine and used its clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerShare:
-    """One worker process's share of a round, and the resources it used."""
+    """Worker process's share of a round, and the resources that it used."""
 
     host: str | None
     """Host name; None if the process ran on the controller's machine."""
@@ -154,7 +154,7 @@ class Audit:
     """Exact record counts from an audit of the log."""
 
     lost: int
-    """Acknowledged records that are not in the log."""
+    """Acknowledged records that are missing from the log."""
     duplicated: int
     """Additional copies of records in the log."""
     reordered: int
@@ -163,32 +163,32 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Unaudited:
-    """Result in place of an audit that is impossible."""
+    """Result of an audit that was not possible."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
-    """The reports of a load's workers, and what the controller saw of it."""
+    """Reports of a load's workers, and the controller's own observations."""
 
     workers: Sequence[WorkerReport]
     start_ns: int | None
     """Start of the window; None if it never opened."""
     drain_ns: int | None = None
-    """Instant after production from which consumers read the rest; None if production did not finish."""
+    """Instant after production at which consumers start to read the rest; None if production did not finish."""
     problems: Sequence[Problem] = ()
     lag_max: int | None = None
     lag_end: int | None = None
     """Highest and last lag of the slowest consumer group in the window; None if it was not sampled."""
     catch_up: GroupOffsets | None = None
-    """Readings of the slowest consumer group that began to read at a backlog: received and visible records."""
+    """Readings of the slowest consumer group that started at a backlog: received and visible records."""
     broken: bool = False
-    """True if the cluster or the workers are gone, so that no further round can run."""
+    """True if no further round can run, because the cluster or the workers are gone."""
 
     @classmethod
     def failed(cls, cause: Cause, error: Exception) -> LoadReport:
-        """Return the report of a load that did not start and after which no further round can run."""
+        """Return the report for a load that did not start and after which no further round can run."""
         return cls(workers=(), start_ns=None, problems=(Problem(cause, {"reason": str(error)}),), broken=True)
 
     @property
@@ -218,7 +218,7 @@ class LoadReport:
         )
 
     def received(self) -> dict[int, int]:
-        """Return received records of the window by consumer group."""
+        """Return the number of received records in the window by consumer group."""
         return _summed({part.group: part.received} for part in self.consumed)
 
     def unknown(self) -> int:
@@ -230,15 +230,15 @@ class LoadReport:
         return sum(part.disordered for part in self.produced)
 
     def differences(self, growth: Mapping[int, int]) -> tuple[int, int]:
-        """Return the numbers of records that a log which grew by this lacks and has too many, over all partitions."""
+        """Return the numbers of missing and surplus records in all partitions if the log grew by `growth`."""
         expected = self.expected_growth()
         gaps = [expected.get(part, 0) - growth.get(part, 0) for part in expected.keys() | growth.keys()]
         return sum(gap for gap in gaps if gap > 0), -sum(gap for gap in gaps if gap < 0)
 
     def is_in_doubt(self, growth: Mapping[int, int]) -> bool:
-        """Return True if counts disagree or may agree by chance, so that only an audit can tell what the log holds.
+        """Return True if the counts disagree or may agree by chance, so that only an audit is conclusive.
 
-        The copy of a batch that was sent again may take the place of a lost one.
+        For example, the copy of a batch that was sent again may hide a lost record.
         """
         disordered = self.disordered() + sum(part.disordered for part in self.consumed)
         doubts = self.unknown() + disordered + sum(worker.repeated_batches for worker in self.workers)
@@ -254,7 +254,7 @@ def _summed(tallies: Iterable[Mapping[int, int]]) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """One worker's part of one round."""
+    """Worker's part of a round."""
 
     worker: int
     """Index of the worker, which selects its row of the shared counters."""
@@ -264,7 +264,7 @@ class Assignment:
     access: Access
     topic: str
     group: str
-    """Prefix of consumer groups and transactional ids; a number follows."""
+    """Prefix of consumer groups and transactional ids, followed by a number."""
     scenario: Scenario
     read_partitions: int
     """Partitions of the topic that consumers read."""

@@ -1,7 +1,7 @@
-"""The contents of records, made in advance.
+"""Contents of records, generated in advance.
 
-If values are long enough, each begins with room for a tag (see `identity`). For records that go through an application,
-the tag is the value of the last header, and values stay unchanged.
+If values are long enough, each starts with room for a tag (see `identity`). For records that pass through an
+application, the tag is the value of the last header, and values stay unchanged.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from pytest_kafkaperf.scenarios.payloads import Samples
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 MAX_POOL_BYTES = 32 << 20
-"""Memory limit of the values, and of the templates, that a worker keeps; it keeps at least one of each."""
+"""Memory limit for a worker's values, and for its templates; it keeps at least one of each."""
 _OBJECT_BYTES = 48
-"""Memory of a value beyond its bytes: that of a Python object, and a place in a list."""
+"""Memory overhead of a value: the Python object, and its entry in a list."""
 
 _TEMPLATES = 64
-"""Number of full batches for which a worker makes values if all have one size."""
+"""Number of full batches for which a worker generates values if all values have one size."""
 
 _DECK = 10_000
-"""Number of values of a size distribution; it limits the precision of their proportions."""
+"""Number of values for a size distribution, which limits the precision of their proportions."""
 
 _MAX_SAMPLES_BYTES = 256 << 20
 
 
 class Payload:
-    """The values of one worker's records; its producers share them.
+    """Values of one worker's records, shared by its producers.
 
     Raises:
-        LoadError: the file of samples is unusable.
+        LoadError: the sample file is unusable.
 
     """
 
@@ -64,7 +64,7 @@ def mean_value_size(scenario: Scenario) -> float:
     """Return the mean size of a value in bytes; reads the file if the payload consists of samples.
 
     Raises:
-        LoadError: the file of samples is unusable.
+        LoadError: the sample file is unusable.
 
     """
     if not isinstance(scenario.payload, Samples):
@@ -74,7 +74,7 @@ def mean_value_size(scenario: Scenario) -> float:
 
 
 def _values(scenario: Scenario, source: random.Random) -> Sequence[bytes]:
-    """Return at least one value. Random values repeat at a distance beyond the reach of any codec."""
+    """Return at least one value. Random values repeat only at distances that no codec exploits."""
     match scenario.payload:
         case Samples() as samples:
             values = _samples(Path(samples.path or samples.file), samples.delimiter.encode())
@@ -89,7 +89,7 @@ def _values(scenario: Scenario, source: random.Random) -> Sequence[bytes]:
         most = min(_TEMPLATES * scenario.batch_size // size, MAX_POOL_BYTES // (size + _OBJECT_BYTES))
         return [make(size) for _ in range(max(1, most))]
     values, left_bytes = [], MAX_POOL_BYTES
-    for size, share in scenario.record_sizes.items():  # large values repeat if memory is short
+    for size, share in scenario.record_sizes.items():  # large values repeat if the memory limit requires it
         count = max(1, round(share * _DECK))
         pool = [make(size) for _ in range(max(1, min(count, left_bytes // size)))]
         left_bytes -= size * len(pool)

@@ -1,4 +1,4 @@
-"""Recorders of what a load measures: mergeable latency histograms, and time series for plots.
+"""Recorders of a load's measurements: mergeable latency histograms, and time series for plots.
 
 A histogram is log-linear like HdrHistogram (G. Tene). The bucket comes from the bits of the float64: the exponent and
 the upper bits of the mantissa, ten unless stated otherwise. A bucket is at most 1/1024 of its value wide and represents
@@ -6,7 +6,7 @@ its middle, so a quantile is off by at most 0.05 %. Values are nanoseconds from 
 share the last bucket, which represents the maximum.
 
 A series divides time into intervals of equal length, counted from the start of the window; warm-up intervals have
-negative numbers. Their length depends on that of the round, so that memory and reports stay small.
+negative numbers. Longer rounds have longer intervals, so that memory and reports stay small.
 
 Each interval keeps latencies in buckets at most 1/64 of their value wide, so that a quantile is off by at most 0.8 %.
 Thresholds use finer histograms; a series is only for plots.
@@ -39,7 +39,7 @@ class Histogram:
     """Counts of latencies; `record` adds values, `merged` combines histograms.
 
     Pickling keeps only the buckets from the lowest to the highest used one, in the smallest sufficient type. That is
-    about a tenth of all; the controller holds several histograms per worker.
+    about a tenth of all buckets, which matters because the controller holds several histograms per worker.
     """
 
     subbucket_bits: int = 10
@@ -56,7 +56,7 @@ class Histogram:
         """Add values of shape `(n,)`; `counts` of the same shape gives the number of occurrences of each.
 
         Raises:
-            ValueError: a value is negative, which is a bug in the use of the clock and never an effect of the load.
+            ValueError: a value is negative, which is always a bug in the use of the clock.
 
         """
         if values_ns.size == 0:
@@ -71,7 +71,7 @@ class Histogram:
         else:
             np.add.at(self.counts, buckets, counts)
             self.total += int(counts.sum())
-            # In float64, because int64 could overflow; exact below 2**53 ns, which are 104 days.
+            # In float64, because int64 could overflow; exact below 2**53 ns, or 104 days.
             self.sum_ns += int(np.dot(values_ns.astype(np.float64), counts.astype(np.float64)))
         self.max_ns = max(self.max_ns, int(values_ns.max()))
 
@@ -113,7 +113,7 @@ class Histogram:
 
 
 def merged(histograms: list[Histogram]) -> Histogram:
-    """Combine histograms with buckets of one width into one with all buckets."""
+    """Merge histograms with the same bucket width into a histogram with all buckets."""
     bits = max((histogram.subbucket_bits for histogram in histograms), default=10)
     result = Histogram(bits, np.zeros((_OCTAVES << bits) + 1, dtype=np.int64))
     for histogram in histograms:
@@ -151,7 +151,7 @@ class Curves(TypedDict):
     first_s: float
     """Start of the first interval, relative to the start of the window."""
     count: list[float]
-    """Events per second. The round may cut the first and the last interval short; they are not corrected for that."""
+    """Events per second. The first and last intervals may be shorter, which is not corrected."""
     p50: list[float | None]
     p99: list[float | None]
     max: list[float | None]
@@ -168,7 +168,7 @@ class Series:
 
     @classmethod
     def of(cls, length_s: float, start_ns: int) -> Series:
-        """Create a series with about 300 intervals for a round of this length, none shorter than a second."""
+        """Create a series with at most about 300 intervals of at least one second for a round of this length."""
         return cls(start_ns, max(1, math.ceil(length_s / _INTERVALS)))
 
     def count(self, instants_ns: Nanoseconds, counts: Counts | None = None) -> None:
@@ -200,7 +200,7 @@ class Series:
         )
 
     def _by_interval(self, instants_ns: Nanoseconds) -> Iterator[tuple[int, npt.NDArray[np.bool_]]]:
-        """Yield each interval with instants, and which these are, shape `(n,)`."""
+        """Yield each interval with a mask of its instants, shape `(n,)`."""
         if not instants_ns.size:
             return
         intervals = (instants_ns - self.start_ns) // (self.interval_s * NS_PER_S)
@@ -211,7 +211,7 @@ class Series:
 
 
 def merged_series(parts: list[Series]) -> Series:
-    """Merge several series of one round, which have one start and one interval."""
+    """Merge several series of one round, which have the same start and interval."""
     result = Series(parts[0].start_ns, parts[0].interval_s)
     for part in parts:
         result.events.update(part.events)

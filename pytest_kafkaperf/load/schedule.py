@@ -1,8 +1,8 @@
-"""The due times of records: conversion from index to instant and back, in integer nanoseconds, without a clock.
+"""Due times of records: conversion from index to instant and back, in integer nanoseconds, without a clock.
 
-Producer `p` of `P` sends every P-th record of the whole load: its record `i` is record `i * P + p` of the load. At a
-constant rate that record is due at `start + (i * P + p) / rate`. Negative indexes belong to the warm-up, which is the
-same load before the window opens.
+Producer `p` of `P` sends every P-th record of the load: its record `i` is record `i * P + p` of the load. At a constant
+rate, that record is due at `start + (i * P + p) / rate`. Negative indexes belong to the warm-up, which is the same load
+before the window opens.
 
 The time limits of a load follow from its schedule.
 """
@@ -26,19 +26,19 @@ from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 REQUEST_TIMEOUT_S = 30
 """Kafka's default for `request.timeout.ms`; a batch that is not acknowledged by then has failed."""
 DRAIN_TIMEOUT_S = 30
-"""Time limit for reading what is left after production, and for sending the last records of the window."""
+"""Time limit for reading the remaining records after production, and for sending the window's last records."""
 _SETTLE_MARGIN_S = 5
 _INT64_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The due times of one producer."""
+    """Due times of one producer's records."""
 
     start_ns: int
     """Instant at which the window opens, by the clock of the round."""
     rate: Fraction | Curve
-    """Records per second of the whole load, over all producers; a curve if the rate changes."""
+    """Records per second over all producers; a curve if the rate changes."""
     producer: int = 0
     producers: int = 1
 
@@ -94,9 +94,9 @@ def window_s(scenario: Scenario) -> float | None:
 
 
 def exact_rate(records_per_s: float) -> Fraction:
-    """Convert a rate to a short fraction, off by at most one part in a million; short ones make `due_between` fast.
+    """Convert a rate to a short fraction, off by at most one part in a million, because that makes `due_between` fast.
 
-    The rate of a scenario has been validated: above 0, at most 1e9.
+    A scenario's rate has already been validated to be above 0 and at most 1e9.
     """
     exact = Fraction(records_per_s)
     for limit in (1000, 10**6, 10**9):
@@ -108,13 +108,13 @@ def exact_rate(records_per_s: float) -> Fraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """The due time of each record of the whole load, relative to the opening of the window.
+    """Due times of all records of the load, relative to the start of the window.
 
     The first rate applies before the window, the last rate after the last segment.
     """
 
     pieces: tuple[_Piece, ...]
-    """The time before the window, each segment, and the time after the last segment."""
+    """Pieces for the time before the window, each segment, and the time after the last segment."""
     firsts: tuple[int, ...]
     """Index of the first record of each piece, except for the piece before the window."""
     begins_ns: tuple[int, ...]
@@ -157,13 +157,13 @@ class Curve:
         return dues
 
     def due_by(self, offset_ns: int) -> int:
-        """Return the approximate number of records due by then; rounding may make it a few records off."""
+        """Return the number of records due by `offset_ns`; rounding may make it wrong by a few records."""
         return self.pieces[bisect.bisect_right(self.begins_ns, offset_ns)].due_by(offset_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """A stretch of one slope, described from its slower end, the anchor."""
+    """Piece with a single slope, described from its slower end, the anchor."""
 
     anchor_ns: int
     whole: int
@@ -194,7 +194,7 @@ class _Piece:
         return self.whole + math.floor(self.part + self.sign * records)
 
     def _elapsed_ns(self, records: Any, sqrt: Callable[[Any], Any]) -> Any:
-        """Compute the time since the anchor for a number or an array; both round each step the same way (IEEE 754)."""
+        """Compute the time since the anchor for a number or an array, with identical rounding (IEEE 754)."""
         return 2e9 * records / (self.rate + sqrt(self.rate * self.rate + 2 * self.slope * records))
 
 
@@ -227,7 +227,7 @@ def longest_s(scenario: Scenario) -> float:
 
 
 def group_drain_s(load_s: float) -> float:
-    """Return the time that a watched group has to commit the last record; Kafka Connect commits once a minute."""
+    """Return the time limit for a watched group's commit of the last record; Kafka Connect commits once a minute."""
     return max(2 * DRAIN_TIMEOUT_S, 2 * load_s)
 
 

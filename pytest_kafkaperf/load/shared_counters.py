@@ -1,7 +1,7 @@
-"""Shared counters, through which the controller and its workers synchronise and report progress.
+"""Shared counters, through which the controller and its workers synchronize and report progress.
 
 They are a small memory-mapped file of int64 cells, each with one writer. Aligned 64-bit stores are atomic on every
-platform that CPython supports. Therefore no locks are needed, and a worker that dies cannot leave one behind.
+platform that CPython supports, so there are no locks that a dying worker could leave behind.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class WorkerState(IntEnum):
     PRODUCED = 2
     """All producers of the worker have sent their records and know the outcome of each."""
     DONE = 3
-    """All consumers of the worker have read what is there. They stay in their groups until all workers are done,
-    because the partitions of a consumer that leaves would move to others."""
+    """All consumers of the worker have read all records. They stay in their groups until all workers are done, because
+    a leaving consumer's partitions would move to others."""
 
 
 class _Control(IntEnum):
@@ -46,9 +46,9 @@ class Counter(IntEnum):
     P99_NS = 5
     """Produce latency p99 of the window so far; 0 if unknown."""
     OTHERS = 6
-    """Records that consumers received and that are not of this round, such as the output of a backlog."""
+    """Records that consumers received but that do not belong to this round, such as the output of a backlog."""
     RECEIVED = 7
-    """Records received by consumers of the first group; the following cells are for the other groups."""
+    """Records received by consumers of the first group; the cells after it are for the other groups."""
 
 
 CONTROLLER = -1
@@ -68,7 +68,7 @@ class SharedCounters:
         self._width = -(-(Counter.RECEIVED + groups) // _LINE) * _LINE
         self._map: mmap.mmap
         self._cells: memoryview[int]
-        """All rows; exist inside of the `with` block."""
+        """All rows; exists inside the `with` block."""
 
     @classmethod
     def create(cls, path: str | Path, workers: int, *, groups: int = 1) -> SharedCounters:
@@ -92,11 +92,11 @@ class SharedCounters:
         self._cells[(worker + 1) * self._width + cell] = value
 
     def read_row(self, worker: int) -> list[int]:
-        """Return a row to copy to another machine; reads the state first, so that no other cell is older."""
+        """Return a row to copy to another machine; the state is read first, so that no other cell is older."""
         return self._cells[(worker + 1) * self._width : (worker + 2) * self._width].tolist()
 
     def write_row(self, worker: int, cells: Sequence[int]) -> None:
-        """Write a row from another machine; writes the state last, so that no other cell is older."""
+        """Write a row from another machine; the state is written last, so that no other cell is older."""
         first = (worker + 1) * self._width
         for cell in reversed(range(self._width)):
             self._cells[first + cell] = cells[cell]
@@ -123,11 +123,11 @@ class SharedCounters:
 
     @property
     def start_ns(self) -> int | None:
-        """The instant at which the window opens; None until the controller has set it."""
+        """Instant at which the window opens; None until the controller has set it."""
         return self._cells[_Control.START_NS] or None
 
     def stop(self) -> None:
-        """Tell all workers to stop and to report what they have."""
+        """Make all workers stop and report their results so far."""
         self._cells[_Control.STOP] = 1
 
     @property
@@ -136,10 +136,10 @@ class SharedCounters:
         return bool(self._cells[_Control.STOP])
 
     def all_produced(self, drain_ns: int) -> None:
-        """Tell consumers that production is over: from `drain_ns` on they read to the end offsets and report."""
+        """Publish the end of production: from `drain_ns` on, consumers read to the end offsets and report."""
         self._cells[_Control.DRAIN_NS] = drain_ns
 
     @property
     def drain_ns(self) -> int | None:
-        """The instant from which consumers read the rest of the log; None until all producers are done."""
+        """Instant from which consumers read the rest of the log; None until all producers are done."""
         return self._cells[_Control.DRAIN_NS] or None

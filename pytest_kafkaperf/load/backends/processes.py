@@ -27,20 +27,20 @@ from pytest_kafkaperf.load.messages import Assignment, Audit, WorkerReport
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 
 _GIVE_UP_S = 5
-"""Time that idle processes get to end by themselves; then they are killed."""
+"""Maximum time for idle processes to exit before they are killed."""
 
 _MARGIN_NS = 20_000_000
 
 
 class Processes:
-    """Worker processes for all rounds of a test; they end if the controller dies."""
+    """Worker processes for all rounds of a test; they exit if the controller dies."""
 
     margin_ns = _MARGIN_NS
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._executor: concurrent.futures.ProcessPoolExecutor
-        """Exists inside of the `with` block."""
+        """Exists inside the `with` block."""
         self._futures: list[concurrent.futures.Future[Any]] = []
 
     def __enter__(self) -> Self:
@@ -62,14 +62,14 @@ class Processes:
         """Hand the assignments to the processes, which map the shared counters themselves.
 
         Raises:
-            WorkerDiedError: a process has died before.
+            WorkerDiedError: a process has died earlier.
 
         """
         del counters
         yield self._submit(engine_of(assignments[0].scenario.client).work, assignments)
 
     def audit(self, task: AuditTask) -> Audit:
-        """Audit the log in a process; raises as `controller.WorkerBackend.audit`."""
+        """Audit the log in a process; raises the same errors as `controller.WorkerBackend.audit`."""
         (future,) = self._submit(engine_of(task.scenario.client).audit, [task])
         found: Audit = future.result(timeout=TIMEOUT_S + _GIVE_UP_S)
         return found
@@ -82,7 +82,7 @@ class Processes:
             raise WorkerDiedError(DIED) from None
         for process in _processes(self._executor):
             if process.pid is not None:
-                supervisor.kill_later(process.pid)  # one that is stopped or hangs does not end by itself
+                supervisor.kill_later(process.pid)  # a stopped or hanging process does not exit on its own
         return self._futures
 
 
@@ -90,8 +90,8 @@ class Processes:
 def without_main() -> Iterator[None]:
     """Hide `__main__` while processes are spawned, which happens when assignments are submitted.
 
-    `multiprocessing` imports the parent's main module in each child. Here that is pytest or the user's script, which a
-    worker does not need, and which could start everything again.
+    `multiprocessing` imports the parent's main module in each child. Here, that is pytest or the user's script, which
+    workers do not need and which could start everything again.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
@@ -102,8 +102,8 @@ def without_main() -> Iterator[None]:
 
 
 def begin(*folders: str) -> None:
-    """Initialise a worker process; if its parent dies, it removes the folders and ends."""
-    # On Ctrl-C the controller ends its workers.
+    """Initialize a worker process, which removes the folders and exits if its parent dies."""
+    # On Ctrl-C, the controller stops its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -111,7 +111,7 @@ def begin(*folders: str) -> None:
 
 
 def _follow(sentinel: int, folders: Sequence[str]) -> None:
-    """End this process when its parent ends, so that no load continues unattended."""
+    """Exit when the parent process exits, so that no load continues unattended."""
     multiprocessing.connection.wait([sentinel])
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
@@ -119,12 +119,12 @@ def _follow(sentinel: int, folders: Sequence[str]) -> None:
 
 
 def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float) -> None:
-    """Let idle processes end by themselves within `patience_s`, and kill the others."""
+    """Wait up to `patience_s` for idle processes to exit, and kill the others."""
     processes = _processes(executor)
     executor.shutdown(wait=False, cancel_futures=True)
     deadline = time.monotonic() + patience_s
     for process in processes:
-        # The executor's thread waits for the same processes, so that `is_alive()` is wrong until it has their status.
+        # The executor's thread waits for the same processes, so `is_alive()` is wrong until it has their status.
         if not multiprocessing.connection.wait([process.sentinel], max(0.0, deadline - time.monotonic())):
             process.kill()
             multiprocessing.connection.wait([process.sentinel], _GIVE_UP_S)
@@ -135,5 +135,5 @@ def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float)
 
 
 def _processes(executor: concurrent.futures.ProcessPoolExecutor) -> list[multiprocessing.process.BaseProcess]:
-    """Return the executor's processes, which only a private attribute has."""
+    """Return the executor's processes, which are only in a private attribute."""
     return list((getattr(executor, "_processes", None) or {}).values())

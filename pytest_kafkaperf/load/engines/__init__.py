@@ -1,5 +1,5 @@
-"""The Kafka clients that make the load.
+"""Kafka clients that generate the load.
 
-- engine: the seam, and the engine of each client
+- engine: interface of engines, and the engine of each client
 - aiokafka: the first engine
 """

@@ -1,4 +1,4 @@
-"""The seam between the load generator and Kafka's clients: one engine for each client."""
+"""Interface between the load generator and Kafka clients: one engine for each client."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """A Kafka client that makes the load of a worker process.
+    """Kafka client that generates a worker process's load.
 
-    An engine has no state and can be pickled. Everything of its client is behind it: parameters, errors, encoding.
+    An engine is stateless and picklable. It hides everything about its client: parameters, errors and encoding.
     """
 
     @property
     def clients(self) -> Sequence[str]:
-        """Values of the scenario's field `client` that it serves."""
+        """Values of the scenario field `client` that select this engine."""
 
     def problems(self, scenario: Scenario) -> Iterator[str]:
-        """Yield an error text for each parameter in `producer_config` or `consumer_config` that is not valid.
+        """Yield an error text for each invalid parameter in `producer_config` or `consumer_config`.
 
-        Called while the scenario is validated, when the parameters still have the names that the user has given.
+        This is called while the scenario is validated, when the parameters still have the names that the user wrote.
         """
 
     def facts(self) -> Mapping[str, str]:
-        """Return versions that results depend on, by name, as in a fingerprint."""
+        """Return the versions on which results depend, by name, as in a fingerprint."""
 
     def check(self) -> None:
-        """Check that the installed client can make the load.
+        """Check that the installed client can generate the load.
 
         Raises:
-            LoadError: it cannot; the text says what to install.
+            LoadError: it cannot; the message contains the command that installs a suitable one.
 
         """
 
@@ -42,7 +42,7 @@ class Engine(Protocol):
         """Run one worker's part of one round in this process, from the first connection to the report.
 
         Raises:
-            LoadError: a client could not connect or join its group; the text names the client and the reason.
+            LoadError: a client could not connect or join its group; the message contains the client and the reason.
 
         """
 
@@ -63,10 +63,10 @@ def engines() -> tuple[Engine, ...]:
 
 
 def engine_of(client: str) -> Engine:
-    """Return the engine for a value of the scenario's field `client`."""
+    """Return the engine for a value of the scenario field `client`."""
     return next(engine for engine in engines() if client in engine.clients)
 
 
 def client_problems(scenario: Scenario) -> Iterator[str]:
-    """Yield an error text for each parameter of clients that is not valid for the scenario's engine."""
+    """Yield an error text for each client parameter that is invalid for the scenario's engine."""
     return engine_of(scenario.client).problems(scenario)
