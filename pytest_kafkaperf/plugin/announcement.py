@@ -31,7 +31,7 @@ def _plan(tests: Sequence[PerfTest], settings: Settings, config: pytest.Config, 
     if verbosity >= 0:
         yield from settings.describe(verbose=verbosity > 0)
         if is_base:
-            yield f"{settings.compare} is this commit, so relative thresholds have nothing to compare with"
+            yield f"{settings.compare} is this commit, so thresholds relative to it are not judged"
     if settings.calibrate is not None and not is_disabled(config):
         yield from describe_plan(tests, settings.calibrate)
     elif verbosity >= 0:

@@ -1,4 +1,4 @@
-"""The other side of a comparison: earlier trials, another cluster, or nothing."""
+"""The baseline of a test: earlier trials, another side, or nothing."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBaseline:
-    """The rounds of earlier trials; there are none without a baseline, or if a revision replaces it."""
+    """The rounds of earlier trials; empty if there is no baseline, or if a revision replaces it."""
 
     rounds: BaselineRounds = field(default_factory=BaselineRounds)
     revision: Revision | None = None
-    """The revision of the code that the test could not be compared with; None if there is no such revision."""
+    """The revision that the test could not be compared with; None if no revision was requested."""
     note: Notice | None = None
-    """The reason why the test was not compared with that revision."""
+    """Why the test was not compared with that revision; None if no revision was requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBaseline:
-    """Another side, on which the test runs in turns with its own."""
+    """Another side; the test runs alternately on it and on its own side."""
 
     side: Side
     revision: Revision | None = None
-    """The code of the other side, with its commit; None if it is this side's."""
+    """The other side's code, with its commit; None if both sides have the same code."""
     changes: tuple[Change, ...] = ()
-    """Differences between the code and the packages of the two sides."""
+    """Differences in code and packages between the two sides."""
     note: Notice | None = None
-    """Remark on these packages."""
+    """A remark about these packages."""
 
 
 Baseline = StoredBaseline | LiveBaseline

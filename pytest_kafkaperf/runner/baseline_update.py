@@ -1,4 +1,4 @@
-"""The update of a test's baseline: the trials of a result that are written, and the reasons why others are not."""
+"""Updates a test's baseline: which trials of a result are written, and why others are not."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def update_baseline(
     thresholds: Sequence[Threshold],
     commit: str | None,
 ) -> tuple[BaselineRecord | None, list[Notice]]:
-    """Write the acceptable trials of a result; return the record that was written, if any, and notes.
+    """Write the acceptable trials of a result, if the settings ask for it.
 
-    Nothing is written if the settings do not ask for it.
+    Returns the written record, or None, and notes.
 
     Raises:
-        BaselineError: the file is damaged, has a newer schema, or cannot be written.
+        BaselineError: the file is damaged, has a newer format, or cannot be written.
 
     """
     mode = settings.update
     if mode is None:
         return None, []
     calibrated = settings.calibrate is not None
-    with lock_folder(store.folder):  # another run may have changed the file since this one began
+    with lock_folder(store.folder):  # another run may have changed the file since this run started
         old = store.load(environment, result.nodeid)
         chosen, notes = accepted(mode, result, thresholds=thresholds, exists=old is not None, calibrated=calibrated)
         scenario = workload_of(result.scenario, result.plan)
@@ -68,16 +68,17 @@ def update_baseline(
 def accepted(
     mode: str, result: Result, *, thresholds: Sequence[Threshold], exists: bool, calibrated: bool
 ) -> tuple[list[Trial], list[Notice]]:
-    """Choose the trials to write by the mode of `--kafka-update-baselines` and the test's verdict.
+    """Choose the trials to write, by the mode of `--kafka-update-baselines` and the test's verdict.
 
-    Returns no trial if the baseline is not changed, and the reasons why trials are left out that the mode asks for.
+    Returns the trials, none if the baseline must not change, and the reasons why trials that the mode asks for are left
+    out.
 
     Args:
         mode: `replace`, `new` or `add`.
-        result: of the test; a failed test is never written.
-        thresholds: of the test.
+        result: the result of the test; a failed test is never written.
+        thresholds: the thresholds of the test.
         exists: True if the test has a baseline file, comparable or not.
-        calibrated: True if all trials were run by `--kafka-calibrate`.
+        calibrated: True if `--kafka-calibrate` ran all trials.
 
     """
     verdict = result.verdict
@@ -86,7 +87,7 @@ def accepted(
     if verdict is Verdict.INCONCLUSIVE:  # with --kafka-strict, the test fails
         return [], [Notice(Remark.NOT_WRITTEN, {"reason": "the test is INCONCLUSIVE"})]
     chosen = _alone(result)
-    # Trials that cleared a suspected regression are as good as the first one, and show how much trials vary.
+    # Trials that cleared a suspected regression are as valid as the first one, and show how much trials vary.
     if mode != "add" and not calibrated:
         chosen = chosen[:1]
     flaws = [_flaw(thresholds, trial) for trial in chosen]
@@ -95,12 +96,12 @@ def accepted(
 
 
 def _alone(result: Result) -> list[Trial]:
-    """Return the trials that count, except those side by side with the baseline's brokers: their rounds are shorter."""
+    """Return the trials that count, except side-by-side trials, whose rounds are shorter."""
     return [trial for trial in judged(result.trials) if trial.other_side is None]
 
 
 def _flaw(thresholds: Sequence[Threshold], trial: Trial) -> str | None:
-    """Return the reason why thresholds cannot be judged by this trial as a baseline; None if they can."""
+    """Return why this trial cannot serve as a baseline for the thresholds; None if it can."""
     gated = [threshold.metric for threshold in thresholds if threshold.relative is not None]
     for metric in gated:
         flaw = flaw_of(metric, trial.measured.rounds, ratio=True) or _bound(metric, trial)
@@ -110,7 +111,7 @@ def _flaw(thresholds: Sequence[Threshold], trial: Trial) -> str | None:
 
 
 def _bound(metric: Metric, trial: Trial) -> str | None:
-    """Return the reason if only a lower bound of a metric is known, so that much worse values would seem unchanged."""
+    """Return why a metric is only a lower bound, so that much worse values would look unchanged; None if it is not."""
     for number, one in enumerate(trial.rounds, 1):
         if metric.name in one.at_least:
             return f"{metric.name} is only a lower bound in round {number} of {len(trial.rounds)}"
@@ -122,7 +123,7 @@ def orphans_of(
 ) -> dict[Path, str]:
     """Return the baselines whose tests no longer exist, by path.
 
-    `collected` are the nodeids of this run, `files` the test files of which all tests were collected.
+    `collected` are this run's nodeids; `files` are the test files whose tests were all collected.
 
     Raises:
         BaselineError: the folder cannot be read.
@@ -130,9 +131,9 @@ def orphans_of(
     """
     stored = store.stored()
     known = {file_of(nodeid) for nodeid in stored.values()}
-    # Another project may share a folder outside of this one: its baselines are left alone.
+    # Another project may share a folder outside this one. Its baselines are left alone.
     ours = settings.baselines.resolve().is_relative_to(settings.root.resolve())
-    # A baseline may hold a name that is too long for a file; Path.exists would raise.
+    # A baseline may contain a name that is too long for a file, for which Path.exists would raise.
     missing = {file for file in known if ours and not os.path.exists(settings.root / file)}  # noqa: PTH110
     complete = {*files, *missing}
     return {path: one for path, one in stored.items() if file_of(one) in complete and one not in collected}

@@ -1,4 +1,4 @@
-"""The files of another revision of the code under test, and the environment in which its tests run."""
+"""The files of another revision of the code under test, and the virtual environment in which its tests run."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from pytest_kafkaperf.runner.settings import Revision
 _OPTION, _SETUP = "--kafka-compare", "--kafka-compare-setup"
 _SETUP_TIMEOUT_S = 1200
 _MOST_SUBJECTS = 5
-"""Commits between the two sides that a report names; only their number is given beyond that."""
+"""Maximum number of commits between the two sides that a report lists; further commits are only counted."""
 _KEPT = 5
-"""Environments that stay in the cache, the last used ones."""
+"""Number of virtual environments that stay in the cache, the most recently used ones."""
 _TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TARGET")
-"""Variables with the name of a pull request's base branch: of GitHub, GitLab and Jenkins."""
+"""Environment variables with the name of a pull request's base branch, of GitHub, GitLab and Jenkins."""
 _BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 _PATHS = "kafkaperf_revision.pth"
 _PAYLOAD = re.compile(r"""["']file(?::|["']\s*:\s*["'])([^"'\n]+)["']""")
-"""`"file:NAME"`, or a mapping with `file`."""
+"""Matches `"file:NAME"`, or a mapping with `file`."""
 _OWN_NAME = "pytest-kafkaperf"
 
 
@@ -51,27 +51,26 @@ class Checkout:
     """The files of a revision, and the interpreter that runs its tests."""
 
     root: Path
-    """The folder that corresponds to pytest's root folder here."""
+    """The folder that corresponds to this side's pytest root folder."""
     python: str
     commit: str | None
     subjects: tuple[str, ...] = ()
-    """The commits since then, on this side: `commit cf541ca Enrich orders`, the last one first."""
+    """This side's commits since then, newest first: `commit cf541ca Enrich orders`."""
 
 
 @contextlib.contextmanager
 def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: str | None) -> Iterator[Checkout]:
-    """Provide the files of a revision; those of a commit are in a folder of their own, and removed afterwards.
+    """Provide the files of a revision; a commit is checked out into a separate folder, which is removed afterwards.
 
     Args:
         revision: what to provide.
-        root: pytest's root folder on this side.
-        files: the files of the perf tests, relative to `root`; they and the payloads that they name replace those of
-            the commit.
-        setup: a shell command that installs the commit's packages into an environment of its own, which is kept for
-            the next run; None: the live baseline uses this environment.
+        root: this side's pytest root folder.
+        files: the files with perf tests, relative to `root`; they and their payload files replace the commit's files.
+        setup: a shell command that installs the commit's packages into a separate virtual environment, which is kept
+            for the next run; None if the live baseline uses this virtual environment.
 
     Raises:
-        UsageError: the commit is not there, or the command failed.
+        UsageError: the commit does not exist, or the command failed.
 
     """
     if revision.folder is not None:
@@ -83,29 +82,29 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
         problem = f"{_OPTION}={revision}: commit {commit} cannot be checked out; {_hint(root)}"
         _check_out(commit, top, tree, problem=problem)
         inside = tree / root.resolve().relative_to(top)
-        inside.mkdir(parents=True, exist_ok=True)  # it is new
+        inside.mkdir(parents=True, exist_ok=True)  # the commit may lack it
         python = sys.executable if setup is None else _environment(folder / "venv", inside, setup)
         _copy_tests(files, root, inside, tests=revision.tests)
         yield Checkout(root=inside, python=python, commit=commit, subjects=_subjects(top, commit))
 
 
 def is_base(revision: Revision, root: Path, own_commit: str | None) -> bool:
-    """Return True if this branch begins at the commit that is checked out here, `own_commit`, without local changes.
+    """Return True if this branch starts at `own_commit`, which is checked out here without local changes.
 
     Raises:
-        UsageError: there is no repository, or nothing that the branch could have begun at.
+        UsageError: there is no repository, or no base branch from which this branch could have started.
 
     """
     return revision.ref == "merge-base" and _commit(revision, root) == own_commit
 
 
 def check_revision(revision: Revision, root: Path, *, setup: str | None) -> None:
-    """Refuse a revision that cannot be compared, as far as that is known before anything is started.
+    """Refuse a revision that cannot be compared, as far as this is known before anything starts.
 
-    The arguments are those of `checked_out`.
+    The arguments are the same as for `checked_out`.
 
     Raises:
-        UsageError: the commit or folder is not there, or its tests would import this side's code.
+        UsageError: the commit or folder does not exist, or its tests would import this side's code.
 
     """
     own = None
@@ -113,68 +112,72 @@ def check_revision(revision: Revision, root: Path, *, setup: str | None) -> None
         _found(revision, root)
     else:
         own = top_folder(_existing(revision, revision.folder, root).root)
-    if setup is None and revision.python is None:  # the other side has the packages of this environment
+    if setup is None and revision.python is None:  # the other side uses the packages of this virtual environment
         refusal = refusal_of_shared(installed_from_others(worktrees(root), own))
         if refusal is not None:
             raise UsageError(f"the baseline, {_OPTION}={revision}: {refusal}")
 
 
 def refusal_of_shared(found: Mapping[str, Path]) -> str | None:
-    """Return why the other side must not use these files or folders of this side, by name; None if there are none."""
+    """Return an error if the other side uses any of these files or folders of this side; None if there are none."""
     if not found:
         return None
     name = min(found)
     return (
         f"it uses {name} from {found[name]}, so the code would be compared with itself; give the live baseline a "
-        f"separate environment: {_SETUP}='pip install -e .', or path:DIR,python=PATH (a package that this "
-        "environment also has needs pip's --ignore-installed there)"
+        f"separate virtual environment with {_SETUP}='pip install -e .' or path:DIR,python=PATH (to install a package "
+        "there that this environment has as well, use pip's --ignore-installed)"
     )
 
 
 def _found(revision: Revision, root: Path) -> tuple[Path, str]:
-    """Return the top folder of the repository, and the hash of the commit."""
-    top = Path(git(root, "rev-parse", "--show-toplevel", problem=f"{_OPTION}={revision}: {root} is in no git checkout"))
+    """Return the repository's top folder and the commit's hash."""
+    top = Path(
+        git(root, "rev-parse", "--show-toplevel", problem=f"{_OPTION}={revision}: {root} is not in a git checkout")
+    )
     commit = _commit(revision, root)
     if git(top, "ls-tree", "-r", "--name-only", commit, "--", ".gitmodules"):
         raise UsageError(
-            f"{_OPTION}={revision}: this commit has submodules, which its checkout would lack; check it out yourself, "
-            f"with its submodules, and use {_OPTION}=path:DIR"
+            f"{_OPTION}={revision}: this commit has submodules, which the plugin does not check out; check it out "
+            f"yourself, with its submodules, and use {_OPTION}=path:DIR"
         )
     return top, commit
 
 
 def _existing(revision: Revision, folder: Path, root: Path) -> Checkout:
-    """Return another checkout of the user's."""
+    """Return a checkout that the user made."""
     if not folder.is_dir():
-        raise UsageError(f"{_OPTION}={revision}: there is no folder {folder}")
+        raise UsageError(f"{_OPTION}={revision}: there is no folder {folder}; give the root folder of another checkout")
     if folder.resolve() == root.resolve():
-        raise UsageError(f"{_OPTION}={revision}: this is the folder of the tests themselves")
+        raise UsageError(f"{_OPTION}={revision}: this folder is the tests' own root folder; give another checkout")
     python = shutil.which(revision.python or sys.executable)
     if python is None:
-        raise UsageError(f"{_OPTION}={revision}: there is no program {revision.python}; name a Python interpreter")
+        raise UsageError(
+            f"{_OPTION}={revision}: there is no program {revision.python}; give the path of a Python interpreter"
+        )
     return Checkout(root=folder.resolve(), python=python, commit=current_commit(folder))
 
 
 def _check_out(commit: str, top: Path, tree: Path, *, problem: str) -> None:
-    """Check a commit out into `tree`, a clone that earlier runs may have left there.
+    """Check a commit out into `tree`, which may be a clone from an earlier run.
 
     Raises:
-        UsageError: git failed; `problem` is its text if the commit cannot be checked out.
+        UsageError: git failed; if the commit cannot be checked out, the text starts with `problem`.
 
     """
     try:
-        if not (tree / ".git").exists():  # git would take a folder above this one instead
+        if not (tree / ".git").exists():  # otherwise git would use a repository above this folder
             shutil.rmtree(tree, ignore_errors=True)
             git(tree.parent, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(tree))
         git(tree, "checkout", "--quiet", "--force", "--detach", commit, problem=problem)
         git(tree, "clean", "--quiet", "--force", "-d")
     except UsageError:
-        shutil.rmtree(tree, ignore_errors=True)  # the next run clones it again
+        shutil.rmtree(tree, ignore_errors=True)  # the next run clones again
         raise
 
 
 def _copy_tests(files: Iterable[str], root: Path, inside: Path, *, tests: str | None) -> None:
-    """Copy this side's files of perf tests and their payloads, as far as `tests` of the revision asks for them."""
+    """Copy this side's perf test files and their payload files, depending on the revision's `tests`."""
     if tests == "ref":
         return
     for file in files:
@@ -186,7 +189,7 @@ def _copy_tests(files: Iterable[str], root: Path, inside: Path, *, tests: str | 
 
 
 def _subjects(top: Path, commit: str) -> tuple[str, ...]:
-    """Return the last commits since then, and the number of the others."""
+    """Return the newest commits since `commit`, and the number of older ones."""
     since = git(top, "log", "--format=commit %h %s", f"{commit}..HEAD").splitlines()
     omitted = len(since) - _MOST_SUBJECTS
     more = [f"{omitted} more commits"] if omitted > 0 else []
@@ -194,24 +197,24 @@ def _subjects(top: Path, commit: str) -> tuple[str, ...]:
 
 
 def _payloads(file: str, root: Path) -> list[str]:
-    """Return the files of samples that a file of tests names: the load is the same on both sides."""
+    """Return the sample files that a test file refers to; both sides must have the same load."""
     found = _PAYLOAD.findall((root / file).read_text(encoding="utf-8", errors="replace"))
     names = [os.path.normpath(Path(file).parent / name) for name in found]
     return [name for name in names if not name.startswith(("/", "..")) and (root / name).is_file()]
 
 
 def installed_from(folder: Path) -> dict[str, Path]:
-    """Return the packages that were installed from a folder, with their own folders."""
+    """Return the packages installed from a folder or its subfolders, with the folder of each."""
     found: dict[str, Path] = {}
     for each in importlib.metadata.distributions():
         url = json.loads(each.read_text("direct_url.json") or "{}").get("url", "")
         path = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
-        found.setdefault(each.name, path or Path())  # the first one of a name is imported
+        found.setdefault(each.name, path or Path())  # if a name occurs twice, the first one is imported
     return {name: path for name, path in found.items() if path.is_relative_to(folder) and name != _OWN_NAME}
 
 
 def installed_from_others(origins: Sequence[Path], own: Path | None) -> dict[str, Path]:
-    """Return the packages that were installed from one of these folders, and not from `own`, which may be inside."""
+    """Return the packages installed from one of these folders, but not from `own`, which may be inside one."""
     found: dict[str, Path] = {}
     for origin in origins:
         found |= installed_from(origin)
@@ -219,21 +222,21 @@ def installed_from_others(origins: Sequence[Path], own: Path | None) -> dict[str
 
 
 def is_of_others(path: Path, origins: Sequence[Path], own: Path | None) -> bool:
-    """Return True if the innermost folder with this file is one of these, and not `own`, which may be inside."""
+    """Return True if the innermost of these folders that contains the path is an origin and not `own`."""
     folders = origins if own is None else (own, *origins)
     holders = [folder for folder in folders if path.is_relative_to(folder)]
     return bool(holders) and max(holders, key=lambda folder: len(folder.parts)) != own
 
 
 def top_folder(root: Path) -> Path:
-    """Return the top folder of the checkout that pytest's root folder is in; the root folder itself without git."""
+    """Return the top folder of the checkout that contains pytest's root folder; without git, the root folder itself."""
     with contextlib.suppress(UsageError):
         return Path(git(root, "rev-parse", "--show-toplevel"))
     return root.resolve()
 
 
 def worktrees(root: Path) -> list[Path]:
-    """Return the folders of all worktrees of the repository that `root` is in; `root` itself without git."""
+    """Return the folders of all worktrees of the repository that contains `root`; without git, `root` itself."""
     with contextlib.suppress(UsageError):
         lines = git(root, "worktree", "list", "--porcelain").splitlines()
         return [Path(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")]
@@ -241,10 +244,10 @@ def worktrees(root: Path) -> list[Path]:
 
 
 def commit_of(ref: str, root: Path, asked: str) -> str:
-    """Return the hash of a commit, branch or tag; `asked` tells in an error where it was named.
+    """Return the hash of a commit, branch or tag; errors start with `asked`, the option that has it.
 
     Raises:
-        UsageError: there is no such commit.
+        UsageError: the commit does not exist.
 
     """
     problem = f"{asked}: there is no commit {ref}; {_hint(root)}"
@@ -252,7 +255,6 @@ def commit_of(ref: str, root: Path, asked: str) -> str:
 
 
 def _commit(revision: Revision, root: Path) -> str:
-    """Return the hash of the commit."""
     asked = f"{_OPTION}={revision}"
     if revision.ref != "merge-base":
         return commit_of(revision.ref or "", root, asked)
@@ -260,26 +262,26 @@ def _commit(revision: Revision, root: Path) -> str:
     for base in bases:
         with contextlib.suppress(UsageError):
             return git(root, "merge-base", "HEAD", base)
-    raise UsageError(f"{asked}: no commit is common to this branch and {' or '.join(bases)}; {_hint(root)}")
+    raise UsageError(f"{asked}: this branch has no commit in common with {' or '.join(bases)}; {_hint(root)}")
 
 
 def _hint(root: Path) -> str:
     if git(root, "rev-parse", "--is-shallow-repository") == "true":
-        return "this clone is shallow: fetch all of the history (in GitHub's checkout action, `fetch-depth: 0`)"
-    return "name a commit, branch or tag of this repository, after `git fetch`"
+        return "this clone is shallow; fetch the whole history (in GitHub's checkout action, set `fetch-depth: 0`)"
+    return "give a commit, branch or tag of this repository, and run `git fetch` first"
 
 
 @contextlib.contextmanager
 def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
-    """Provide a folder: of this commit and its setup, which stays in the cache, or of this run alone."""
+    """Provide a folder: with a setup, one that stays in the cache for this commit, otherwise a temporary one."""
     lock = None
     if setup is not None:
         cache = platformdirs.user_cache_path("pytest-kafkaperf") / "revisions"
-        # The setup installs only what this environment lacks, so that another package here needs another one there.
+        # The setup installs only what this environment lacks, so other packages here need another folder.
         made_of = f"{commit}\n{top}\n{setup}\n{sys.executable}\n{sys.version}\n{sorted(packages().items())}"
         key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
         lock = FileLock(cache / f"{key}.lock", timeout=0)
-        # Another run uses it, or the cache cannot be written, or has no locks.
+        # Fails if another run uses the folder, or the cache is not writable or does not support locks.
         with contextlib.suppress(Timeout, OSError, NotImplementedError):
             cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock.acquire()
@@ -295,7 +297,7 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
         folder = cache / key
         folder.mkdir(exist_ok=True)
         os.utime(folder)
-        with contextlib.suppress(OSError):  # another run removes old ones, too
+        with contextlib.suppress(OSError):  # another run may be removing old folders as well
             for old in sorted(filter(Path.is_dir, cache.iterdir()), key=lambda path: -path.stat().st_mtime)[_KEPT:]:
                 with contextlib.suppress(Timeout), FileLock(old.with_suffix(".lock"), timeout=0):
                     shutil.rmtree(old, ignore_errors=True)
@@ -305,12 +307,12 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
 
 
 def _environment(folder: Path, root: Path, setup: str) -> str:
-    """Return the interpreter of an environment in which the command has run; it ran once if it succeeded.
+    """Return the interpreter of a virtual environment in which the setup command succeeded, now or earlier.
 
-    Packages that the command does not install are this process's.
+    It has the packages of this process, except for those that the command installs.
 
     Raises:
-        UsageError: the command failed; has the end of its output.
+        UsageError: the command failed; the text has the end of its output.
 
     """
     python = folder / "bin" / Path(sys.executable).name
@@ -321,7 +323,7 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
     try:
         venv.create(folder, with_pip=True, symlinks=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise UsageError(f"{_SETUP}: no virtual environment could be made with {sys.executable}: {error}") from None
+        raise UsageError(f"{_SETUP}: cannot create a virtual environment with {sys.executable}: {error}") from None
     places = {"base": str(folder), "platbase": str(folder)}
     site_packages = Path(sysconfig.get_path("purelib", "venv", vars=places))
     own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(pytest_kafkaperf.__path__[0]).parent)}
@@ -335,7 +337,7 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
     finally:
         process.stop()
     if ending is None:
-        raise UsageError(f"{_SETUP}: the command has not ended within {_SETUP_TIMEOUT_S} s in {root}")
+        raise UsageError(f"{_SETUP}: the command did not finish within {_SETUP_TIMEOUT_S} s in {root}")
     if process.status != 0:
         end = discreet(process.log_tail().strip(), login="LOGIN@")
         raise UsageError(f"{_SETUP}: the command {ending} in {root}:\n{end}")
@@ -344,7 +346,7 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
 
 
 def without_origin(environment: Mapping[str, str], origin: Path, other: Path) -> dict[str, str]:
-    """Return the environment with the entries of PYTHONPATH in the checkout `origin` moved to the one at `other`."""
+    """Return the environment variables with PYTHONPATH entries below the checkout `origin` moved to `other`."""
     paths = [Path(path).resolve() for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     moved = [other / path.relative_to(origin) if path.is_relative_to(origin) else path for path in paths]
     return {**environment, **({"PYTHONPATH": os.pathsep.join(map(str, moved))} if moved else {})}

@@ -1,6 +1,7 @@
 """The effect of cold brokers and applications on a verdict. Pure functions.
 
-A cold program is only slower than a warm one. So a limit that is met stands, and a limit that is not met does not.
+A cold program is always slower than a warm one, so a limit that is met by cold programs is met, but a limit that is not
+met proves nothing.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.monitoring.readings import Key
 
 _COLD = Reason("a cold broker or application may be the cause")
-_UNEVEN = Reason("only one side was cold, or colder")
+_UNEVEN = Reason("one side was colder than the other")
 _DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)
 
 
 def is_cold(trial: Trial) -> bool:
-    """Return True if the compiler of a broker or an application was still busy in a round, on either side."""
+    """Return True if the compiler of a broker or application was still busy in a round, on either side."""
     return any(one.cold for one in trial.all_rounds)
 
 
 def cold_warnings(trials: Sequence[Trial]) -> list[Notice]:
-    """Return a warning for each side that was cold in some round; a note explains what a short warm-up means."""
+    """Return a warning for each side that was cold in some round, except after a short warm-up, which has a note."""
     warmed = [each for each in trials if each.warm_up_end is not WarmUpEnd.SHORT]
     return [Notice.of(problem, Remark.COLD) for problem in _problems(warmed)]
 
@@ -48,19 +49,19 @@ def _problems(trials: Sequence[Trial]) -> list[Problem]:
 
 
 def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool) -> Judgement:
-    """Return the judgement without what cold programs may have caused.
+    """Return the judgment without outcomes that cold programs may have caused.
 
-    It is unchanged if the user has switched the warm-up off.
+    It does not change if the user has turned off the warm-up.
 
-    - Values that are `kept`, in a baseline or as the noise of a test, are INVALID.
-    - An absolute limit that is not met is INVALID, except for counts of the log.
-    - Side by side, a threshold is INVALID unless both sides were equally cold.
+    - If values are `kept`, in a baseline or as the noise of a test, the test is INVALID.
+    - An absolute limit that is not met becomes INVALID, except for counts from the log.
+    - A side-by-side comparison becomes INVALID unless both sides were equally cold.
     - REGRESSED against a stored baseline becomes INCONCLUSIVE.
     """
     is_off = any(trial.warm_up_end is WarmUpEnd.OFF for trial in trials)
     if is_off or judgement.problems or not any(map(is_cold, trials)):
         return judgement
-    paired = any(trial.other_side is not None for trial in trials)  # by now also after a re-test side by side
+    paired = any(trial.other_side is not None for trial in trials)  # for example after a side-by-side re-test
     uneven = any(trial.is_uneven for trial in trials)
     checks = tuple(_cold_check(check, paired=paired, uneven=uneven) for check in judgement.checks)
     if checks == judgement.checks and not kept:
@@ -107,13 +108,13 @@ def _cause(ends: set[WarmUpEnd | None]) -> Cause:
 
 
 def warm_up_notes(trials: Sequence[Trial]) -> list[Notice]:
-    """Return a note if the trials had a short warm-up, so that their values are those of cold brokers."""
+    """Return a note if the warm-up of the trials was short, because their values then come from cold brokers."""
     are_cold = any(trial.warm_up_end is WarmUpEnd.SHORT for trial in trials)
     return [Notice(Remark.SHORT_WARM_UP)] if are_cold else []
 
 
 def describe_warm_ups(trial: Trial) -> Iterator[str]:
-    """Yield a line for each side: its warm-up, and how busy its compilers were in it and in the rounds."""
+    """Yield a line for each side: its warm-up, and how busy its compilers were during it and in the rounds."""
     sides = (("", trial.rounds), ("the baseline: ", trial.other_side or ()))
     for warm_up, (side, rounds) in zip(trial.warm_ups, sides, strict=False):
         slices = _busiest(warm_up.shares)

@@ -1,4 +1,4 @@
-"""A cause that the suspected regressions of a run have in common: the machine, or all of Kafka, is slower today."""
+"""A common cause of a run's suspected regressions: the machine or all of Kafka is slower today."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.scale import sign_of
 
 _FEWEST = 6
-"""Tests compared with a baseline before which nothing is said."""
+"""Minimum number of compared tests before a common cause is assumed."""
 _SHARE = 1 / 3
-"""Share of suspected regressions among them beyond which they have a common cause, the machine or Kafka; a comparison
-will show which.
-Of independent false suspicions of a tenth each, 6 tests exceed it by chance in 2 of 100 runs."""
+"""Share of compared tests beyond which suspected regressions have a common cause, the machine or Kafka; a side-by-side
+comparison shows which.
+If each of 6 tests is falsely suspected with a probability of 10%, they exceed the share in 2 of 100 runs."""
 
 
 class CommonShift:
-    """Counts the suspected regressions of a run, and knows what comparisons side by side have shown about them."""
+    """Counts a run's suspected regressions, and records what side-by-side comparisons found about them."""
 
     def __init__(self) -> None:
         self._tests = self._suspected = 0
         self._machine: str | None = None
-        """The last suspected regression that was equal side by side, while both sides were slower than the baseline."""
+        """The last test whose sides were equal but both slower than the baseline; None if there is none."""
 
     def add(self, result: Result, *, both_slower: bool) -> None:
-        """Count a test that has ended; `both_slower`: side by side, both sides were slower than the baseline."""
+        """Count a finished test; `both_slower` is True if its re-test found both sides slower than the baseline."""
         checks = [check for check in result.checks if check.is_relative and check.change is not None]
         if result.baseline_trials is None or not checks or result.verdict is Verdict.INVALID:
             return
@@ -36,32 +36,32 @@ class CommonShift:
         self._suspected += 1
         side_by_side = [check for check in suspected if check.trials]
         if any(check.outcome is Verdict.REGRESSED for check in side_by_side):
-            self._machine = None  # maybe all of Kafka is slower: each suspected regression must be confirmed
+            self._machine = None  # maybe all of Kafka is slower, so each suspected regression must be confirmed
         elif both_slower:
             self._machine = result.nodeid
 
     @property
     def is_common(self) -> bool:
-        """True if the suspected regressions of this run have a common cause."""
+        """True if this run's suspected regressions have a common cause."""
         return self._tests >= _FEWEST and self._suspected > _SHARE * self._tests
 
     @property
     def slower_machine(self) -> str | None:
-        """The test that has shown, side by side, that both sides are slower; None if none has."""
+        """The test whose side-by-side re-test found both sides slower; None if there is none."""
         return self._machine if self.is_common else None
 
     def __str__(self) -> str:
-        """Describe the shift."""
+        """Return a sentence about the common cause."""
         share = f"{self._suspected} of {self._tests} tests have suspected regressions"
         found = f"{share}: the machine or all of Kafka is slower"
         if self._machine is None:
             return found
         name = self._machine.removeprefix(f"{file_of(self._machine)}::")
-        return f"{found}; side by side, {name} has shown that both sides are slower"
+        return f"{found}; the side-by-side re-test of {name} found both sides slower"
 
 
 def _open(check: Check) -> bool:
-    """Return True if the check was worse than its limit and could not be confirmed."""
+    """Return True if the value was worse than the limit but could not be confirmed."""
     if check.outcome is not Verdict.INCONCLUSIVE or check.observed is None or check.limit_value is None:
         return False
     return sign_of(CATALOGUE[check.metric]) * (check.observed - check.limit_value) > 0

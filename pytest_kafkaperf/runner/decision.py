@@ -1,4 +1,4 @@
-"""Trials until they decide: the loop that all ways to compare share, and the `Decision` at its end."""
+"""Runs trials until they decide: the loop that all comparisons share, and its outcome, the `Decision`."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
 OnTrial = Callable[[Sequence[Trial], Judgement], None]
-"""Takes all trials of a test so far, and the judgement on them, after each trial."""
+"""Called after each trial, with all trials of the test so far and their judgment."""
 _MOST_COLD = 2
-"""Further attempts at a first trial that cold brokers may have made fail."""
+"""Maximum number of times that a first trial is repeated because cold brokers may have failed it."""
 
 
 class RetestFailedError(Exception):
-    """A way to re-test a suspected regression cannot decide; the text says why."""
+    """A way to re-test a suspected regression cannot decide; the text has the reason."""
 
 
 class OutOfTimeError(Exception):
-    """The time budget has no time for another trial."""
+    """The time budget does not allow another trial."""
 
     def __init__(self, notice: Notice) -> None:
         super().__init__(notice)
         self.notice = notice
-        """The note that says so."""
+        """The note to report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """All that one test is measured and judged with."""
+    """Everything with which a test is measured and judged."""
 
     runner: TrialRunner
     judging: Judging
@@ -52,16 +52,16 @@ class Bench:
     on_trial: OnTrial = lambda *_: None
     """Called after each trial."""
     began_s: float = field(default_factory=time.monotonic)
-    """Start of the first trial, on the monotonic clock."""
+    """Start of the first trial, in seconds of the monotonic clock."""
 
     @property
     def test(self) -> PerfTest:
-        """The test."""
+        """The test that is measured and judged."""
         return self.judging.test
 
     @property
     def calibrate(self) -> int | None:
-        """The number of trials to calibrate with; None judges the test."""
+        """The number of calibration trials; None if the test is judged."""
         return None if self.test.is_smoke_test else self.test.settings.calibrate
 
 
@@ -71,35 +71,35 @@ class FurtherTrials:
 
     runner: TrialRunner
     label: str = "trial"
-    """Name of its trials in the progress."""
+    """Label of its trials in the progress."""
     rebuilt: Rebuilt | None = None
-    """The stored baseline's brokers, if they run side by side with the test's own."""
+    """The stored baseline's brokers if they run side by side with the test's own; otherwise None."""
     note: Notice | None = None
-    """Note in the report about this way, once it was taken."""
+    """Note for the report if this way is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The trials of a test, and the judgement on them."""
+    """The trials of a test, and their judgment."""
 
     trials: tuple[Trial, ...]
     judgement: Judgement
     notes: tuple[Notice, ...] = ()
-    """Remarks on the measurement: trials that were repeated, rounds that the time budget left out."""
+    """Remarks about the measurement: repeated trials, rounds that the time budget left out."""
     partial: bool = False
-    """True if less was measured than declared, for want of time: this makes no baseline."""
+    """True if there was no time to measure everything declared; such results never become a baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstTrial:
-    """The first trial of a test, and the reason why it was measured again, if it was."""
+    """The first trial of a test, and a note if it was repeated."""
 
     trial: Trial
     note: Notice | None = None
 
 
 def first_trial(bench: Bench) -> FirstTrial:
-    """Run the first trial; again if only cold brokers or this machine may have made it fail."""
+    """Run the first trial, and repeat it if only cold brokers or this machine may have failed it."""
     warm = _on_warm_brokers(bench)
     if not warm.trial.is_invalidated or bench.budget.refuses_trial(bench.runner.rounds) is not None:
         return warm
@@ -110,7 +110,7 @@ def first_trial(bench: Bench) -> FirstTrial:
 
 
 def _on_warm_brokers(bench: Bench) -> FirstTrial:
-    """Run the first trial; again without a restart, which would make brokers cold, while they may make it fail."""
+    """Run the first trial; while cold brokers may fail it, repeat it without a restart, so that they get warm."""
     suffices = bench.judging.suffices
     short = not bench.test.needs_warm_brokers
     first = FirstTrial(trial=bench.runner.measure(bench.budget, suffices=suffices, short=short))
@@ -126,22 +126,23 @@ def _on_warm_brokers(bench: Bench) -> FirstTrial:
 
 
 def _is_undecided(trial: Trial, judging: Judging) -> bool:
-    """Return True if the trial fails, or cannot be judged, only because brokers or applications were cold."""
+    """Return True if the trial fails or cannot be judged only because brokers or applications were cold."""
     if trial.lost_records or (trial.problems and not trial.is_invalidated):
         return False
     if trial.warm_up_end is WarmUpEnd.SHORT:
         return judging.judge([trial]).verdict.fails
-    if not is_cold(trial):  # only cold rounds have this problem; where there are none, nothing has to be judged twice
+    if not is_cold(trial):  # saves a second judgment, because only cold rounds have this problem
         return False
     problems = judging.judge([trial]).problems
     return any(problem.kind is ProblemKind.COLD_BROKER for problem in problems)
 
 
 def decide(bench: Bench, first: FirstTrial, way: FurtherTrials) -> Decision:
-    """Run fresh trials this way until all of them decide, or until there is no time for another one.
+    """Run new trials in this way until they decide, or until there is no time for another trial.
 
     Raises:
-        RetestFailedError: the stored baseline's brokers failed. Nobody asked for them, so the test does not fail.
+        RetestFailedError: the stored baseline's brokers failed. The user did not ask for them, so the test does not
+        fail.
 
     """
     trials = [first.trial]
@@ -157,17 +158,17 @@ def decide(bench: Bench, first: FirstTrial, way: FurtherTrials) -> Decision:
 
 
 def _is_open(bench: Bench, trials: Sequence[Trial], judgement: Judgement) -> bool:
-    """Return True if these trials do not decide yet, or do not suffice to calibrate."""
+    """Return True if these trials do not decide yet, or are too few to calibrate."""
     if bench.calibrate is not None:
         return len(judged(trials)) < bench.calibrate and not problems_of(trials)
     return judgement.unsettled
 
 
 def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> Trial:
-    """Run one more trial on fresh brokers.
+    """Run one more trial on restarted brokers.
 
     Raises:
-        OutOfTimeError: there is no time for it, or the deadline broke it off.
+        OutOfTimeError: there is no time for it, or the deadline cut it short.
         RetestFailedError: the stored baseline's brokers failed.
 
     """
@@ -179,14 +180,14 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
     if len(trial.rounds) < declared and not trial.problems and not trial.lost_records:
         raise OutOfTimeError(Notice(Remark.TRIAL_BROKEN_OFF))
     if trial.other_failed and way.rebuilt is not None:
-        raise RetestFailedError(f"a trial side by side with them failed: {trial.other_failed}")
+        raise RetestFailedError(f"a side-by-side trial with the baseline's brokers failed: {trial.other_failed}")
     return trial
 
 
 def end(
     bench: Bench, first: FirstTrial, trials: Sequence[Trial], way: FurtherTrials, *, out_of_time: Notice | None = None
 ) -> Decision:
-    """Judge the trials, and note how they were run; `out_of_time` is the reason why no other trial could run."""
+    """Judge the trials, and note how they ran; `out_of_time` is the reason why no other trial could run."""
     judging, budget = bench.judging, bench.budget
     judge = judging.judge if out_of_time is None else judging.judge_clear
     judgement = judge(trials, rebuilt=way.rebuilt)
@@ -213,7 +214,7 @@ def end(
 
 
 def _enough(bench: Bench, first: Trial) -> Notice | None:
-    """Return a note if the first trial ended early because its rounds were enough."""
+    """Return a note if the first trial stopped early because its rounds were enough."""
     ran, declared = len(first.rounds), bench.runner.rounds
     if ran >= declared or not bench.judging.suffices(first.rounds):
         return None
@@ -221,7 +222,7 @@ def _enough(bench: Bench, first: Trial) -> Notice | None:
 
 
 def _comparison(bench: Bench, trials: Sequence[Trial]) -> Notice | None:
-    """Return a note on what a comparison with a live baseline took."""
+    """Return a note about how long a comparison with a live baseline took."""
     if trials[0].other_side is None:
         return None
     took = Quantity(time.monotonic() - bench.began_s, Unit.SECONDS)
@@ -229,7 +230,7 @@ def _comparison(bench: Bench, trials: Sequence[Trial]) -> Notice | None:
 
 
 def _filled(first: Trial, rounds: int) -> Trial:
-    """Return a trial with that number of rounds; those that did not run have no values."""
+    """Return a trial with this number of rounds; rounds that did not run have no values."""
     if not first.rounds:
         return first
     missing = [Round(metrics={})] * (rounds - len(first.rounds))
@@ -237,10 +238,10 @@ def _filled(first: Trial, rounds: int) -> Trial:
 
 
 def _cut_short(judgement: Judgement, filled: Judgement, reason: str) -> Judgement:
-    """Return the judgement on a trial with too few rounds for a decision.
+    """Return the judgment of a trial with too few rounds for a decision.
 
-    `filled` is the judgement on the same trial, filled up with rounds without values: an absolute threshold is
-    VIOLATED if they could not change that, and INVALID otherwise. Thresholds on the baseline are INCONCLUSIVE.
+    `filled` is the judgment of the same trial, filled up with rounds without values. An absolute threshold is VIOLATED
+    if these rounds could not change that, otherwise INVALID. Relative thresholds are INCONCLUSIVE.
     """
     outcomes = {check.expression: check.outcome for check in filled.checks}
     checks = []

@@ -1,7 +1,7 @@
 """Drift of the rounds on an external cluster, whose brokers the plugin cannot observe. Pure functions.
 
-The plugin warms up the brokers that it starts. Whether the brokers of others are warm is visible only in the rounds: on
-a cold broker, they get faster from round to round.
+The plugin warms up the brokers that it starts. For other brokers, only the rounds show whether they are warm: on a cold
+broker, each round is faster than the last.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.scale import flaw_of, logs
 
 ALPHA = 0.01
-"""False-alarm rate of a test; its sides share it equally (Bonferroni)."""
+"""False-alarm rate of a test, divided equally among its sides (Bonferroni)."""
 LEAST_CHANGE = 0.1
-"""Smallest change from the first round to the last that matters."""
+"""Smallest relevant change from the first to the last round, as a ratio."""
 FEWEST_ROUNDS = 4
-"""With fewer rounds, even the most regular drift is no rarer than noise."""
+"""Minimum number of rounds; with fewer, even a perfectly regular drift can be noise."""
 _POINTS = 1000
-"""Points of the numerical integral; for four rounds and more, its error is below 1e-4."""
+"""Number of points of the numerical integral, whose error is below 1e-4 for four or more rounds."""
 
 
 def drift_warnings(result: Result, own: Side, other: Side | None = None) -> list[Notice]:
-    """Return a warning for each side on an external cluster whose rounds drift more than noise explains.
+    """Return a warning for each side on an external cluster whose rounds drift more than noise can explain.
 
-    Only the first trial counts: the values of the test are its values, and later trials find a warmer cluster. Rounds
-    of capacity searches, which choose their own rates, and rounds with actions are not checked. Recording a metric is
-    not an action on the cluster.
+    Only the first trial is checked, because its values are the values of the test and later trials run on a warmer
+    cluster. Not checked are rounds of capacity searches, which choose their own rates, and rounds with actions.
+    Recording a custom metric does not count as an action.
     """
     first = result.trials[0]
     acted = any(action.metric is None for action in own.actions)
@@ -55,7 +55,7 @@ def drift_warnings(result: Result, own: Side, other: Side | None = None) -> list
 
 
 def _drift(rounds: Sequence[Round], scenario: Scenario, alpha: float) -> Notice | None:
-    """Return the warning about these rounds; None if they do not drift, or are too few, or have no metric for it."""
+    """Return the warning about these rounds; None if they do not drift, are too few, or lack the metric."""
     subject = CATALOGUE[_metric_for(scenario)]
     metrics = [one.metrics for one in rounds]
     if len(rounds) < FEWEST_ROUNDS or flaw_of(subject, metrics, ratio=True) is not None:
@@ -69,7 +69,7 @@ def _drift(rounds: Sequence[Round], scenario: Scenario, alpha: float) -> Notice 
 
 
 def _metric_for(scenario: Scenario) -> str:
-    """Return the metric that shows how fast the cluster is under this load."""
+    """Return the metric that shows how fast the cluster handles this load."""
     if not scenario.producers:
         return "consume.throughput"
     if scenario.rate is None:
@@ -78,23 +78,23 @@ def _metric_for(scenario: Scenario) -> str:
 
 
 def chance_of(values: Sequence[float]) -> float:
-    """Return the probability that normal noise alone gives values whose neighbors are as alike as these.
+    """Return the probability that normal noise alone yields values whose neighbors are as similar as these.
 
-    The statistic is the sum of the squared differences of neighbors, divided by that of the differences from the mean:
-    any smooth drift makes it small, a straight line as well as a step. It does not depend on the size of the noise,
-    which is unknown on an external cluster.
+    The statistic is the sum of the squared differences between neighbors, divided by the sum of the squared differences
+    from the mean. Any smooth drift makes it small, a straight line as well as a step. It does not depend on the size of
+    the noise, which is unknown on an external cluster.
 
-    It has the most power of the tests that were tried. In 42 stored trials of half-warm brokers, whose throughput rose
-    by half within five rounds (median), it found 10 drifts at 1 %, and Student's t test of the slope found 7. With five
-    rounds, the Mann-Kendall test cannot reach 1 % in both directions. A jump in the last of five rounds cannot be told
-    from an outlier.
+    It is the most powerful of the tests that we tried. In 42 stored trials of half-warm brokers, whose throughput rose
+    by half within five rounds (median), it found 10 drifts at the 1% level, and Student's t test of the slope found 7.
+    With five rounds, the Mann-Kendall test cannot reach 1% in both directions. A jump in the last of five rounds cannot
+    be distinguished from an outlier.
 
     Sources: J. von Neumann, "Distribution of the ratio of the mean square successive difference to the variance"
     (Annals of Mathematical Statistics 12, 1941) for its distribution, a ratio of quadratic forms; J. P. Imhof,
     "Computing the distribution of quadratic forms in normal variables" (Biometrika 48, 1961) for its probability.
 
     Args:
-        values: at least two that are not all equal, in the order of time.
+        values: at least two values that are not all equal, in chronological order.
 
     """
     mean = statistics.fmean(values)

@@ -1,4 +1,4 @@
-"""The judgement of one test: verdicts on its thresholds, changes of other metrics, and its noise by calibration."""
+"""The judgment of one test: its thresholds, changes of other metrics, and its noise from calibration."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from pytest_kafkaperf.verdict.scale import logs, no_ratio
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySide, SideBySideWithStored
 
 _NOISY = 0.05
-"""Noise between trials, on the log scale, from which on a comparison takes more than the fewest trials."""
+"""Noise between trials, on the log scale, from which a comparison needs more than the minimum number of trials."""
 _IMPLIED = {
-    "lost": "Kafka acknowledged these records, and they are not in the log",
+    "lost": "Kafka acknowledged these records, but they are not in the log",
     "errors": "these records could not be sent, after all retries",
-    "unsent": "the cluster did not take the declared rate",
+    "unsent": "the cluster did not accept the declared rate",
 }
-"""Meaning of an implied threshold that is not met, by its metric."""
+"""Meaning of an unmet implied threshold, by metric."""
 _NO_OUTPUT = "these acknowledged records did not come out of the application's output topic in time"
 _UNTRUSTED = "the run cannot be trusted for this: see the warnings"
-_AT_LEAST = "without all that the slow generator may explain (see the warnings)"
+_AT_LEAST = "excluding everything that the slow generator may explain (see the warnings)"
 _VIOLATED, _REGRESSED = Verdict.VIOLATED, Verdict.REGRESSED
 _CLEAR = (
     "there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and the noise, and "
@@ -63,7 +63,7 @@ class Judging:
         actions: Sequence[Action] = (),
         stopwatch: Stopwatch | None = None,
     ) -> None:
-        """`alone` is the reason why the baseline's brokers cannot confirm a suspected regression; None if they can.
+        """`alone` is the reason why no side-by-side comparison can confirm a suspected regression; None if one can.
 
         `actions` run in every round, and may explain why an implied threshold is not met.
         """
@@ -80,11 +80,11 @@ class Judging:
         return self.baseline.obstacle is None and self._settings.calibrate is None
 
     def judge(self, trials: Sequence[Trial], *, rebuilt: Rebuilt | None = None, final: bool = False) -> Judgement:
-        """Judge the thresholds by the first trial, or by the further trials that confirm a suspected regression.
+        """Judge the thresholds by the first trial, or by further trials that re-test a suspected regression.
 
-        The verdict is INVALID if a threshold is below the uncertainty of the clocks, or below the commit interval of a
-        group. `rebuilt` are the stored baseline's brokers, if the further trials ran side by side with them. `final`:
-        there is no time for another trial.
+        The verdict is INVALID if a threshold is smaller than the uncertainty of the clocks or a group's commit
+        interval. `rebuilt` are the stored baseline's brokers if the further trials ran side by side with them. `final`
+        is True if there is no time for another trial.
         """
         with self._stopwatch.measure(Span.JUDGE):
             judgement = self._judge_thresholds(trials, self._comparison(trials, rebuilt, final=final))
@@ -99,22 +99,23 @@ class Judging:
         return dataclasses.replace(judgement, checks=tuple(map(self._explained, judgement.checks)))
 
     def _explained(self, check: Check) -> Check:
-        """Return a check with the meaning of an implied threshold that is not met, and with what replaces it."""
+        """Explain what an unmet implied threshold means, and how to replace it; return other checks unchanged."""
         if not check.implied or check.outcome is not Verdict.VIOLATED:
             return check
         actions = f", in rounds with {listed(self._actions)}" if self._actions else ""
         others = " or ".join(f"`{name}`" for name in self.test.replacing(check.metric))
-        replaced = f"this threshold is implied, and a threshold of your own on {others} replaces it"
+        replaced = f"this threshold is implied; declare a threshold on {others} to replace it"
         is_output = check.metric == "lost" and self.test.scenario.output_topic is not None
         meaning = _NO_OUTPUT if is_output else _IMPLIED[check.metric]
         return dataclasses.replace(check, reasons=(Reason(f"{meaning}{actions}"), Reason(replaced)))
 
     def suffices(self, rounds: Sequence[Round]) -> bool:
-        """Return True if the first trial can end after these rounds, because the others could not fail the test.
+        """Return True if the first trial can stop after these rounds, because further rounds could not fail the test.
 
-        The rounds pass, and most of the declared rounds meet each threshold alone. So the median of all rounds meets
-        it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929). Sums, such as `errors`, grow
-        with each round. Tests that declare their rounds and values that are kept in a baseline need all rounds.
+        That is so if the rounds pass, and a majority of the declared rounds individually meets each threshold. The
+        median of all rounds then meets it whatever the remaining rounds are, which is curtailed sampling (Dodge and
+        Romig 1929). Sums, such as `errors`, can grow with each round. All rounds run if the test declares their number,
+        or if values are kept in a baseline.
         """
         test, most = self.test, self.test.scenario.rounds // 2 + 1
         if len(rounds) < most or self._needs_all_rounds or any(one.problems for one in rounds):
@@ -127,7 +128,7 @@ class Judging:
 
     @property
     def _needs_all_rounds(self) -> bool:
-        """True if the rounds that ran never tell the outcome of the others, or if their values matter."""
+        """True if the outcome always depends on all rounds, or if their values are kept."""
         test, settings = self.test, self._settings
         are_values_kept = settings.update is not None or settings.calibrate is not None
         are_rounds_declared = "rounds" in test.sources
@@ -137,10 +138,10 @@ class Judging:
         return not test.thresholds or not are_medians
 
     def judge_clear(self, trials: Sequence[Trial], *, rebuilt: Rebuilt | None = None) -> Judgement:
-        """Judge suspected regressions that there is no time to confirm: a clear one fails (see `is_clear`).
+        """Judge suspected regressions that there is no time to confirm; clear ones fail (see `is_clear`).
 
-        Other programs on this machine, and a machine known to be slower today, are explanations that only further
-        trials can exclude. They explain nothing in trials side by side, where the last look is final (see
+        If other programs used this machine, or the machine is known to be slower today, only further trials could
+        exclude that as the cause. Side by side, both explanations are ruled out, and the last look is final (see
         `verdict.sequential`).
         """
         judgement = self.judge(trials, rebuilt=rebuilt, final=True)
@@ -159,20 +160,20 @@ class Judging:
         return dataclasses.replace(judgement, verdict=Verdict.REGRESSED, checks=tuple(checks), unsettled=False)
 
     def _may_be_disturbed(self, trials: Sequence[Trial]) -> bool:
-        """Return True if something other than a regression may explain even a clear difference from the baseline."""
+        """Return True if even a clear difference from the baseline may not be a regression."""
         busy = any(one.busy for trial in trials for one in trial.all_rounds)
         side_by_side = any(trial.other_side is not None for trial in trials)
         return busy or side_by_side or bool(self.baseline.imported) or self.baseline.obstacle is not None
 
     def other_changes(self, trials: Sequence[Trial]) -> tuple[OtherChange, ...]:
-        """Return the significant changes of metrics without a threshold, by the trials that decided on the others."""
+        """Return significant changes of metrics without a threshold, from the trials that decided the thresholds."""
         gated = {one.metric.name for one in self.test.thresholds if one.relative is not None}
         measured = [one.measured for one in judged(trials)]
         fresh = measured[1:] if measured[0].other_side is None else []
         return other_changes(fresh or measured, self.baseline, gated=gated)
 
     def calibrate(self, trials: Sequence[Trial]) -> tuple[dict[str, Calibrated], list[Notice]]:
-        """Return the noise by metric with a threshold on the baseline, and notes on why it is unknown for some."""
+        """Return the noise of each metric with a relative threshold, and notes about metrics whose noise is unknown."""
         test = self.test
         if self._settings.calibrate is None or test.is_smoke_test or problems_of(trials):
             return {}, []
@@ -195,14 +196,14 @@ class Judging:
             values, least = [logs(CATALOGUE[name], rounds) for rounds in measured], CATALOGUE[name].trial_noise
             one = calibrated(values, tolerance=tolerance, alpha=alpha, confirmation=way, least=least)
             if one is None:
-                unknown = f"{name} has one round per trial, so its noise is unknown"
+                unknown = f"{name} has only one round per trial, so its noise is unknown"
                 notes.append(Notice(Remark.NOT_CALIBRATED, {"reason": unknown}))
             else:
                 found[name] = one
         return found, notes
 
     def _comparison(self, trials: Sequence[Trial], rebuilt: Rebuilt | None, *, final: bool) -> Comparison:
-        """Return the way to compare the test with its baseline."""
+        """Return how to compare the test with its baseline."""
         if trials[0].other_side is not None:
             return SideBySide(final=final)
         if not self._settings.confirm:
@@ -223,19 +224,21 @@ class Judging:
             judgement = self._judged(trials, accepted)
             if not judgement.verdict.fails:
                 return judgement
-            # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
+            # A run that violates an absolute threshold never becomes the baseline, so the old one judges the others.
         judgement = self._judged(trials, comparison)
         if update == "add" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
             undecided = [one for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE]
             doubts = [
                 Notice(Remark.UNDECIDED, {"reason": one.reason, "expression": one.expression}) for one in undecided
             ]
-            later = self._judged(trials, accepted)  # what it adds to the baseline decides later
+            later = self._judged(
+                trials, accepted
+            )  # the trials that are added to the baseline help to decide later runs
             return dataclasses.replace(later, warnings=(*judgement.warnings, *doubts))
         return judgement
 
     def _judged(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
-        """Judge the thresholds by the trials that count, or by what is certain of them if they have problems."""
+        """Judge the thresholds by the trials that count; if these have problems, by what is certain anyway."""
         counted, bounds = judged(trials), frozenset(at_least(trials))
         problems = (*problems_of(trials), *self._skew_problems(trials))
         thresholds = (*self.test.thresholds, *self.test.implied)
@@ -250,7 +253,7 @@ class Judging:
         certain = judge(known, sure, comparison, bounds=bounds)
         if _fails(certain):
             return _led(judgement, certain)
-        # Further trials may confirm a regression if the first one was slower by far more than the generator explains.
+        # Further trials may confirm a regression if the first was slower by far more than the generator can explain.
         goes_on = late_only and certain.unsettled and not any(trial.problems for trial in counted[1:])
         return dataclasses.replace(judgement, unsettled=goes_on)
 
@@ -260,7 +263,7 @@ class Judging:
 
 
 def _regressed(check: Check) -> Check:
-    """Return the check of a suspected regression that is clear without confirmation."""
+    """Return the check of a suspected regression that needs no confirmation, as REGRESSED."""
     reasons = (*check.reasons, Reason(_CLEAR))
     return dataclasses.replace(check, outcome=Verdict.REGRESSED, reasons=reasons, rerun=False)
 
@@ -270,9 +273,9 @@ def _fails(judgement: Judgement) -> bool:
 
 
 def _led(judgement: Judgement, certain: Judgement) -> Judgement:
-    """Return an INVALID judgement led by what is certain nevertheless; its problems become doubts.
+    """Return an INVALID judgment with the failures that are certain anyway; its problems become doubts.
 
-    What fails only by the values that cannot be trusted is INVALID.
+    Checks that fail only because of untrustworthy values are INVALID.
     """
     failing = {check.expression: check for check in certain.checks if check.outcome in (_VIOLATED, _REGRESSED)}
     checks = [_led_check(check, failing.get(check.expression)) for check in judgement.checks]
@@ -286,7 +289,7 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
 
 
 def _led_check(check: Check, sure: Check | None) -> Check:
-    """Return a check with the outcome that is certain; `sure` is the check of what is certain if it fails."""
+    """Return a check with its certain outcome; `sure` is its failing check from certain values, or None."""
     if sure is not None:
         is_less = sure.observed != check.observed
         reasons = (Reason(f"{sure.reason}, {_AT_LEAST}"),) if is_less else sure.reasons
@@ -297,29 +300,29 @@ def _led_check(check: Check, sure: Check | None) -> Check:
 
 
 def is_acceptable(verdict: Verdict, judgement: Judgement) -> bool:
-    """Return True if a test only failed because it is slower, and that is certain.
+    """Return True if a test failed only because it is slower, beyond doubt.
 
-    `--kafka-accept=regressed` accepts no threshold that is VIOLATED or INVALID, and no run that is in doubt.
+    `--kafka-accept=regressed` does not accept thresholds that are VIOLATED or INVALID, or runs that are in doubt.
     """
     failing = {check.outcome for check in judgement.checks if check.outcome.fails}
     return verdict is Verdict.REGRESSED and failing == {Verdict.REGRESSED} and not judgement.doubts
 
 
 def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:
-    """Return True if one round alone meets the threshold."""
+    """Return True if a single round meets the threshold."""
     value = one.metrics.get(threshold.metric.name)
     return limit is not None and value is not None and holds(value, threshold.operator, limit)
 
 
 def stale_notes(result: Result) -> list[Notice]:
-    """Return a note if the test improved so much that its baseline no longer finds regressions."""
+    """Return a note if the test has improved so much that its baseline can no longer find regressions."""
     relative = [check for check in result.checks if check.is_relative]
     is_stale = relative and all(check.outcome is Verdict.IMPROVED for check in relative)
     return [Notice(Remark.STALE)] if is_stale else []
 
 
 def baseline_doubts(result: Result) -> list[Notice]:
-    """Return the reasons to trust a test's baseline less, be it the one that judged or the one that this run wrote."""
+    """Return reasons to trust a test's baseline less, for the baseline that judged or the one that this run wrote."""
     days = result.baseline.days if result.baseline_trials is not None else ()
     doubts, written = [], result.days_written
     known = result.baseline.trials if written is None else [one.rounds for one in result.trials]
@@ -345,7 +348,7 @@ _MACHINE = ("java", "kernel", "cpu", "cpu family")
 
 
 def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[Notice]:
-    """Return a note if a comparison with started brokers needed many trials that low noise would save."""
+    """Return a note if a comparison on started brokers was so noisy that low noise would save trials."""
     deviations = [each.trials[-1].deviation or 0.0 for each in checks if each.trials]
     started = test.live_baseline is not None and not isinstance(test.settings.compare, External)
     if not started or test.spec.low_noise or max(deviations, default=0.0) < _NOISY:

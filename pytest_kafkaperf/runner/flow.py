@@ -1,4 +1,4 @@
-"""The way of one test, from top to bottom: `run_test` measures and judges it."""
+"""Runs one test from start to end: `run_test` measures and judges it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 
 
 class Watch(NamedTuple):
-    """Observers of a test: take the progress of each load, and all trials with their judgement after each trial."""
+    """Callbacks for the progress of each load, and, after each trial, for all trials so far with their judgment."""
 
     progress: OnProgress = lambda *_: None
     trials: OnTrial = lambda *_: None
@@ -50,11 +50,11 @@ def run_test(
     `later` are the tests after this one, which share the time budget.
 
     Raises:
-        BaselineError: the baseline file is damaged or newer: an error now, not after minutes of load.
+        BaselineError: the baseline file is damaged or has a newer format; raised before the load, not minutes later.
         ClusterError: the live baseline did not start.
-        ScenarioError: the scenario has properties of a new topic, and its topic exists.
-        UsageError: the target of the live baseline cannot provide it, an action cannot be done to it, or the
-            settings do not allow the load.
+        ScenarioError: the scenario has properties for a new topic, but its topic exists.
+        UsageError: the target of `--kafka-compare` cannot provide the live baseline, an action cannot run on it, or
+            the settings do not allow the load.
 
     """
     own.permission.check(test.scenario, test.plan)
@@ -85,10 +85,10 @@ def run_test(
 
 
 def measured(bench: Bench, suspected: Suspected) -> Decision:
-    """Run the first trial, and those that follow from it.
+    """Run the first trial, and further trials if necessary.
 
-    Trials that calibrate, or run side by side with a live baseline, go on until they decide. A regression against a
-    stored baseline is only suspected, so that it is tested again.
+    Calibrations and comparisons with a live baseline continue until they decide. A regression against a stored baseline
+    is only suspected at first, so it is re-tested.
     """
     first = first_trial(bench)
     judgement = bench.judging.judge([first.trial])
@@ -100,14 +100,14 @@ def measured(bench: Bench, suspected: Suspected) -> Decision:
 
 
 def _not_run(judging: Judging, absent: ClusterError | None, no_time: Notice | None) -> Decision:
-    """Return the decision on a test whose topic is absent, or for which there is no time, which is then noted."""
+    """Return the decision on a test whose topic does not exist, or for which there is no time, which is noted."""
     trials = (not_run(absent),)
     notes = (no_time,) if absent is None and no_time is not None else ()
     return Decision(trials=trials, judgement=judging.judge(trials), notes=notes, partial=True)
 
 
 def refused_for_time(test: PerfTest, run: PerfRun, later: Sequence[PerfTest]) -> Result | None:
-    """Return a result if the time budget has no time for this test; its cluster is not started then."""
+    """Return a result, without starting a cluster, if the time budget does not allow this test; otherwise None."""
     if run.settings.time_budget_s is None:
         return None
     no_time = run.budget_of(as_run(test), later).obstacle
@@ -123,10 +123,10 @@ def refused_for_time(test: PerfTest, run: PerfRun, later: Sequence[PerfTest]) ->
 def _resolved(test: PerfTest, cluster: Cluster) -> tuple[PerfTest, ClusterError | None]:
     """Return the test with the content of its samples and the partitions of its existing topic.
 
-    Also returns the error if there is no such topic.
+    If the topic does not exist, returns the error as well.
 
     Raises:
-        ScenarioError: the file of samples cannot be read.
+        ScenarioError: the sample file cannot be read.
 
     """
     test = dataclasses.replace(test, scenario=with_content(test.scenario))
@@ -195,7 +195,7 @@ def _result(
 
 
 def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun) -> tuple[Change, ...]:
-    """Return what differs from the baseline: the code of both sides, and the facts of the brokers and the machine."""
+    """Return the differences from the baseline in code, brokers and machine."""
     if isinstance(baseline, LiveBaseline):
         code = () if baseline.revision is None else commit_change(baseline.revision.commit, run.commit)
         facts = differences(baseline.side.cluster.fingerprint, cluster.fingerprint)
@@ -208,7 +208,7 @@ def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun)
 
 
 def _remarked(result: Result, baseline: Baseline, own: Side) -> Result:
-    """Return the result with what can be deduced from it: the bottleneck, and rounds that drift."""
+    """Return the result with remarks deduced from it, about the bottleneck and drifting rounds."""
     remarks = [note for note in (bottleneck(result), baseline.note) if note is not None]
     other = baseline.side if isinstance(baseline, LiveBaseline) else None
     return dataclasses.replace(

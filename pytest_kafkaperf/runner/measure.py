@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 _WARM_UP_S = 60.0
-"""Longest warm-up of brokers that were started here: the default of tests."""
+"""Maximum warm-up of brokers that were started here, as in tests by default."""
 
 
 def measure(
@@ -38,20 +38,20 @@ def measure(
 ) -> Trial:
     """Measure the rounds of a scenario as a test does: `measure({"rate": "5k/s"}, "localhost:9092")`.
 
-    `measure(...)["produce.latency.p99"].median` is a value in the base unit of its metric.
+    `measure(...)["produce.latency.p99"].median` is a value in the metric's base unit.
 
     Args:
         scenario: the scenario, or its fields as in the `kafka_scenario` marker.
-        cluster: a value of `--kafka-cluster`, or what a `kafka_cluster` fixture may return. Brokers that are started
-            here are warmed up before the rounds, and stopped at the end.
-        workers: a value of `--kafka-workers`; None: as many worker processes as a short load shows to be needed.
+        cluster: a value of `--kafka-cluster`, or anything that a `kafka_cluster` fixture may return. Brokers that are
+            started here are warmed up before the rounds and stopped afterwards.
+        workers: a value of `--kafka-workers`; None to choose the number of worker processes by a short load.
         allow_unlimited: allow load without a limit on an external cluster.
-        max_rate: a value of `kafka_max_rate`, the highest rate on an external cluster; None: its default.
+        max_rate: a value of `kafka_max_rate`, the maximum rate on an external cluster; None for its default.
         writable_topics: existing topics of an external cluster that the scenario may write to.
 
     Raises:
         KafkaPerfError: the scenario or the cluster is invalid, the cluster failed, or the measurement is not
-            trustworthy; the message says why.
+            trustworthy; the message has the reason.
 
     """
     given = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario, further=client_problems)

@@ -1,14 +1,14 @@
-"""The other side of a comparison of code: a second pytest, which measures nothing.
+"""The other side of a comparison of two revisions: a second pytest, which does not measure anything.
 
-It keeps the cluster, the fixtures and the applications of the same test alive, as another revision has them, while this
-process measures both sides in turns. The messages (see `peer_messages`):
+It runs the same test in another revision, and keeps its cluster, fixtures and applications alive while this process
+alternately measures both sides. The messages (see `peer_messages`):
 
-- The peer begins with a message about its packages and the tests that it has collected.
-- `run` begins a test; the reply comes when the test calls `kafka_perf()`, or when it ended before.
-- `check`, `renew`, `act` and `application` do to its side what a round needs; each reply has the side's new state.
-- `stop` ends the test; the reply comes after its fixtures were torn down.
+- First, the peer sends its packages and the tests that it has collected.
+- `run` starts a test; the peer replies when the test calls `kafka_perf()` or ends without doing so.
+- `check`, `renew`, `act` and `application` do what a round needs on the peer's side; replies have its new state.
+- `stop` ends the test; the peer replies after fixture teardown.
 
-The end of the connection ends the peer.
+The peer exits when the connection is closed.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ _END_TIMEOUT_S = 60
 
 
 class NewTestError(errors.KafkaPerfError):
-    """Test that the other revision does not have, so that there is nothing to compare it with."""
+    """The other revision does not have the test, so there is nothing to compare it with."""
 
 
 class IncomparableTestError(errors.KafkaPerfError):
-    """Test that the other revision cannot run, or may have under other circumstances."""
+    """The other revision cannot run the test, or it is unknown whether it has the test."""
 
 
 class PeerBrokers:
-    """The brokers of the peer, which restarts them; this process reads their CPU and memory."""
+    """The peer's brokers. The peer restarts them, and this process reads their CPU and memory."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -69,11 +69,11 @@ class PeerBrokers:
         self.described: Sequence[tuple[str | int, Sequence[Mapping[str, Any]]]] = ()
 
     def probes(self) -> dict[Key, Sequence[probes.Probe]]:
-        """Return the probes of the brokers that run."""
+        """Return the probes of the running brokers."""
         return {broker: peer_messages.probes_from_json(found) for broker, found in self.described}
 
     def check(self) -> None:
-        """Raise `ClusterLostError` if a broker or an application of the peer, or the peer itself, has ended."""
+        """Raise `ClusterLostError` if the peer or one of its brokers or applications has exited."""
         self._peer.call("check", timeout_s=_CHECK_TIMEOUT_S)
 
     def renew(self) -> None:
@@ -92,19 +92,19 @@ class PeerApp:
         self.described: Sequence[Mapping[str, Any]] = ()
 
     def __str__(self) -> str:
-        """Return its name."""
+        """Return the application's name."""
         return self._name
 
     def probes(self) -> Sequence[probes.Probe]:
-        """Return the probes of its process."""
+        """Return the probes of the application's process."""
         return peer_messages.probes_from_json(self.described)
 
     def check(self) -> None:
-        """Raise an error if it has ended by itself."""
+        """Raise an error if the application has exited on its own."""
         self._peer.call("check", timeout_s=_CHECK_TIMEOUT_S)
 
     def end(self) -> None:
-        """End the process."""
+        """Stop the process."""
         self._peer.call("application", self._name, "end")
 
     def launch(self) -> None:
@@ -112,17 +112,17 @@ class PeerApp:
         self._peer.call("application", self._name, "launch")
 
     def start(self) -> None:
-        """Start the process, with an event on the time line."""
+        """Start the process, and add an event to the timeline."""
         self._peer.call("application", self._name, "start")
 
 
 class Peer:
-    """A second pytest, as this process sees it."""
+    """The second pytest, as this process sees it."""
 
     def __init__(
         self, revision: Revision, checkout: Checkout, options: Sequence[str], *, files: Sequence[str], root: Path
     ) -> None:
-        """Start it, with these options and files of tests; `root` is pytest's root folder on this side."""
+        """Start it with these options and test files; `root` is this side's pytest root folder."""
         self.checkout = checkout
         self.revision = revision
         self._name = f"the baseline, --kafka-compare={revision}"
@@ -147,34 +147,34 @@ class Peer:
             peer_messages.INTERPRETER: sys.executable,
             "PATH": path_from(checkout.python),
             "KAFKAPERF_SIDE": "baseline",
-            "PYTEST_ADDOPTS": "",  # it may name reports, which are those of this side
+            "PYTEST_ADDOPTS": "",  # it may have report options, which are for this side only
             "COMPOSE_PROJECT_NAME": f"kafkaperf-revision-{secrets.token_hex(4)}",
         }
-        # Without a cache, pytest would not know `--ff` and others of `addopts`.
+        # A cache folder is necessary, because `addopts` may have options such as `--ff`.
         options = [f"--rootdir={checkout.root}", f"-ocache_dir={self._folder}", *options]
         command = [checkout.python, "-m", "pytest", *options]
-        command += files or [str(self._folder)]  # no test at all instead of all tests there
+        command += files or [str(self._folder)]  # without a path, pytest would run all tests there
         try:
             with theirs:
                 self._process.launch(command, folder=checkout.root, env=environment, pass_fds=[theirs.fileno()])
         except OSError as error:
             ours.close()
-            raise UsageError(f"--kafka-compare={revision}: {checkout.python} cannot be run: {error}") from None
+            raise UsageError(f"--kafka-compare={revision}: cannot run {checkout.python}: {error}") from None
         self._reader = threading.Thread(target=self._read, name="kafkaperf-peer", daemon=True)
         self._reader.start()
 
     def hello(self) -> dict[str, Any]:
-        """Return what the peer said of itself.
+        """Return the peer's first message.
 
         Raises:
-            ClusterLostError: it ended, or does not answer.
-            UsageError: it is of another version, or imports this side's code.
+            ClusterLostError: the peer has exited or does not answer.
+            UsageError: it has another protocol version, or imports this side's code.
 
         """
         said = self._result(self._hello, _HELLO_TIMEOUT_S, "did not start")
         if said["protocol"] != peer_messages.PROTOCOL:
             raise UsageError(
-                f"{self._name} has pytest-kafkaperf {said['packages'].get('pytest-kafkaperf')}, which speaks another "
+                f"{self._name} has pytest-kafkaperf {said['packages'].get('pytest-kafkaperf')}, which uses another "
                 f"protocol ({said['protocol']}, here {peer_messages.PROTOCOL}); install the same version on both sides"
             )
         if said["refused"] is not None:
@@ -182,7 +182,7 @@ class Peer:
         return said
 
     def begin(self, nodeid: str, later: Iterable[str]) -> None:
-        """Have the peer begin a test, while this side's fixtures are set up; `later` are the tests after it."""
+        """Make the peer start a test while this side sets up its fixtures; `later` are the tests after it."""
         self._await_stopped()
         self._test, collected = None, self.hello()["collected"]
         if nodeid in collected:
@@ -190,13 +190,13 @@ class Peer:
             self._running = nodeid, self._send("run", nodeid, following)
 
     def test(self, nodeid: str, own: Side) -> LiveBaseline:
-        """Return the other side of a test, once it is ready; `own` is this side.
+        """Return the other side of a test once it is ready; `own` is this side.
 
         Raises:
-            ClusterError: it failed before its `kafka_perf()`.
-            IncomparableTestError: the other revision did not collect it, or does not have a fixture that it needs.
-            NewTestError: the other revision collected everything in its file, and does not have it.
-            UsageError: it is not the same test, or has this side's cluster.
+            ClusterError: the test failed there before it called `kafka_perf()`.
+            IncomparableTestError: the other revision could not collect the test, or lacks a fixture that it needs.
+            NewTestError: the other revision collected the test's file without problems, but does not have the test.
+            UsageError: the test differs there, or both sides use the same cluster.
 
         """
         if self._running is None or self._running[0] != nodeid:
@@ -212,22 +212,24 @@ class Peer:
                     raise IncomparableTestError(
                         f"{self._name}, does not have the fixture {absent!r} that the test needs"
                     )
-                raise ClusterError(f"{self._name}: the test ended before kafka_perf() there: {reply['ended']}")
+                raise ClusterError(
+                    f"{self._name}: the test ended there before it called kafka_perf(): {reply['ended']}"
+                )
             self._test = self._made(reply, own)
             self._update(reply["state"])
         return self._test
 
     def stop(self) -> None:
-        """Have the peer end its test, while this side's fixtures are torn down."""
+        """Make the peer end its test while this side tears down its fixtures."""
         if self._running is not None:
             self._stopping, self._running = self._send("stop"), None
 
     def call(self, do: str, *arguments: object, timeout_s: float = _READY_TIMEOUT_S) -> Any:
-        """Have the peer do something, and return its result.
+        """Make the peer do something, and return the result.
 
         Raises:
-            KafkaPerfError: as it is raised there.
-            ClusterLostError: the peer has ended, or does not answer.
+            KafkaPerfError: the same error was raised there.
+            ClusterLostError: the peer has exited or does not answer.
 
         """
         reply = self._result(self._send(do, *arguments), timeout_s, f"did not answer ({do})")
@@ -238,7 +240,7 @@ class Peer:
         return reply["value"]
 
     def close(self) -> None:
-        """End the peer in order, or kill it if it does not end."""
+        """Stop the peer gracefully, or kill it if it does not exit."""
         try:
             with contextlib.suppress(ClusterError):
                 self._await_stopped(_END_TIMEOUT_S)
@@ -267,13 +269,15 @@ class Peer:
         actions = own.actions
         if reply["actions"] != list(map(str, actions)):
             there, here = (", ".join(each) or "none" for each in (reply["actions"], map(str, actions)))
-            raise UsageError(f"{self._name}: the test's actions there ({there}) are not those of this side ({here})")
+            raise UsageError(
+                f"{self._name}: the test has other actions there ({there}) than here ({here}); they must be the same"
+            )
         cluster = peer_messages.cluster_from_json(reply["cluster"])
         servers = own.cluster.bootstrap_servers
         if set(cluster.bootstrap_servers.split(",")) & set(servers.split(",")):
             raise UsageError(
-                f"{self._name}: both sides use the cluster at {servers}, so neither could be measured "
-                "alone; start one for each side, as --kafka-cluster=local does"
+                f"{self._name}: both sides use the cluster at {servers}, so they would disturb each other; start "
+                "a separate cluster for each side, as --kafka-cluster=local does"
             )
         self._brokers = PeerBrokers(self) if reply["owned"] else None
         self._apps = {name: PeerApp(self, name) for name in reply["state"]["applications"]}
@@ -295,7 +299,7 @@ class Peer:
         )
 
     def _update(self, state: Mapping[str, Any] | None) -> None:
-        """Keep the state of the other side: its processes, and what was done to them."""
+        """Keep the other side's state: its processes and their events."""
         if self._test is None or state is None:
             return
         if self._brokers is not None:
@@ -317,7 +321,7 @@ class Peer:
         return reply
 
     def _await_stopped(self, timeout_s: float = _READY_TIMEOUT_S) -> None:
-        """Wait until the last test's fixtures are torn down; warn if that failed."""
+        """Wait until the last test's fixtures are torn down; warn if the teardown failed."""
         if self._stopping is not None:
             stopping, self._stopping = self._stopping, None
             reply = self._result(stopping, timeout_s, "did not end its test")
@@ -329,15 +333,15 @@ class Peer:
             return reply.result(timeout_s)
         except (EOFError, TimeoutError) as error:
             log = log_excerpt(self._process.log_tail())
-            how = "has ended" if isinstance(error, EOFError) else f"{what} within {timeout_s:.0f} s"
+            how = "has exited" if isinstance(error, EOFError) else f"{what} within {timeout_s:.0f} s"
             if self._channel.skipped:
                 how += f" (something there wrote {counted(self._channel.skipped, 'line')} into the connection)"
             if timeout_s >= _HELLO_TIMEOUT_S:
-                self._channel.close()  # it hangs, and no later test has to wait for it again
+                self._channel.close()  # it hangs, so no later test should wait for it
             raise ClusterLostError(f"{self._name} {how}; {log}") from None
 
     def _read(self) -> None:
-        """Hand out the replies until the end of the connection."""
+        """Assign replies to waiting requests until the connection is closed."""
         while (message := self._channel.receive()) is not None:
             waiting = self._hello if "protocol" in message else self._waiting.pop(_number_of(message), None)
             if waiting is None or waiting.done():
@@ -350,13 +354,13 @@ class Peer:
 
 
 def _holds(collector: str, nodeid: str) -> bool:
-    """Return True if a test is, or is in, the folder, file or class with this nodeid."""
+    """Return True if the collector with this nodeid is the test, or a folder, file or class that contains it."""
     is_root = collector in ("", ".")
     return is_root or nodeid == collector or nodeid.startswith((f"{collector}/", f"{collector}::"))
 
 
 def _number_of(message: Mapping[str, Any]) -> int:
-    """Return the number of the question that this message answers; 0 if it answers none."""
+    """Return the number of the request that this message answers; 0 if it does not answer any."""
     number = message.get("id")
     return number if isinstance(number, int) else 0
 
@@ -365,10 +369,10 @@ def _number_of(message: Mapping[str, Any]) -> int:
 def opened_peer(
     revision: Revision, settings: Settings, *, files: Sequence[str], options: Sequence[str]
 ) -> Iterator[Peer]:
-    """Start the other side of the tests in `files`, with these options of pytest, and end it afterwards.
+    """Start the other side of the tests in `files`, with these pytest options, and stop it afterwards.
 
     Raises:
-        UsageError: the revision is not there, or is this side's own folder, or its setup failed.
+        UsageError: the revision does not exist or is this side's own folder, or its setup failed.
 
     """
     root = settings.root

@@ -1,4 +1,4 @@
-"""The messages between the two pytests of a comparison of code: JSON, one message a line, over a pair of sockets."""
+"""The messages between the two pytests of a comparison of revisions: JSON, one message per line, over a socket pair."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from pytest_kafkaperf.core.notices import Event, EventKind
 
 PROTOCOL = 4
 SOCKET = "KAFKAPERF_PEER_SOCKET"
-"""Variable with the number of the peer's socket."""
+"""Environment variable with the file descriptor of the peer's socket."""
 ORIGIN = "KAFKAPERF_PEER_ORIGIN"
-"""Variable with the folders of the measuring side's code, which the peer must not import."""
+"""Environment variable with the folders of the measuring side's code, which the peer must not import."""
 INTERPRETER = "KAFKAPERF_PEER_INTERPRETER"
-"""Variable with the Python interpreter of the measuring side."""
+"""Environment variable with the measuring side's Python interpreter."""
 
 
 _MOST_CHARACTERS = 64 << 20
-"""Maximum length of a message; a longer line is read in parts, none of which is a message."""
+"""Maximum length of a message; longer lines are read in parts, which are not valid messages."""
 
 
 class Channel:
@@ -39,7 +39,7 @@ class Channel:
         self._socket = end
         self._lines = end.makefile("r", encoding="utf-8", errors="replace")
         self.skipped = 0
-        """Lines that were no messages."""
+        """Number of lines that were not messages."""
         self._sending = threading.Lock()
 
     def send(self, **message: Any) -> None:
@@ -48,9 +48,9 @@ class Channel:
             self._socket.sendall(f"{json.dumps(message)}\n".encode())
 
     def receive(self) -> dict[str, Any] | None:
-        """Wait for the next message; None at the end of the connection.
+        """Wait for the next message; None if the connection is closed.
 
-        Lines that are not messages are skipped: the tests of the other side may write to any file that is open.
+        Lines that are not messages are skipped, because the other side's tests may write to any open file.
         """
         with contextlib.suppress(OSError, ValueError):  # ValueError: the file is closed
             while line := self._lines.readline(_MOST_CHARACTERS):
@@ -61,14 +61,14 @@ class Channel:
         return None
 
     def close(self) -> None:
-        """End the connection; a `receive` that waits returns."""
+        """Close the connection, which makes a waiting `receive` return."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
-    """Return the message in a line; None if it has none."""
+    """Return the message in a line; None if it is not a message."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -77,7 +77,7 @@ def _parsed(line: str) -> dict[str, Any] | None:
 
 
 def probes_to_json(found: Sequence[probes.Probe]) -> list[dict[str, Any]]:
-    """Describe the probes of a broker or an application."""
+    """Convert the probes of a broker or an application to JSON."""
     return [
         {"kind": "ContainerProbe", "container": one.container.id}
         if isinstance(one, probes.ContainerProbe)
@@ -87,7 +87,7 @@ def probes_to_json(found: Sequence[probes.Probe]) -> list[dict[str, Any]]:
 
 
 def probes_from_json(described: Sequence[Mapping[str, Any]]) -> list[probes.Probe]:
-    """Return the probes, to read from here."""
+    """Return probes that read the same processes from this side."""
     found = []
     for one in described:
         fields = {name: _container(value) if name == "container" else value for name, value in one.items()}
@@ -103,7 +103,7 @@ def _container(name: str) -> Any:
 
 
 def events_from_json(rows: Sequence[Sequence[Any]]) -> list[Event]:
-    """Return the events, which are sent as lists of their fields."""
+    """Return the events, which are sent as lists of fields."""
     return [Event(at_ns, EventKind(kind), subject, detail) for at_ns, kind, subject, detail in rows]
 
 
@@ -111,7 +111,7 @@ _FIELDS = ("bootstrap_servers", "brokers", "provider", "version", "facts", "metr
 
 
 def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
-    """Describe a cluster, with its secrets."""
+    """Convert a cluster to JSON, including its secrets."""
     access = {
         name: value.get_secret_value() if isinstance(value, SecretStr) else value
         for name, value in dataclasses.asdict(cluster.access).items()
@@ -122,7 +122,7 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
 
 
 def cluster_from_json(described: Mapping[str, Any]) -> Cluster:
-    """Return the cluster, without its brokers."""
+    """Return the cluster, without control over its brokers."""
     return Cluster(
         **{name: described[name] for name in _FIELDS},
         access=TypeAdapter(Access).validate_python(described["access"]),
@@ -135,6 +135,6 @@ def packages() -> dict[str, str]:
     """Return the versions of all installed packages, by name."""
     found: dict[str, str] = {}
     for each in importlib.metadata.distributions():
-        if each.name:  # one that was removed by half has none
+        if each.name:  # a half-removed package has no name
             found.setdefault(each.name, each.version)  # the first one is imported
     return found

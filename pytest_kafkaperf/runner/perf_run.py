@@ -1,4 +1,4 @@
-"""The perf tests of one run: their clusters, baselines and results."""
+"""The state that all perf tests of a run share: clusters, baselines and results."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from pytest_kafkaperf.verdict.outcome import Ungated, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
 
 _LOSSES = ("lost", "app.output_ratio")
-"""Metrics by which a test fails because of lost records."""
+"""Metrics that fail a test because of lost records."""
 
 
 class PerfRun:
-    """All that the perf tests of one run share: their clusters and baselines, the other revision, and the results."""
+    """Everything that the perf tests of a run share: clusters, baselines, the other revision, and the results."""
 
     def __init__(
         self,
@@ -52,51 +52,51 @@ class PerfRun:
         peer_options: Sequence[str] = (),
         is_base: bool = False,
     ) -> None:
-        """The time budget counts from `began_s` on the monotonic clock.
+        """The time budget starts at `began_s`, in seconds of the monotonic clock.
 
-        `files` are those of the perf tests, and `peer_options` are pytest's options for another revision of them.
-        `is_base`: the revision to compare with is this code itself (see `checkout.is_base`).
+        `files` are the files with perf tests, and `peer_options` are the pytest options for another revision of them.
+        `is_base` is True if the revision to compare with is this code itself (see `checkout.is_base`).
         """
         self.settings = settings
         self.is_base = is_base
         self.peer: Peer | None = None
-        """The other side of comparisons with another revision of the code, once it has started."""
+        """The other revision's pytest; None before it has started, or without such a comparison."""
         self._opened_for: str | None = None
-        """The test that started the other side, or whose error has the reason why it could not be started."""
+        """The test for which the other side was started; if that failed, this test's error has the reason."""
         self._files = files
         self._peer_options = peer_options
         self._open = contextlib.ExitStack()
         """The other side's checkout and process."""
         self.results: list[Result] = []
         self._last: PerfTest
-        """The last test that was measured."""
+        """The test that was measured last."""
         self.orphans: dict[Path, str] = {}
         """Baselines whose tests no longer exist."""
         self.pruned = False
         """True if these baselines were deleted."""
         self.stopwatch = Stopwatch()
-        """Measures where the time of the current test goes; restarted when a test begins."""
+        """Measures where the time of the current test goes; restarts with each test."""
         self.clusters = SharedClusters(settings, self.stopwatch)
         self.created = now()
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
         self._began_s = began_s
         self._time_budget: RunBudget | None = None
-        """None before the first test, which knows all tests of the run."""
+        """None before the first test, which fixes it for all tests."""
         self._store = BaselineStore(settings.baselines)
         self.shift = CommonShift()
 
     def close(self) -> None:
-        """Stop every cluster that the plugin started, and the other side."""
+        """Stop the other side and all clusters that the plugin started."""
         with self._open:
             self.clusters.close()
 
     def announce(self, test: PerfTest, later: Sequence[PerfTest]) -> None:
-        """Have the other side set up this test, while this side does so; nothing without another revision.
+        """Make the other side set up this test while this side does; do nothing without another revision.
 
         Raises:
-            ClusterError: the other side has ended.
-            UsageError: it could not be started, or must not be compared.
+            ClusterError: the other side has exited.
+            UsageError: the other side could not be started, or must not be compared.
 
         """
         revision = self.settings.compare
@@ -108,7 +108,7 @@ class PerfRun:
             self.peer.begin(test.nodeid, [each.nodeid for each in later])
 
     def _opened_peer(self, revision: Revision, test: PerfTest) -> Peer:
-        """Start the other side, once: a setup may take minutes before it fails."""
+        """Start the other side, but only once, because a setup may take minutes before it fails."""
         if self._opened_for is not None:
             raise UsageError(f"--kafka-compare={revision} failed; the error of {self._opened_for} has the reason")
         self._opened_for = test.nodeid
@@ -128,11 +128,11 @@ class PerfRun:
         )
 
     def twin(self, test: PerfTest, own: Side, cluster: Cluster) -> Side:
-        """Return the same side on another cluster, where the same applications are started.
+        """Return a copy of a side on another cluster, after starting the same applications there.
 
         Raises:
             ClusterError: an application did not start there.
-            UsageError: an action cannot be done there.
+            UsageError: an action cannot run there.
 
         """
         self.clusters.provide_topic(test.scenario, cluster)
@@ -148,12 +148,12 @@ class PerfRun:
         )
 
     def baseline_of(self, test: PerfTest, own: Side) -> Baseline:
-        """Return what a test is compared with; the live baseline runs then.
+        """Return what a test is compared with, after starting the live baseline if there is one.
 
         Raises:
-            BaselineError: the baseline file is damaged or newer.
+            BaselineError: the baseline file is damaged or has a newer format.
             ClusterError: the live baseline did not start.
-            UsageError: the target of the live baseline cannot provide it.
+            UsageError: the target of `--kafka-compare` cannot provide the live baseline.
 
         """
         self.clusters.sweep(own)
@@ -173,7 +173,7 @@ class PerfRun:
         return live
 
     def _other_revision(self, test: PerfTest, own: Side, revision: Revision) -> Baseline:
-        """Return the test at the other revision, or the reason why it is not compared; raises as `baseline_of`."""
+        """Return the test in the other revision, or why it is not compared; raises the same errors as `baseline_of`."""
         if self.is_base:
             rounds = BaselineRounds(ungated=Ungated.BASE)
             return StoredBaseline(rounds=rounds, revision=revision, note=Notice(Remark.IS_BASE, {"revision": revision}))
@@ -193,16 +193,16 @@ class PerfRun:
         return live
 
     def budget_of(self, test: PerfTest, later: Sequence[PerfTest]) -> PerfTestBudget:
-        """Return the time budget of a test; before the first one, fix that of the run."""
+        """Return the time budget of a test; the first call fixes the budget of the run."""
         if self._time_budget is None:
             left_s = time_left_s(self.settings.time_budget_s, self._began_s)
             self._time_budget = RunBudget([test, *later], left_s=left_s)
         return PerfTestBudget(self._time_budget, test, later)
 
     def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
-        """Find baselines whose tests no longer exist, and delete them if the settings say so and all files are `whole`.
+        """Find baselines whose tests no longer exist; delete them if the settings ask for it and the run was `whole`.
 
-        The other arguments are those of `orphans_of`.
+        The other arguments are the same as for `orphans_of`.
 
         Raises:
             BaselineError: the folder cannot be read, or a file cannot be deleted.
@@ -214,7 +214,7 @@ class PerfRun:
             self._store.prune(self.orphans)
 
     def run_result(self, endings: Mapping[str, Ending], errors: Sequence[str]) -> RunResult:
-        """Return the run as the reports show it; the arguments are what pytest and the plugin know of it."""
+        """Return the run as reports show it; the arguments are what pytest and the plugin know about it."""
         providers = [result.cluster.provider for result in self.results]
         facts = self.results[0].cluster.fingerprint if self.results else {}
         return RunResult(
@@ -234,7 +234,7 @@ class PerfRun:
         )
 
     def _removed(self) -> tuple[str, ...]:
-        """Return the tests that only the other revision has; none without one."""
+        """Return the tests that only the other revision has; empty without another revision."""
         if self.peer is None:
             return ()
         root, there = self.settings.root, self.peer.checkout
@@ -242,11 +242,11 @@ class PerfRun:
         try:
             return removed_tests(root, there.root, None) if is_folder else removed_tests(root, root, there.commit)
         except (OSError, UsageError) as error:
-            warn(f"which tests this change removes is unknown: {error}")
+            warn(f"cannot find out which tests this change removes: {error}")
             return ()
 
     def environment_key(self, provider: str) -> str:
-        """Return the key of the environment, under which its baselines are stored."""
+        """Return the key of the environment, which is the name of its folder of baselines."""
         return self.settings.environment or default_environment_key(provider)
 
     def trial_runner(
@@ -257,7 +257,7 @@ class PerfRun:
         on_progress: OnProgress,
         allocation: WorkerAllocation | None = None,
     ) -> TrialRunner:
-        """Return what runs the trials of a test on these sides; its allocation is that of the options by default."""
+        """Return a runner for the trials of a test on these sides; by default with the allocation from the options."""
         rounds = [
             SideRounds(
                 side,
@@ -279,9 +279,9 @@ class PerfRun:
         )
 
     def add(self, test: PerfTest, result: Result, *, both_slower: bool = False) -> Result:
-        """Keep a result for the reports; if another plugin repeats a test, `repeated` says which run counts.
+        """Keep a result for the reports; if another plugin repeats a test, `repeated` chooses the run that counts.
 
-        `both_slower`: side by side, both sides were slower than the stored baseline.
+        `both_slower` is True if a side-by-side re-test found both sides slower than the stored baseline.
         """
         self.shift.add(result, both_slower=both_slower)
         result = dataclasses.replace(result, spans=self.stopwatch.seconds())
@@ -294,10 +294,10 @@ class PerfRun:
         return result
 
     def keep(self) -> None:
-        """Update the baseline of the last test if the settings say so; the test did not fail by its own code.
+        """Update the last test's baseline if the settings ask for it; call it unless the test's own code failed.
 
         Raises:
-            BaselineError: the baseline file is damaged or newer, or cannot be written.
+            BaselineError: the baseline file is damaged, has a newer format, or cannot be written.
 
         """
         test, result = self._last, self.results[-1]
@@ -312,7 +312,7 @@ class PerfRun:
         self.results[-1] = dataclasses.replace(result, notes=(*result.notes, *notes), days_written=days)
 
     def _update_baseline(self, test: PerfTest, key: str, result: Result) -> tuple[int | None, list[Notice]]:
-        """Return the number of days of the baseline that was written, if any, and remarks."""
+        """Return the number of days in the written baseline, or None if none was written, and remarks."""
         record, notes = update_baseline(
             self._store,
             self.settings,
@@ -325,7 +325,7 @@ class PerfRun:
 
 
 def repeated(result: Result, before: Result) -> Result:
-    """Return the result of a repeated test: its last run counts, if it could be judged, and lost records stay lost."""
+    """Return the result of a repeated test: its last run counts if it could be judged, but lost records stay lost."""
     if before.verdict.fails and result.verdict is Verdict.INCONCLUSIVE:
         return dataclasses.replace(before, notes=(*before.notes, Notice(Remark.REPEAT_UNDECIDED)))
     notes = (*result.notes, Notice(Remark.TEST_REPEATED, {"verdict": before.verdict}))

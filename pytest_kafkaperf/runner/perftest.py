@@ -1,4 +1,4 @@
-"""One perf test as its markers declare it, validated at collection."""
+"""A perf test as its markers declare it, validated at collection."""
 
 from __future__ import annotations
 
@@ -34,52 +34,52 @@ if TYPE_CHECKING:
     import pytest
 
 _PAIRS = 4
-"""Rounds of each side in a trial side by side with a live baseline."""
+"""Number of rounds on each side in a side-by-side trial."""
 _SHORT_S = 1.0
-"""Duration of these rounds."""
+"""Duration of rounds in side-by-side trials, in seconds."""
 _USUAL_S = 2.0
-"""Duration of the rounds of a test that does not declare it."""
+"""Default duration of rounds, in seconds."""
 _SHORT_WARMUP_S = 0.3
-"""Longest load before such a round."""
+"""Maximum warm-up load before a round in side-by-side trials, in seconds."""
 _OPTION = {"ini": "kafka_{}", "command line": "--kafka-{}"}
-"""Form in which users write a field of the scenario there."""
+"""Spelling of a scenario field in the ini file and on the command line."""
 _IMPLIED = {"lost": ("lost", "app.output_ratio"), "errors": ("errors", "error_ratio"), "unsent": ("unsent",)}
-"""Metrics that must be 0 in every test that measures them, and the metrics on which a threshold replaces that rule."""
+"""Metrics that must be 0 in every test that measures them, with the metrics whose thresholds replace that rule."""
 _RECORDS_BEYOND = 50
-"""Records beyond a quantile that make its noise small against other noise."""
+"""Number of records beyond a quantile that makes its noise small compared with other noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerfTest:
-    """The declarations of a test, with the options of the run applied."""
+    """The declarations of a test, with the run's options applied."""
 
     nodeid: str
     scenario: Scenario
     thresholds: tuple[Threshold, ...]
     spec: ClusterSpec
     live_baseline: ClusterSpec | None
-    """The cluster to compare with; None if stored baselines are used."""
+    """The cluster to compare with; None if the test is compared with a stored baseline."""
     sources: Mapping[str, str] = field(repr=False)
     """Source of each scenario field that differs from its default: `marker`, `command line`..."""
     parameters: Mapping[str, Any] = field(repr=False)
-    """The test's parameters other than fields of the scenario; fields of the cluster with their effective values."""
+    """The test's parameters except scenario fields; cluster fields have their effective values."""
     levels: tuple[tuple[str, Mapping[str, Any]], ...] = field(repr=False)
-    """Sources and their fields, in order of rising precedence."""
+    """Sources and their fields, in order of increasing precedence."""
     folder: Path = field(repr=False)
-    """The folder of the test's file, where relative paths start."""
+    """The folder of the test's file, to which paths are relative."""
     settings: Settings = field(repr=False)
     taken_by: str | None = None
-    """Code of the user's that uses the cluster itself: `the fixture quota takes the cluster`; None if none does."""
+    """User code that uses the cluster directly: `the fixture quota takes the cluster`; None if there is none."""
     plan: SearchPlan | None = None
-    """The search for the capacity that each round runs; None if the test declares its rate."""
+    """The capacity search that each round runs; None if the test declares its rate."""
     is_smoke_test: bool = False
-    """True if the test only shows that the scenario runs: no threshold is judged, and no baseline is written."""
+    """True if the test only checks that the scenario runs, without judging thresholds or writing a baseline."""
 
     @property
     def needs_warm_brokers(self) -> bool:
-        """False if only a pass or a fail of absolute limits counts: a test that passes on cold brokers stays passed.
+        """False if only absolute limits are judged, because a test that passes on cold brokers passes on warm ones.
 
-        A test without thresholds is there for its values, as is a search for the capacity.
+        True for tests without thresholds and capacity searches, whose purpose is their values.
         """
         if self.is_smoke_test:
             return False
@@ -89,9 +89,9 @@ class PerfTest:
 
     @property
     def implied(self) -> tuple[Threshold, ...]:
-        """The thresholds that apply without being declared, unless the test has its own on such a metric."""
+        """Thresholds that apply without being declared, unless the test has a threshold on the same metric."""
         if self.is_smoke_test:
-            return ()  # its thresholds have them
+            return ()  # its thresholds already include them
         limits = self.thresholds if self.plan is None else (*self.thresholds, *self.plan.limits)
         declared = {limit.metric.name for limit in limits}
         measured = {*self.scenario.metrics(), *(("unsent",) if self.plan is not None else ())}
@@ -102,7 +102,7 @@ class PerfTest:
         )
 
     def replacing(self, name: str) -> list[str]:
-        """Return the metrics of this test on which a threshold replaces the implied one on a metric."""
+        """Return the metrics of this test whose thresholds replace the implied threshold on a metric."""
         return [other for other in _IMPLIED[name] if other == name or other in self.scenario.metrics()]
 
     def with_overrides(
@@ -110,7 +110,7 @@ class PerfTest:
     ) -> PerfTest:
         """Return the test with the arguments of a `kafka_perf()` call; only the command line has precedence over them.
 
-        `where` starts an error; `names` are those of the arguments that set a field by another name.
+        Errors start with `where`; `names` maps fields to the names of arguments that set them under another name.
 
         Raises:
             ScenarioError: a field is invalid.
@@ -127,7 +127,7 @@ class PerfTest:
         return replace(self, scenario=scenario, thresholds=limits, sources=sources, levels=levels)
 
     def without_search(self) -> PerfTest:
-        """Return the test of a `kafka_perf()` call, without the ini file's thresholds on the metrics of a search.
+        """Return the test of a `kafka_perf()` call, without the ini file's thresholds on capacity search metrics.
 
         Raises:
             ScenarioError: the test's own markers have such a threshold.
@@ -137,25 +137,27 @@ class PerfTest:
         for limit in self.thresholds:
             if limit.metric.name in SEARCH_METRICS and not limit.from_ini:
                 raise ScenarioError(
-                    f"threshold {limit.expression!r}: kafka_perf() holds one rate; call kafka_perf.capacity(...) to "
-                    f"measure {limit.metric.name}"
+                    f"threshold {limit.expression!r}: kafka_perf() runs at a single rate; call "
+                    f"kafka_perf.capacity(...) to measure {limit.metric.name}"
                 )
         return replace(self, thresholds=tuple(kept))
 
     def with_search(self, limits: Sequence[Any], *, low: Any, high: Any, hold: Any) -> PerfTest:
-        """Return the test of a search for the capacity; the arguments are those of `kafka_perf.capacity()`.
+        """Return the test of a capacity search; the arguments are the same as for `kafka_perf.capacity()`.
 
-        It runs one round, unless the test declares `rounds` or has a threshold relative to the baseline.
+        It runs a single round unless the test declares `rounds` or has a threshold relative to the baseline.
 
         Raises:
-            ScenarioError: every problem of the arguments, one a line.
+            ScenarioError: all problems of the arguments, one per line.
 
         """
         overrides: dict[str, Any] = {"rate": low, "duration": hold}
         if "rounds" not in self.sources and not count_gated(self.thresholds):
             overrides["rounds"] = 1
         if hold is None:
-            raise ScenarioError("kafka_perf.capacity: hold is how long each rate is held, for example hold='10 s'")
+            raise ScenarioError(
+                "kafka_perf.capacity: hold=None is not a time; give the time to hold each rate, for example hold='10 s'"
+            )
         try:
             test = self.with_overrides(overrides, where="", names={"rate": "low", "duration": "hold"})
             plan = _plan(limits, high, test.scenario)
@@ -168,26 +170,26 @@ class PerfTest:
         return replace(test, plan=replace(plan, implied=test.implied))
 
     def with_recorded(self, names: Collection[str]) -> PerfTest:
-        """Return the test of a test that records these metrics, whose units are known by now.
+        """Return the test after its custom metrics were added, whose units are now known.
 
         Raises:
-            ScenarioError: a threshold, but not of the ini file, is on another such metric, or does not fit the unit.
+            ScenarioError: the test has a threshold on a custom metric that was not added, or with a wrong unit.
 
         """
         for limit in (*self.thresholds, *(() if self.plan is None else self.plan.limits)):
             name = limit.metric.name
             if limit.metric.is_own and name not in names and not limit.from_ini:
                 remedy = suggestion(name, [*names]) or _remedy(name)
-                raise ScenarioError(f"threshold {limit.expression!r}: this test does not record {name}; {remedy}")
+                raise ScenarioError(f"threshold {limit.expression!r}: this test does not measure {name}; {remedy}")
         kept = [limit for limit in self.thresholds if limit.metric.name in names or not limit.metric.is_own]
         known = [replace(parse_declared(limit.expression), from_ini=limit.from_ini) for limit in kept]
         return replace(self, thresholds=tuple(known))
 
     def in_short_rounds(self) -> PerfTest:
-        """Return the same test with short rounds, for a trial side by side with the live baseline.
+        """Return the same test with short rounds, for side-by-side trials.
 
-        What disturbs the machine for seconds then affects both sides alike. Values of the command line, loads with a
-        number of records and loads whose rate changes keep their length.
+        With short rounds, disturbances of a few seconds affect both sides equally. Values from the command line, loads
+        with a number of records, and loads with a changing rate keep their length.
         """
         scenario = self.scenario
         update: dict[str, Any] = {"rounds": _PAIRS, "warmup": min(scenario.warmup, _SHORT_WARMUP_S)}
@@ -200,7 +202,7 @@ class PerfTest:
 
     @property
     def shortened(self) -> str | None:
-        """Lengths that short rounds replace: `duration=1 s instead of 10 s`; None if the test declares none of them."""
+        """Declared lengths that short rounds replace: `duration=1 s instead of 10 s`; None if there are none."""
         before, short = self.scenario, self.in_short_rounds()
         changed = [name for name, source in short.sources.items() if source != self.sources[name]]
         parts = [
@@ -211,10 +213,9 @@ class PerfTest:
         return ", ".join(parts) or None
 
     def as_smoke_test(self) -> PerfTest:
-        """Return the same scenario for one round, without a live baseline; a search runs its lowest rate.
+        """Return the same test for a single round, without a live baseline; a capacity search runs its lowest rate.
 
-        Of the thresholds, only those on lost and failed records remain: whether a record arrives is not a question of
-        performance.
+        Only thresholds on lost and failed records remain, because they do not depend on performance.
         """
         lowest = {} if self.plan is None else {"rate": self.plan.low}
         scenario = self.scenario.model_copy(update={"rounds": 1, **lowest})
@@ -229,13 +230,13 @@ class PerfTest:
 def read_perftest(
     nodeid: str, marks: Sequence[pytest.Mark], parameters: Mapping[str, Any], settings: Settings, *, folder: Path
 ) -> PerfTest:
-    """Read a test's markers, in order of rising precedence, and its parameters.
+    """Read a test's markers, in order of increasing precedence, and its parameters.
 
-    A parameter with the name of a field of the scenario or of the cluster sets that field. The relative path of a file
-    of samples starts at `folder`.
+    A parameter that has the name of a scenario or cluster field sets that field. Paths of sample files are relative to
+    `folder`.
 
     Raises:
-        ScenarioError: every problem of the test, one a line.
+        ScenarioError: all problems of the test, one per line.
 
     """
     problems: list[str] = []
@@ -294,7 +295,7 @@ def read_perftest(
 
 
 def _of_settings(settings: Settings, measured: Collection[str]) -> list[Threshold]:
-    """Return the thresholds of the ini file that apply to a test which measures these metrics."""
+    """Return the thresholds in the ini file that apply to a test that measures these metrics."""
     return [one for one in settings.thresholds if one.metric.is_own or one.metric.name in measured]
 
 
@@ -305,7 +306,7 @@ def _scenario(
     names: Mapping[str, str] = OWN_NAMES,
 ) -> tuple[Scenario, dict[str, str]]:
     fields = merge(*(values for _, values in levels))
-    if fields.get("producers") == 0:  # it reads all that there is, so that the usual duration is not for it
+    if fields.get("producers") == 0:  # it reads everything there is, so the default duration does not apply
         levels = [
             (source, {name: value for name, value in values.items() if name != "duration" or source not in _OPTION})
             for source, values in levels
@@ -320,7 +321,7 @@ def _scenario(
 
 
 def _timed(scenario: Scenario, sources: Mapping[str, str], thresholds: Sequence[Threshold]) -> Scenario:
-    """Return the scenario with rounds that are as short as its thresholds allow, unless their length is declared."""
+    """Return the scenario with rounds as short as its thresholds allow, unless their duration is declared."""
     if scenario.duration is None or "duration" in sources or isinstance(scenario.rate, tuple):
         return scenario
     least_s = _least_s(scenario.rate, thresholds, _USUAL_S)
@@ -328,7 +329,7 @@ def _timed(scenario: Scenario, sources: Mapping[str, str], thresholds: Sequence[
 
 
 def _least_s(rate: float | None, thresholds: Sequence[Threshold], least_s: float) -> float:
-    """Return the length of a round, at least `least_s`, with enough records for each quantile that has a threshold."""
+    """Return the duration of a round, at least `least_s`, with enough records for each quantile with a threshold."""
     if rate is None:
         return least_s
     names = [threshold.metric.name for threshold in thresholds]
@@ -337,10 +338,10 @@ def _least_s(rate: float | None, thresholds: Sequence[Threshold], least_s: float
 
 
 def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: str = "kafka_cluster: ") -> ClusterSpec:
-    """Return the cluster with these fields, in order of rising precedence, and with the options of the run.
+    """Return the cluster with these fields, in order of increasing precedence, and with the run's options.
 
     Raises:
-        ScenarioError: a field is invalid; `where` starts its text.
+        ScenarioError: a field is invalid; the text starts with `where`.
 
     """
     fields = merge(
@@ -353,7 +354,7 @@ def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: 
 
 
 def _live_baseline(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
-    """Return the test's own cluster with the changes that `--kafka-compare` and `--kafka-compare-config` make."""
+    """Return the spec of the live baseline: the test's cluster with the changes that the options ask for."""
     wanted = settings.compare
     if wanted is None or isinstance(wanted, Revision):  # another revision runs on the same cluster
         return None if wanted is None else spec
@@ -363,7 +364,7 @@ def _live_baseline(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
 
 
 def _remedy(name: str) -> str:
-    """Return what to do about a threshold on a metric that neither the test nor the plugin measures."""
+    """Return advice for a threshold on a metric that neither the test nor the plugin measures."""
     alike = [known for known in plugins_like(name) if known.startswith("app.")]
     instead = f"; {did_you_mean(alike)}" if alike else ""
     return f"call kafka_perf.add_metric({name!r}, ...) before the load{instead}"
@@ -379,13 +380,13 @@ def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, meas
 
 def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
     if not limits:
-        raise ScenarioError("name at least one threshold, for example 'produce.latency.p99 <= 20 ms'")
+        raise ScenarioError("give at least one threshold, for example 'produce.latency.p99 <= 20 ms'")
     found = [parse_threshold(text) for text in limits]
     for limit in found:
         if limit.metric.name in SEARCH_METRICS or limit.relative is not None:
             raise ScenarioError(
-                f"threshold {limit.expression!r}: a search takes absolute thresholds on metrics of each rate, for "
-                "example 'produce.latency.p99 <= 20 ms'; thresholds on the capacity itself belong to "
+                f"threshold {limit.expression!r}: a capacity search needs absolute thresholds on metrics of each rate, "
+                "for example 'produce.latency.p99 <= 20 ms'; declare thresholds on the capacity itself with "
                 "kafka_threshold(...)"
             )
     record_bytes = None if scenario.record_size is None else scenario.mean_record_size
@@ -395,14 +396,16 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
         raise ScenarioError(f"high: {error}") from None
     lowest = scenario.rate
     if lowest is None or isinstance(lowest, tuple) or isinstance(highest, tuple):
-        raise ScenarioError("low and high are one rate each, for example low='1k records/s', high='2M records/s'")
+        raise ScenarioError(
+            "low and high must each be a single rate, for example low='1k records/s', high='2M records/s'"
+        )
     if lowest >= highest:
-        raise ScenarioError(f"low {format_rate(lowest)} is not below high {format_rate(highest)}")
+        raise ScenarioError(f"low={format_rate(lowest)!r} must be less than high={format_rate(highest)!r}")
     return SearchPlan(limits=tuple(found), low=lowest, high=highest)
 
 
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
-    """Return the metrics of a round on the cluster of `--kafka-cluster`; a fixture may provide another cluster."""
+    """Return the metrics of a round on the cluster of `--kafka-cluster`, although a fixture may provide another one."""
     measured = {*scenario.metrics(), *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS}
     if not scenario.watch_group:
         measured -= {name for name in EVENT_METRICS if name.startswith("app.")}
@@ -412,21 +415,21 @@ def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[
 
 
 def _too_few(name: str, scenario: Scenario) -> str | None:
-    """Return the reason if a round has too few records for a quantile."""
+    """Return the reason if a round has too few records for a quantile; otherwise None."""
     family, _, part = name.partition(".p")
     if f"p{part}" not in FEWEST_RECORDS or f"{family}.p99" not in scenario.metrics():
         return None
-    return f"it needs at least {FEWEST_RECORDS[f'p{part}']} records a round, by a higher rate or a longer duration"
+    return f"it needs at least {FEWEST_RECORDS[f'p{part}']} records per round; increase the rate or the duration"
 
 
 _NEEDED = {
     "catchup": "a backlog, and consumers=1 or more on a new topic",
-    "app.output_ratio": "output_topic, the topic to which the application writes",
-    "app": "group, the consumer group of the application",
+    "app.output_ratio": "output_topic, the topic that the application writes to",
+    "app": "watch_group, the application's consumer group",
     "produce": "a rate",
     "unsent": "a rate",
 }
-"""Declarations with which a test that has producers measures a metric, by name or by its first part."""
+"""Declarations that a metric needs in a test with producers, by the metric's name or its first part."""
 
 
 def _requirement(name: str, scenario: Scenario) -> str:
@@ -441,7 +444,7 @@ def _requirement(name: str, scenario: Scenario) -> str:
     elif family in ("consume", "e2e", "lag"):
         needed = "consume='live'" if scenario.consumers else "consumers=1 or more"
     elif needed is None and scenario.output_topic is not None:
-        return "an application may move records to other partitions; leave out output_topic or the threshold"
+        return "an application may move records to other partitions; remove output_topic or the threshold"
     elif needed is None:
         needed = "acks=1 or acks='all'"
     return f"it needs {needed}"

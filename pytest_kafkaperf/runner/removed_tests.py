@@ -1,7 +1,7 @@
-"""Perf tests that another revision has and this side does not, so that their thresholds are no longer judged.
+"""Finds perf tests that only the other revision has, because their thresholds are no longer judged.
 
-They are found in the text of the files, because neither side runs them: functions that take `kafka_perf` themselves. A
-test that gets it through another fixture is not found, and neither is a parameter that was removed.
+Neither side runs these tests, so they are found in the source: functions with the argument `kafka_perf`. Tests that use
+it through another fixture are not found, nor are removed parameters.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _FIXTURE = "kafka_perf"
 
 
 def removed_tests(root: Path, other: Path, commit: str | None) -> tuple[str, ...]:
-    """Return the nodeids, without parameters, of perf tests that are not in the folder `root`.
+    """Return the nodeids of perf tests that the other side has but `root` does not, without parameters.
 
     Args:
-        root: pytest's root folder on this side.
-        other: a folder of a git repository, with the tests of the other side.
-        commit: the commit of `other` to look at; None: its files as they are.
+        root: this side's pytest root folder.
+        other: a folder in a git repository, with the other side's tests.
+        commit: the commit of `other` to read; None to read its current files.
 
     Raises:
         OSError: a file cannot be read.
-        UsageError: git failed after it had found the files.
+        UsageError: git failed after it found the files.
 
     """
     removed = []
@@ -37,7 +37,7 @@ def removed_tests(root: Path, other: Path, commit: str | None) -> tuple[str, ...
 
 
 def perf_tests(text: str) -> set[str]:
-    """Return the perf tests in the text of a Python file, such as `test_ingest` or `TestOrders::test_ingest`."""
+    """Return the perf tests in the source of a Python file, such as `test_ingest` or `TestOrders::test_ingest`."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -58,11 +58,11 @@ def _tests_in(body: list[ast.stmt], prefix: str) -> set[str]:
 
 
 def _files_with_fixture(folder: Path, commit: str | None) -> dict[str, str]:
-    """Return the Python files that name the fixture, by path relative to the folder; none without a repository."""
+    """Return the Python files that mention the fixture, by relative path; empty without a repository."""
     revision = [] if commit is None else [commit]
     try:
         found = git(folder, "grep", "-z", "--files-with-matches", "--word-regexp", _FIXTURE, *revision, "--", "*.py")
-    except UsageError:  # git fails if no file does
+    except UsageError:  # git fails if there are no such files
         return {}
     names = [name.removeprefix(f"{commit}:") for name in found.split("\0") if name]
     if commit is None:

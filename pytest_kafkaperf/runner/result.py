@@ -1,4 +1,4 @@
-"""The result of a perf test, which `kafka_perf()` returns, and that of a whole run, which the reports show."""
+"""The result of a perf test, which `kafka_perf()` returns, and the result of a whole run, which the reports show."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ from pytest_kafkaperf.verdict.scale import Measured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValues:
-    """The values of one metric in its base unit, such as seconds or records/s."""
+    """The values of one metric, in its base unit, such as seconds or records/s."""
 
     metric: Metric
-    """The metric, with its unit and its better direction."""
+    """The metric, with its unit and the direction that is better."""
     rounds: tuple[float, ...]
-    """One value for each round that has one; at least one."""
+    """One value for each round that has one; never empty."""
 
     @property
     def value(self) -> float:
-        """The value of the test: the median over the rounds, but the sum or the mean for faults such as `errors`."""
+        """The value of the test: the median of the rounds; for faults such as `errors`, the sum or the mean."""
         return self.metric.aggregate(self.rounds)
 
     @property
     def median(self) -> float:
-        """The median over the rounds."""
+        """The median of the rounds."""
         return statistics.median(self.rounds)
 
     @property
     def min(self) -> float:
-        """The lowest value of a round."""
+        """The lowest value of any round."""
         return min(self.rounds)
 
     @property
     def max(self) -> float:
-        """The highest value of a round."""
+        """The highest value of any round."""
         return max(self.rounds)
 
     def __str__(self) -> str:
@@ -76,28 +76,28 @@ def values_of(name: str, rounds: Sequence[Round]) -> MetricValues:
     values = tuple(one.metrics[name] for one in rounds if name in one.metrics)
     if not values:
         measured = dict.fromkeys(itertools.chain.from_iterable(one.metrics for one in rounds))
-        raise NotMeasuredError(f"{name} was not measured; measured were {', '.join(measured) or 'no metrics at all'}")
+        raise NotMeasuredError(f"{name} was not measured; measured metrics: {', '.join(measured) or 'none'}")
     return MetricValues(metric=subject, rounds=values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The rounds of a test on freshly started brokers, or with fresh topics and clients on an external cluster."""
+    """The rounds of a test on freshly started brokers, or, on an external cluster, with new topics and clients."""
 
     created: str
-    """Start time, ISO 8601."""
+    """Start time, in ISO 8601."""
     rounds: tuple[Round, ...]
     other_side: tuple[Round, ...] | None = None
-    """Rounds on the live baseline, each paired with the round at the same index; None without a live baseline."""
+    """Rounds of the live baseline, each paired with the round at the same index; None without a live baseline."""
     problems: tuple[Problem, ...] = ()
-    """Reasons why the trial is INVALID, those of the own rounds first; empty if it is valid."""
+    """Reasons why the trial is INVALID, starting with the test's own side; empty if it is valid."""
     warm_ups: tuple[WarmUp, ...] = ()
-    """The warm-up of each side, the own one first; empty if none was made."""
+    """The warm-up of each side, the test's own side first; empty without a warm-up."""
     own_failed: bool = False
-    """True if the own brokers or applications did not restart, so that there are no rounds."""
+    """True if there are no rounds, because the test's own brokers or applications did not restart."""
 
     def __getitem__(self, name: str) -> MetricValues:
-        """Return the values of a metric; raises as `values_of`."""
+        """Return the values of a metric; raises the same errors as `values_of`."""
         return values_of(name, self.rounds)
 
     @property
@@ -107,9 +107,9 @@ class Trial:
         return Measured(rounds=[one.metrics for one in self.rounds], other_side=other)
 
     def certain(self, *, latencies: bool) -> Measured:
-        """The metrics of the own rounds that hold whatever the problems are: lost records, and with `latencies` those.
+        """Return the own rounds' metrics that are certain despite problems: lost records, and optionally latencies.
 
-        The latter are all metrics of rounds without a problem, and lower bounds of the others.
+        With `latencies`, these are all metrics of rounds without a problem, and lower bounds in other rounds.
         """
         rounds = []
         for one in self.rounds:
@@ -120,64 +120,64 @@ class Trial:
 
     @property
     def all_rounds(self) -> tuple[Round, ...]:
-        """The rounds on both clusters."""
+        """The rounds of both sides."""
         return (*self.rounds, *(self.other_side or ()))
 
     @property
     def lost_records(self) -> bool:
-        """True if the own brokers lost records. Then the trial counts, whatever else has happened."""
+        """True if the test's own side lost records; the trial then counts, whatever else happened."""
         return any(one.metrics.get("lost") for one in self.rounds)
 
     @property
     def is_invalidated(self) -> bool:
-        """True if only this machine is the reason why the trial does not count.
+        """True if the trial does not count only because of this machine.
 
-        The machine was too slow, ended a worker, or let one side of a comparison warm up more than the other.
+        The machine was too slow, killed a worker, or warmed up one side of a comparison more than the other.
         """
         machine_made = all(problem.kind in MACHINE_MADE for problem in self.problems)
         return (bool(self.problems) or self.is_uneven) and machine_made and not self.lost_records
 
     @property
     def warm_up_end(self) -> WarmUpEnd | None:
-        """The reason why the warm-up ended, which is the same for all sides; None if none was made."""
+        """Why the warm-up ended, which is the same for all sides; None without a warm-up."""
         return self.warm_ups[0].end if self.warm_ups else None
 
     @property
     def is_uneven(self) -> bool:
-        """True if the compilers of one side worked more than those of the other, by more than warm ones vary."""
+        """True if one side's compilers worked more than the other's, by more than compilers of warm programs vary."""
         if self.other_side is None or self.warm_up_end is WarmUpEnd.OFF:
             return False
         return abs(_compiler(self.rounds) - _compiler(self.other_side)) >= COLD_SHARE
 
     @property
     def other_failed(self) -> Problem | None:
-        """The failure of the other side; None if there is none, or the own brokers failed or lost records."""
+        """The failure of the other side; None if it did not fail, or if the own side failed or lost records."""
         if self.own_failed or self.lost_records:
             return None
-        # A problem of no round is a failed start: that of the own side is known (`own_failed`).
+        # A problem without a round is a failed start; for the own side, it is known (`own_failed`).
         theirs = [each for each in self.problems if each.place.other_side or each.place.round is None]
         return next((each for each in theirs if each.kind not in MACHINE_MADE), None)
 
     @property
     def warnings(self) -> tuple[Notice, ...]:
-        """The warnings of all rounds."""
+        """The warnings of all rounds on both sides."""
         own = (notice for one in self.rounds for notice in one.warnings)
         others = (notice.of_other_side() for one in self.other_side or () for notice in one.warnings)
         return (*own, *others)
 
 
 def _compiler(rounds: Sequence[Round]) -> float:
-    """Return the mean number of cores that the compilers of one side used."""
+    """Return the mean number of cores that one side's compilers used."""
     shares = [sum(share or 0.0 for share in one.compiler.values()) for one in rounds if not one.starts_program]
     return statistics.fmean(shares) if shares else 0.0
 
 
 MOST_INVALIDATED = 2
-"""Further trials that may be repeated because of the machine, or a quarter of them; more make the test INVALID."""
+"""Number of further trials (or a quarter of them) that may be repeated because of the machine; more are INVALID."""
 
 
 def judged(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials that count: the first one, and further ones unless they were repeated."""
+    """Return the trials that count: the first one, and further ones that were not repeated."""
     first, *further = trials
     counting = [trial for trial in further if not trial.is_invalidated]
     invalidated = len(further) - len(counting)
@@ -194,9 +194,9 @@ def problems_of(trials: Sequence[Trial]) -> tuple[Problem, ...]:
 
 
 def warnings_of(trials: Sequence[Trial]) -> tuple[Notice, ...]:
-    """Return the warnings of all trials, each once, and the reasons why trials were repeated."""
+    """Return the warnings of all trials, without duplicates, and why trials were repeated."""
     warnings = resolution_warnings([one for trial in trials for one in trial.all_rounds])
-    rounds = [one for trial in trials for one in trial.rounds]  # a limit of the other side hides nothing
+    rounds = [one for trial in trials for one in trial.rounds]  # a limited other side does not hide regressions
     if limited := sum(one.limited_by_generator for one in rounds):
         values = {"limited": limited, "rounds": Count(len(rounds), "round")}
         warnings.append(Notice(Remark.GENERATOR_LIMITS, values))
@@ -212,76 +212,76 @@ def warnings_of(trials: Sequence[Trial]) -> tuple[Notice, ...]:
 
 
 def _numbered(trials: Sequence[Trial], *, counting: bool) -> list[tuple[int, Trial]]:
-    """Return the trials that count, or the others, with their numbers."""
+    """Return the trials that count, or the trials that do not, with their numbers."""
     ids = {id(trial) for trial in judged(trials)}
     return [(number, one) for number, one in enumerate(trials, 1) if (id(one) in ids) == counting]
 
 
 def at_least(trials: Sequence[Trial]) -> tuple[str, ...]:
-    """Return the names of the metrics that are only lower bounds in some round of the test's own side."""
+    """Return the metrics that are only lower bounds in some round on the test's own side."""
     rounds = [one for trial in judged(trials) for one in trial.rounds]
     return tuple(dict.fromkeys(name for one in rounds for name in one.at_least))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The measurements and the verdict of one perf test."""
+    """The measurements and verdict of one perf test."""
 
     nodeid: str
-    """The node ID of the test, as in pytest."""
+    """The test's node ID, as in pytest."""
     scenario: Scenario
     """The scenario that was measured, with the options applied."""
     plan: SearchPlan | None = None
-    """The search for the capacity that each round ran; None if the test declares its rate."""
+    """The capacity search that each round ran; None if the test declares its rate."""
     sources: Mapping[str, str]
     """Source of each scenario field that differs from its default: `marker`, `command line`..."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """The test's parameters other than fields of the scenario."""
+    """The test's parameters except scenario fields."""
     cluster: Cluster
     """The cluster that was measured."""
     trials: tuple[Trial, ...]
-    """The first trial, and further ones that confirm a suspected regression or calibrate."""
+    """The first trial, and further trials for a re-test, a side-by-side comparison or a calibration."""
     live_baseline: Cluster | None
-    """The cluster that the test was compared with instead of a stored baseline."""
+    """The cluster that the test was compared with instead of a stored baseline; None without one."""
     revision: Revision | None = None
-    """The code that it was to be compared with; None if it is this side's."""
+    """The revision that the test was compared with; None if both sides have the same code."""
     baseline_trials: int | None
-    """Number of baseline trials that the thresholds are judged by; None with a live baseline, or without any."""
+    """Number of stored trials that judge the thresholds; None with a live baseline or no baseline."""
     baseline: BaselineRounds = field(default_factory=BaselineRounds)
-    """The stored rounds of earlier trials, even if they are not comparable."""
+    """The stored rounds of earlier trials, even if not comparable."""
     changed: tuple[Change, ...]
-    """Differences between the environments of the baseline and of this test: `kafka: 4.0.0 -> 4.1.1`."""
+    """Differences between the baseline and this test in code, brokers and machine: `kafka: 4.0.0 -> 4.1.1`."""
     other_changes: tuple[OtherChange, ...]
     """Significant changes of metrics without a threshold."""
     calibration: Mapping[str, Calibrated]
-    """The noise between trials by metric; empty unless `--kafka-calibrate` is given."""
+    """The noise between trials, by metric; empty without `--kafka-calibrate`."""
     verdict: Verdict
     """The verdict of the test."""
     accepted: bool = False
-    """True if the test is REGRESSED and passes because of `--kafka-accept=regressed`."""
+    """True if the test is REGRESSED but passes because of `--kafka-accept=regressed`."""
     checks: tuple[Check, ...]
     """The result of each threshold."""
     warnings: tuple[Notice, ...]
-    """The warnings of all rounds, each once."""
+    """The warnings of all rounds, without duplicates."""
     problems: tuple[Problem, ...]
-    """Reasons why the verdict is INVALID; empty otherwise."""
+    """Reasons why the verdict is INVALID; empty for other verdicts."""
     notes: tuple[Notice, ...] = ()
-    """Remarks about the baseline and about rounds that the time budget left out."""
+    """Remarks, for example about the baseline or rounds that the time budget left out."""
     allocation: WorkerAllocation = field(default_factory=WorkerAllocation)
-    """The requested worker processes, and the reason for their number."""
+    """The number of worker processes, and the reason for it."""
     spans: Mapping[Span, float] = field(default_factory=dict)
-    """Seconds by span, from the start of the test's setup until its verdict: they show where the time went."""
+    """Seconds by span, from the start of the test's setup to its verdict, which show where the time went."""
     days_written: int | None = None
-    """Number of days of the baseline that this run has written; None if it wrote none."""
+    """Number of days in the baseline that this run wrote; None if it did not write one."""
     partial: bool = False
-    """True if the time budget left out rounds, or left a suspected regression without confirmation."""
+    """True if the time budget left out rounds or the re-test of a suspected regression."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # URLs may have passwords
-    """The run's options by name without `--kafka-`, and the cluster, which the ini file may name."""
+    """The command line's options by name without `--kafka-`, and the cluster, even if the ini file sets it."""
 
     def __getitem__(self, name: str) -> MetricValues:
         """Return the values of a metric in the first trial: `result["e2e.latency.p99"].median`.
 
-        Raises as `values_of`.
+        Raises the same errors as `values_of`.
         """
         return values_of(name, self.rounds)
 
@@ -292,12 +292,12 @@ class Result:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """Each metric in base units: the median over the rounds, or the sum for counts such as `errors`."""
+        """The value of each metric, in base units: the median of the rounds, or the sum for counts such as `errors`."""
         return {name: CATALOGUE[name].aggregate(values) for name, values in self.values().items()}
 
     @property
     def lower_bounds(self) -> tuple[str, ...]:
-        """Metrics that are lower bounds, because a search or a wait ended, or the generator limited most rounds."""
+        """Metrics that are lower bounds, because a search or wait ended early or the generator limited most rounds."""
         limited = [one.limited_by_generator for trial in judged(self.trials) for one in trial.rounds]
         by_generator = ("produce.throughput", "produce.bandwidth") if 2 * sum(limited) > len(limited) else ()
         unended = {problem.metric for trial in judged(self.trials) for problem in trial.problems}
@@ -305,18 +305,19 @@ class Result:
 
     @property
     def deduced(self) -> str | None:
-        """The note on the deduced bottleneck of a failed test with an application; None if there is none."""
+        """The note about the deduced bottleneck of a failed test with an application; None if there is none."""
         return next((note.text for note in self.notes if note.kind is NoticeKind.BOTTLENECK), None)
 
     @property
     def took_s(self) -> float:
-        """The time from the start of the test's setup until its verdict, in seconds."""
+        """The time from the start of the test's setup to its verdict, in seconds."""
         return sum(self.spans.values())
 
     def values(self) -> dict[str, list[float]]:
-        """Return the values of each metric, one for each round that has it, in the order of the catalogue.
+        """Return the values of each metric, one for each round that has it, in the order of the metrics catalog.
 
-        A quantile that needs many records is left out unless all rounds have it: slow ones have fewer records.
+        A quantile that needs many records is left out unless all rounds have it, because slow rounds have fewer
+        records.
         """
         return {
             name: values
@@ -328,20 +329,20 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The outcome of a perf test in pytest, which may differ from the verdict: test code and fixtures can fail, too."""
+    """The outcome of a perf test in pytest; differs from the verdict if test code or a fixture failed."""
 
     nodeid: str
     outcome: Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "not run"]
-    """`failed`: in the test's call phase; `error`: in the setup or teardown of a fixture; `not run`: the run ended
-    before the test did."""
+    """`failed`: in the test's call phase; `error`: in fixture setup or teardown; `not run`: the run ended before the
+    test finished."""
     reason: str | None
     """The failure message or skip reason; None if the test passed."""
     file: str
-    """Path, absolute or relative to pytest's root folder."""
+    """Path of the test's file, absolute or relative to pytest's root folder."""
     line: int | None
-    """Line number, from 1."""
+    """Line number, starting at 1; None if unknown."""
     by_verdict: bool = False
-    """True if the verdict or `--kafka-strict` failed the test, not its own code or a fixture."""
+    """True if the verdict or `--kafka-strict` failed the test, and not its own code or a fixture."""
 
     @property
     def fails(self) -> bool:
@@ -350,42 +351,42 @@ class Ending:
 
 
 def unmeasured(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[Ending]:
-    """Return the endings of tests that have no result; those that fail come first."""
+    """Return the endings of tests without a result, failures first."""
     measured = {each.nodeid for each in results}
     return sorted((one for one in endings.values() if one.nodeid not in measured), key=lambda one: not one.fails)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A whole run as all reports see it; `PerfRun` makes it at the end of the run."""
+    """A whole run as all reports see it; `PerfRun` creates it at the end."""
 
     results: tuple[Result, ...]
-    """The results of all tests that measured, in the order in which they ran."""
+    """The results of all tests that measured something, in the order in which they ran."""
     endings: Mapping[str, Ending]
-    """The outcomes of all perf tests in pytest by nodeid, including those that measured nothing."""
+    """The outcomes of all perf tests in pytest, by nodeid, including tests that measured nothing."""
     errors: tuple[str, ...]
-    """Errors of the run, such as files that could not be collected or reports that could not be written."""
+    """Errors of the run, for example files that could not be collected or reports that could not be written."""
     settings: Settings
     created: str
-    """Start of the run, ISO 8601."""
+    """Start of the run, in ISO 8601."""
     took_s: float
-    """Time from the collection to the end of the run, in seconds."""
+    """Time from collection to the end of the run, in seconds."""
     plugin: str
     """The plugin's version."""
     commit: str | None
-    """Commit of the tests' repository; None if it is unknown."""
+    """Commit of the tests' repository; None if unknown."""
     environment: Mapping[str, Any]
-    """The machine and the cluster of the first test; its `key` is the folder of the baselines."""
+    """The machine and the first test's cluster; its `key` is the name of the folder of baselines."""
     environment_keys: tuple[str, ...]
-    """The keys of the environments of all results, each once."""
+    """The environment keys of all results, without duplicates."""
     orphans: tuple[str, ...]
-    """Nodeids of the tests that no longer exist, but have baselines."""
+    """Nodeids of tests that no longer exist but have baselines."""
     pruned: bool
     """True if these baselines were deleted."""
     removed: tuple[str, ...] = ()
-    """Perf tests that the revision to compare with has and this code does not (see `removed_tests`)."""
+    """Perf tests that only the other revision has (see `removed_tests`)."""
 
     @property
     def new(self) -> tuple[str, ...]:
-        """Tests that the revision to compare with does not have."""
+        """Tests that the other revision does not have."""
         return tuple(each.nodeid for each in self.results if each.baseline.ungated is Ungated.NEW_TEST)

@@ -1,7 +1,7 @@
-"""Re-tests of suspected regressions: side by side with the stored baseline's brokers, or in fresh trials.
+"""Re-tests of suspected regressions: side by side with the stored baseline's brokers, or in new trials.
 
-Stored values and today's values differ by what the machine did on the two days. Brokers of the baseline's software
-that run side by side with the test's own see the same machine, so that only a difference of the software remains.
+Between two days, the state of the machine differs. Brokers with the baseline's software that run side by side with the
+test's own brokers see the same machine, so only differences of the software remain.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspected:
-    """A test whose first trial may show a regression, and what can test it again."""
+    """A test whose first trial may show a regression, and everything needed to re-test it."""
 
     bench: Bench
     own: Side
@@ -41,11 +41,11 @@ class Suspected:
 
 
 Opening = Callable[[Suspected, Sequence[str]], AbstractContextManager[FurtherTrials]]
-"""Opens a way to test a suspected regression again; takes the reasons against the ways before it."""
+"""Opens a way to re-test a suspected regression; takes the reasons against the previous ways."""
 
 
 def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | None = None) -> Decision:
-    """Test a suspected regression again, by the first of the ways that works: `WAYS`, unless others are given."""
+    """Re-test a suspected regression by the first way that works, from `WAYS` by default."""
     against: list[str] = []
     for opened in WAYS if ways is None else ways:
         try:
@@ -59,10 +59,10 @@ def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | No
 
 @contextlib.contextmanager
 def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
-    """Run the trials side by side with the stored baseline's brokers: only a difference of the software remains.
+    """Run the trials side by side with the stored baseline's brokers, so that only differences of the software remain.
 
     Raises:
-        RetestFailedError: they cannot stand in for the test's own, or did not start.
+        RetestFailedError: these brokers would not be comparable, or did not start.
 
     """
     run, test, baseline = suspected.run, suspected.bench.test, suspected.bench.judging.baseline
@@ -91,16 +91,16 @@ def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> 
             ),
             note=note,
         )
-    finally:  # they would share the machine with the next test
+    finally:  # otherwise they would disturb the next test
         run.clusters.stop_rebuilt()
 
 
 @contextlib.contextmanager
 def _fresh_trials(suspected: Suspected, against: Sequence[str]) -> Iterator[FurtherTrials]:
-    """Run fresh trials of the test's own brokers, because of the reasons `against` the stored baseline's.
+    """Run new trials on the test's own brokers; `against` are the reasons not to use the stored baseline's brokers.
 
     Raises:
-        RetestFailedError: the machine is known to be slower, which such trials cannot tell from a regression.
+        RetestFailedError: the machine is known to be slower, which such trials cannot distinguish from a regression.
 
     """
     shift = suspected.run.shift
@@ -116,11 +116,11 @@ def _fresh_trials(suspected: Suspected, against: Sequence[str]) -> Iterator[Furt
 
 _LABEL = "re-test, trial"
 WAYS: tuple[Opening, ...] = (_side_by_side_with_stored, _fresh_trials)
-"""In the order in which they are tried."""
+"""All ways, in the order in which they are tried."""
 
 
 def obstacle(test: PerfTest, own: Side, baseline: BaselineRounds) -> str | None:
-    """Return the reason why the baseline's brokers cannot stand in for those of the test; None if they can."""
+    """Return why the stored baseline's brokers are not comparable with the test's own; None if they are."""
     cluster = own.cluster
     before = baseline.fingerprint.get("provider", cluster.provider)
     reasons = {
@@ -130,7 +130,7 @@ def obstacle(test: PerfTest, own: Side, baseline: BaselineRounds) -> str | None:
         f"{test.taken_by}, and may have changed it": test.taken_by is not None,
         "the test has actions (kafka_perf.at, kafka_perf.add_metric)": bool(own.actions),
         "each round is a search for the capacity": test.plan is not None,
-        # Rebuilt brokers would run with today's application as well: if it is slower, the machine seems to be.
+        # The baseline's brokers would run with today's application: if it is slower, the machine seems to be slower.
         "the test has an application (kafka_app)": bool(own.apps),
         "the test has an application (output_topic)": test.scenario.output_topic is not None,
         "the test has an application (watch_group)": bool(test.scenario.watch_group),
@@ -141,10 +141,10 @@ def obstacle(test: PerfTest, own: Side, baseline: BaselineRounds) -> str | None:
 def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpec:
     """Return the spec of the baseline's brokers.
 
-    What the fingerprint does not tell, such as properties that may be secret, is as in the test's own spec.
+    Anything that is not in the fingerprint, such as possibly secret properties, is taken from the test's own spec.
 
     Raises:
-        ScenarioError: the fingerprint has values that no cluster can have.
+        ScenarioError: the fingerprint has invalid values.
 
     """
     config = {name: value for name, value in own.config.items() if may_be_secret(name)}
@@ -174,10 +174,11 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
 def common_changes(
     baseline: BaselineRounds, live_baseline: Cluster, root: Path, commit: str | None
 ) -> tuple[Change, ...]:
-    """Return the differences from the baseline on both sides: a comparison of the two cannot show their effect.
+    """Return the differences from the baseline that both sides have; a comparison of the two cannot show their effect.
 
-    Here a commit matters only by the code of the test: such a test has no application (see `obstacle`).
-    If the baseline's trials differ from each other, the newest one is rebuilt, and the level is that of all.
+    A commit matters here only because of the test's own code, because such tests have no application (see `obstacle`).
+    If the baseline's trials differ from each other, the brokers are those of the newest trial, but the level is the
+    level of all trials.
     """
     changes = differences(baseline.fingerprint, live_baseline.fingerprint)
     mixed = (one.with_remark("between trials of the baseline") for one in baseline.mixed)

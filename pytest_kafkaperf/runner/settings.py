@@ -1,4 +1,4 @@
-"""Settings of one pytest run, the parsed options and ini values, and the revision that `--kafka-compare` names."""
+"""The settings of a run, parsed from options and ini values, and the revision that `--kafka-compare` selects."""
 
 from __future__ import annotations
 
@@ -25,85 +25,85 @@ CLUSTER_OPTIONS = ("brokers", "jmx", "low-noise")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Parsed options of one run.
+    """The parsed options of a run.
 
-    `command_line` and `ini` keep the texts for fields of scenarios and clusters, which are parsed together with the
-    markers of each test, and for reports.
+    `command_line` and `ini` keep the original texts, for reports, and for scenario and cluster fields, which are parsed
+    together with each test's markers.
     """
 
-    command_line: Mapping[str, str] = field(repr=False)  # tracebacks show reprs, and URLs may have passwords
-    """Texts from the command line, by option name without `--kafka-`."""
+    command_line: Mapping[str, str] = field(repr=False)  # tracebacks show reprs, and URLs may contain passwords
+    """Option texts from the command line, by name without `--kafka-`."""
     ini: Mapping[str, str] = field(repr=False)
-    """Texts from the ini file, by the same names."""
+    """Option texts from the ini file, by the same names."""
     root: Path
     """pytest's root folder."""
     cluster: Target
     workers: WorkerAllocation
     client_config: Path | None
-    """Client properties of an external cluster."""
+    """File of client properties for an external cluster."""
     metrics_urls: tuple[str, ...] = field(repr=False)
-    """URLs of the JMX exporters of an external cluster."""
+    """URLs of an external cluster's JMX exporters."""
     connect_timeout_s: float
     """Maximum wait until an external cluster is ready, in seconds."""
     allow_unlimited: bool
-    """True if tests without a rate may load clusters that the plugin did not start."""
+    """True if clusters that the plugin did not start may get load of any rate, or without a rate."""
     max_rate: MaxRate
-    """The highest rate on such clusters."""
+    """The maximum rate on such clusters."""
     writable_topics: tuple[str, ...]
-    """The existing topics of such clusters that tests may write to."""
+    """Existing topics on such clusters that tests may write to."""
     topic_prefix: str
-    """Prefix of the topics, groups and transactional ids of the run."""
+    """Prefix of the topics, consumer groups and transactional ids that the run creates."""
     log_dirs: tuple[Path, ...]
     """Folders for the logs of local brokers; tests use the first one by default."""
     baselines: Path
     update: str | None
-    """Mode of `--kafka-update-baselines`; None: baselines are not written."""
+    """Mode of `--kafka-update-baselines`; None if baselines are not written."""
     environment: str | None
     strict: bool
     accepts_regressed: bool
-    """True if a test that is REGRESSED passes; its verdict stays the same."""
+    """True if tests that are REGRESSED pass; their verdict does not change."""
     broker_warmup_s: float
-    """Maximum load of the broker warm-up, in seconds."""
+    """Maximum broker warm-up on each side, in seconds."""
     trial_gap_s: float
-    """Pause before each fresh trial, in seconds."""
+    """Pause before each new trial, in seconds."""
     confirm: bool
-    """True if suspected regressions are re-tested in fresh trials."""
+    """True if suspected regressions are re-tested."""
     compare: Target | Revision | None
-    """Cluster, or code under test, that replaces the stored baselines; None: tests are compared with these."""
+    """The live baseline, a cluster or a revision of the code; None to compare with stored baselines."""
     compare_setup: str | None
-    """Shell command that makes the environment of a revision."""
+    """Shell command that installs a revision into a separate virtual environment."""
     compare_config: Mapping[str, str]
-    """Broker properties of the live baseline, in addition to those of the test."""
+    """Broker properties of the live baseline, in addition to the test's."""
     compare_client_config: Path | None
-    """Client properties of an external live baseline."""
+    """File of client properties for an external live baseline."""
     calibrate: int | None
-    """Number of calibration trials; None: tests are judged."""
+    """Number of calibration trials; None if tests are judged."""
     time_budget_s: float | None
-    """Maximum duration of the run, in seconds."""
+    """Maximum duration of the run, in seconds; None without a limit."""
     prune: bool
-    """True if baselines of deleted tests are deleted."""
+    """True if the baselines of tests that no longer exist are deleted."""
     reports: Mapping[str, Path]
     """Paths of the reports to write, by kind."""
     thresholds: tuple[Threshold, ...]
-    """Thresholds of the ini file, for every test that measures their metrics."""
+    """Thresholds in the ini file, for every test that measures their metric."""
 
     def fields(self, names: tuple[str, ...], source: str) -> dict[str, str]:
-        """Return the fields among `names` that `source` (`command line` or `ini`) sets."""
+        """Return those of the fields that `source` (`command line` or `ini`) sets."""
         given = self.command_line if source == "command line" else self.ini
         return {name.replace("-", "_"): given[name] for name in names if name in given}
 
     def cluster_fields(self, source: str) -> dict[str, str | None]:
-        """Return the fields of every cluster that `source` sets; `--kafka-cluster` may name a version or an image."""
+        """Return the cluster fields that `source` sets; `--kafka-cluster` may contain a version or an image."""
         decides = "command line" if "cluster" in self.command_line else "ini"
         named = self.cluster.fields if source == decides else {}
         return {**named, **self.fields(CLUSTER_OPTIONS, source)}
 
     def shown(self, path: Path) -> str:
-        """Return a path as text, relative to the root folder if it is inside."""
+        """Return a path as text, relative to the root folder if it is inside it."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def describe(self, *, verbose: bool) -> list[str]:
-        """Describe the cluster, and what it is compared with; with `verbose` also the source of every option."""
+        """Describe the cluster and what it is compared with, and, if `verbose`, the source of every option."""
         lines = [f"cluster {self._describe_cluster()}"]
         if self.compare is not None:
             changes = ", ".join(discreet(f"{name}={value}") for name, value in self.compare_config.items())
@@ -114,7 +114,7 @@ class Settings:
     def _describe_cluster(self) -> str:
         try:
             provider = resolve(self.cluster)
-        except UsageError as error:  # tests with their own fixture `kafka_cluster` run anyway
+        except UsageError as error:  # tests that override the `kafka_cluster` fixture run anyway
             return f"none: {error}"
         environment = self.environment or default_environment_key(provider.name)
         if isinstance(self.cluster, External):
@@ -127,7 +127,7 @@ class Settings:
         return f"{cluster}, baselines {self.shown(self.baselines)}, environment {environment}"
 
     def describe_sources(self) -> str:
-        """Describe every option that was set, with its value and its source, for `-v`."""
+        """Describe every option that was set, with its value and source, for `-v`."""
         return ", ".join(
             f"{name}={', '.join(shown_value(name, value).splitlines())} "
             f"({'command line' if name in self.command_line else 'ini'})"
@@ -137,32 +137,32 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The code that a test is compared with."""
+    """A revision of the code to compare with."""
 
     text: str
     """The value of the option."""
     ref: str | None = None
-    """Commit, branch or tag; `merge-base` is where this branch began."""
+    """Commit, branch or tag; `merge-base` is where this branch started."""
     folder: Path | None = None
     """Root folder of another checkout, instead of `ref`."""
     tests: str | None = None
-    """`ref` for the tests as they are there, `head` for this side's files of perf tests; None: the latter, but for new
-    files."""
+    """`ref` for the tests in that revision, `head` for this side's perf test files; None for this side's files except
+    new ones."""
     python: str | None = None
-    """Python interpreter of the other checkout; None: this one."""
+    """Python interpreter for the other checkout; None for this one."""
     commit: str | None = None
-    """Commit of the checked-out code; None if it is not checked out yet, or unknown."""
+    """Commit of the checked-out code; None if unknown or not checked out yet."""
 
     def __str__(self) -> str:
-        """Return the value of the option, and the commit if it is known: `git:main (cf541ca)`."""
+        """Return the value of the option, and the commit if known: `git:main (cf541ca)`."""
         return f"{self.text} ({self.commit[:SHORT_HASH]})" if self.commit else self.text
 
 
 def parse_revision(text: str, *, start: Path) -> Revision | None:
-    """Return the revision that a value of `--kafka-compare` names; None if it names a cluster.
+    """Parse a value of `--kafka-compare` as a revision; return None if it is a cluster.
 
     Raises:
-        UsageError: it is incomplete, or has an unknown option.
+        UsageError: the value is incomplete or has an unknown option.
 
     """
     kind, _, rest = text.strip().partition(":")
@@ -173,7 +173,7 @@ def parse_revision(text: str, *, start: Path) -> Revision | None:
     valid = {"git": "git:REF[,tests=ref|head], for example git:origin/main", "path": "path:DIR[,python=PATH]"}[kind]
     allowed = given.get("tests") in ("ref", "head") if kind == "git" else bool(given.get("python"))
     if not named or (given and (len(given) > 1 or not allowed)):
-        raise UsageError(f"--kafka-compare={text}: {valid} is needed")
+        raise UsageError(f"--kafka-compare={text}: must be {valid}")
     if kind == "git":
         return Revision(text, ref=named, tests=given.get("tests"))
     python = given.get("python")

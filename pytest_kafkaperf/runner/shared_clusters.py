@@ -1,4 +1,4 @@
-"""The clusters of one run (of tests, the live baseline, rebuilt baselines), and the applications on them."""
+"""The clusters of a run (for tests, live baselines and re-tests), and the applications on them."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ class _Wanted:
     client_properties: Path | None = None
     metrics_urls: tuple[str, ...] = ()
     role: str = ""
-    """Name of a cluster that runs next to the test's own and is never shared with it; empty for the test's own."""
+    """Description of a cluster that runs next to the test's own, and is never the same; empty for the test's own."""
     for_retest: bool = False
-    """True for brokers that only re-test one suspected regression."""
+    """True for brokers that only serve the re-test of one suspected regression."""
 
 
 class SharedClusters:
-    """Provides clusters as the settings ask for, and owns those that it starts."""
+    """Provides the clusters that the settings ask for, and owns the clusters that it starts."""
 
     def __init__(self, settings: Settings, stopwatch: Stopwatch) -> None:
         self._settings = settings
         self._stopwatch = stopwatch
         self._running: dict[_Wanted, tuple[Cluster, contextlib.ExitStack]] = {}
         self._lasting: set[_Wanted] = set()
-        """Clusters that are restored instead of replaced, because fixtures of the whole run use their addresses."""
+        """Clusters that are restored instead of replaced, because session-scoped fixtures use their addresses."""
         self._applications: list[Application] = []
-        """The applications that run now, on any cluster."""
+        """The running applications, on all clusters."""
         self._provided: dict[tuple[str, str], Admin] = {}
-        """By servers and name, the topics that were created for the current test."""
+        """The topics that were created for the current test, by servers and name."""
         self._swept: set[str] = set()
-        """Servers of the external clusters on which the remains of crashed runs were removed."""
+        """Servers of external clusters where leftovers of crashed runs were already removed."""
 
     def close(self) -> None:
-        """Stop every cluster that the plugin started."""
+        """Stop all clusters that the plugin started."""
         running = self._running
         self._running = {}
         with contextlib.ExitStack() as all_clusters:  # stops each cluster even if stopping another fails
@@ -61,7 +61,7 @@ class SharedClusters:
                 all_clusters.callback(stack.close)
 
     def restore(self) -> None:
-        """Restart the brokers of each lasting cluster that was changed or lost, and the applications that were stopped.
+        """Restart the brokers of lasting clusters that were changed or lost, and stopped applications.
 
         Raises:
             ClusterError: a broker or an application did not start.
@@ -71,18 +71,18 @@ class SharedClusters:
             if wanted in self._lasting and cluster.fleet is not None and not _is_reusable(cluster):
                 with self._stopwatch.measure(Span.START):
                     cluster.fleet.restore()
-        for application in self._applications:  # before a test's fixtures, only those of wider scopes run
-            if application.pid is None and _is_reusable(application.cluster):  # others are replaced
+        for application in self._applications:  # before a test's fixtures, only applications of wider scopes run
+            if application.pid is None and _is_reusable(application.cluster):  # otherwise the cluster will be replaced
                 with self._stopwatch.measure(Span.SETUP):
                     application.launch()
 
     def own(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
-        """Return the cluster of that spec: the first call starts it, and a lost or changed one is replaced.
+        """Return the cluster for a spec; start it on first use, and replace it if it was lost or changed.
 
-        A `lasting` cluster keeps its addresses: `restore` restarts its brokers instead.
+        A `lasting` cluster keeps its addresses, because `restore` restarts its brokers instead.
 
         Raises:
-            ClusterError: it did not start.
+            ClusterError: the cluster did not start.
             UsageError: the target cannot provide such a cluster.
 
         """
@@ -92,7 +92,7 @@ class SharedClusters:
         return self._get(wanted, lasting=lasting)
 
     def live_baseline(self, test: PerfTest) -> Cluster | None:
-        """Return the cluster that the options compare a test with, if they name one; raises as `own` does."""
+        """Return the cluster with which to compare a test; None if there is none; raises the same errors as `own`."""
         target = self._settings.compare
         settings = self._settings
         if target is None or test.live_baseline is None or isinstance(target, Revision):
@@ -107,20 +107,20 @@ class SharedClusters:
         return self._get(wanted)
 
     def rebuilt(self, spec: ClusterSpec) -> Cluster:
-        """Return the brokers of a baseline, which run side by side with the test's own; raises as `own` does."""
+        """Return brokers with a stored baseline's software, for a re-test; raises the same errors as `own`."""
         return self._get(
             _Wanted(spec=spec, target=self._settings.cluster, role="the baseline's brokers", for_retest=True)
         )
 
     def stop_rebuilt(self) -> None:
-        """Stop the brokers of baselines, which would take cores and memory from the next test."""
+        """Stop the brokers of re-tests, because they would take cores and memory from the next test."""
         for wanted in [each for each in self._running if each.for_retest]:
             self._running.pop(wanted)[1].close()
 
     def permission(self, test: PerfTest, cluster: Cluster, live_baseline: Cluster | None = None) -> Permission:
-        """Return the permission for the loads of a test on its own cluster, or on the live baseline if that is given.
+        """Return what a test's loads may do on its own cluster, or on the live baseline if one is given.
 
-        Both sides have the same limits, and each may write to the topics that were created there for applications.
+        Both sides have the same limits, and each may write to topics that were created there for applications.
         """
         settings = self._settings
         created = [topic for each in self.applications_on(live_baseline or cluster) for topic in each.created]
@@ -137,10 +137,10 @@ class SharedClusters:
         """Create the topic that a test writes to, on brokers that the plugin started, unless it exists.
 
         Returns:
-            True if it was created for this test, now or before.
+            True if it was created for this test, now or earlier.
 
         Raises:
-            ClusterError: the brokers rejected it.
+            ClusterError: the brokers rejected the topic.
 
         """
         topic, servers = scenario.topic, cluster.bootstrap_servers
@@ -149,7 +149,7 @@ class SharedClusters:
         if (servers, topic) in self._provided:
             return True
         admin = Admin(servers, cluster.access)
-        # Ctrl-C waits: only what was certainly created is deleted afterwards.
+        # Delay Ctrl-C, because only a topic that is known to be created is deleted afterwards.
         with contextlib.suppress(TopicExistsError, TopicRefusedError), without_interrupt():
             with self._stopwatch.measure(Span.TOPIC):
                 admin.create_topic(topic, scenario)
@@ -158,7 +158,7 @@ class SharedClusters:
         return False
 
     def delete_topics(self) -> None:
-        """Delete the topics that were created for a test which is over, on clusters that still run."""
+        """Delete the topics that were created for the last test, on clusters that are still running."""
         running = {cluster.bootstrap_servers for cluster, _ in self._running.values()}
         provided, self._provided = self._provided, {}
         for (servers, topic), admin in provided.items():
@@ -170,24 +170,26 @@ class SharedClusters:
                 warn(f"could not delete topic {topic}: {error}")
 
     def sweep(self, side: Side) -> None:
-        """Remove what crashed runs left on a cluster that others run; once per run, before its first load."""
+        """Remove leftovers of crashed runs from an external cluster, once per run and before the first load."""
         cluster = side.cluster
         if side.brokers is not None or cluster.bootstrap_servers in self._swept:
             return
         self._swept.add(cluster.bootstrap_servers)
-        with contextlib.suppress(ClusterError):  # not needed for this run; the next run tries again
+        with contextlib.suppress(ClusterError):  # not essential; the next run tries again
             Admin(cluster.bootstrap_servers, cluster.access).sweep(self._settings.topic_prefix)
 
     def opened(self, application: Application) -> Application:
         """Start an application, which is part of all tests on this cluster until the caller closes it.
 
         Raises:
-            ClusterError: a topic could not be created, or the application ended or was not ready in time.
-            UsageError: it cannot be started.
+            ClusterError: a topic could not be created, or the application exited or was not ready in time.
+            UsageError: the application cannot be started.
 
         """
         if str(application) in map(str, self.applications_on(application.cluster)):
-            raise UsageError(f"kafka_app: {application} is already running; give this one another name: name='NAME'")
+            raise UsageError(
+                f"kafka_app: {application} is already running; give this application another name with name='NAME'"
+            )
         application.side_by_side = self._applications
         with self._stopwatch.measure(Span.SETUP):
             self._applications.append(application.open())
@@ -195,7 +197,7 @@ class SharedClusters:
         return application
 
     def twin(self, application: Application, live_baseline: Cluster) -> Application:
-        """Return the same application on the live baseline, which runs as long as the test's own."""
+        """Return a copy of an application on the live baseline; it runs as long as the original."""
         running = [each for each in self.applications_on(live_baseline) if str(each) == str(application)]
         if not running:
             running = [self.opened(application.on(live_baseline))]
@@ -203,11 +205,11 @@ class SharedClusters:
         return running[0]
 
     def applications_on(self, cluster: Cluster) -> list[Application]:
-        """Return the applications that run on this cluster."""
+        """Return the applications that are running on a cluster."""
         return [each for each in self._applications if each.cluster.bootstrap_servers == cluster.bootstrap_servers]
 
     def _get(self, wanted: _Wanted, *, lasting: bool = False) -> Cluster:
-        """Return the requested cluster: started at its first use, replaced if a broker was lost or disturbed."""
+        """Return the requested cluster; start it on first use, and replace it if a broker was lost or disturbed."""
         stays = wanted in self._lasting
         if lasting:
             self._lasting.add(wanted)
@@ -239,7 +241,7 @@ class SharedClusters:
 
 
 def _is_reusable(cluster: Cluster) -> bool:
-    """Return True if the next test can use it: a restarted broker is cold and leads few partitions."""
+    """Return True if the next test can use the cluster; a restarted broker would be cold and lead few partitions."""
     try:
         cluster.check()
     except ClusterLostError:

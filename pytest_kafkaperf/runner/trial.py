@@ -1,4 +1,4 @@
-"""The trials of one test, each on fresh brokers: restarted, warmed up and measured, on one side or on two in turns."""
+"""Runs the trials of a test, on one side or alternately on two; brokers restart and warm up for each trial."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from pytest_kafkaperf.runner.time_budget import PerfTestBudget
 from pytest_kafkaperf.runner.warmup import WarmUp, warm_up
 
 _STEP_S = 0.25
-"""Longest part of a pause between trials in which an interrupt is not seen."""
+"""Poll interval of a pause between trials; an interrupt is noticed within this time."""
 
 
 def not_run(error: ClusterError | None = None) -> Trial:
-    """Return a trial without rounds, because of that error of the cluster or because there was no time."""
+    """Return a trial without rounds, because of a cluster error or, with None, because there was no time."""
     problems = () if error is None else (Problem.of(error),)
     return Trial(created=now(), rounds=(), problems=problems)
 
 
 def now() -> str:
-    """Return the current time in ISO 8601, to the second."""
+    """Return the current time in ISO 8601, rounded to seconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 class TrialRunner:
-    """Measures one test, trial by trial, on one side or on two in turns."""
+    """Measures one test, trial by trial, on one side or alternately on two."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class TrialRunner:
         on_progress: OnProgress = lambda *_: None,
         stopwatch: Stopwatch | None = None,
     ) -> None:
-        """`sides` are the test's cluster and, if there is one, the live baseline; `gap_s` is the pause between trials.
+        """`sides` are the test's side and, if there is one, the live baseline; `gap_s` is the pause between trials.
 
-        The stopwatch measures where the time of the test goes; None: nobody asks.
+        The stopwatch measures where the test's time goes; None if nobody asks.
         """
         self.allocation = allocation
-        """As given in the options; from the first trial on, with as many workers as the scenario needs."""
+        """The workers as given in the options; from the first trial on, the number that the scenario needs."""
         self._sides = sides
         self._warm_up_s = warm_up_s
         self._gap_s = gap_s
@@ -65,7 +65,7 @@ class TrialRunner:
 
     @property
     def rounds(self) -> int:
-        """The number of rounds of a trial, on each side."""
+        """The number of rounds of a trial on each side."""
         return self._sides[0].scenario.rounds
 
     def measure(
@@ -78,9 +78,9 @@ class TrialRunner:
     ) -> Trial:
         """Run one trial: warm up cold brokers, then run the scenario's rounds, or as many as the time budget allows.
 
-        Before the first trial, a probe finds out how many workers the scenario needs. The trial ends early if
-        `suffices` returns True for the rounds of the first side. `short` makes the warm-up so short that brokers are
-        still cold.
+        Before the first trial, a probe finds out how many workers the scenario needs. The trial stops early if
+        `suffices` returns True for the rounds of the first side. With `short`, the warm-up is so short that brokers
+        stay cold.
         """
         created, sides = now(), self._in_order()
         warmed: dict[SideRounds, WarmUp] = {}
@@ -98,7 +98,7 @@ class TrialRunner:
                     lost[side] += warmed[side].lost
                 turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
                 for _ in rounds(sides, workers, turns if budget is None else budget.limited(turns)):
-                    if suffices(self._sides[0].rounds):  # each side keeps its rounds
+                    if suffices(self._sides[0].rounds):  # all rounds so far are kept
                         break
         except ClusterError as error:
             return dataclasses.replace(not_run(error), created=created)
@@ -116,10 +116,9 @@ class TrialRunner:
         )
 
     def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "") -> Trial:
-        """Run a trial on brokers that were restarted; all of them restart at the same time.
+        """Run a trial on restarted brokers; the brokers of all sides restart at the same time.
 
-        A pause comes first if one was asked for, so that a disturbance which lasts a while does not last for all
-        trials.
+        If a pause is configured, it comes first, so that a longer disturbance does not affect all trials.
         """
         with self._stopwatch.measure(Span.PAUSE):
             for _ in range(steps := math.ceil(self._gap_s / _STEP_S)):
@@ -136,15 +135,15 @@ class TrialRunner:
         return self.measure(budget, label)
 
     def _in_order(self) -> list[SideRounds]:
-        """Return the sides in the order of the next trial: each one is the first in every other trial.
+        """Return the sides in the order of the next trial; each side is first in every other trial.
 
-        The order is that of start, warm-up and rounds, so that an effect of the position has no effect on the mean.
+        The order applies to start, warm-up and rounds, so that effects of the position cancel out on average.
         """
         first = self._trials % len(self._sides)
         return [*self._sides[first:], *self._sides[:first]]
 
     def _probed(self, label: str) -> tuple[WorkerAllocation, float]:
-        """Return the allocation with as many workers as a short load shows to be needed, and the records it lost."""
+        """Return the allocation with the number of workers that a short load needs, and the records that it lost."""
         side = self._sides[0]
         reason = undecidable(side.scenario, usable_cores())
         if reason is not None:
@@ -157,7 +156,7 @@ class TrialRunner:
 
 
 def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
-    """Return a trial's rounds, the first one with the records that the loads before it lost."""
+    """Return a trial's rounds; the first round includes the records that earlier loads lost."""
     if not lost or not measured:
         return [*measured]
     first, *others = measured
@@ -167,7 +166,7 @@ def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
 
 
 def _other_side_problems(measured: Sequence[Round]) -> Iterator[Problem]:
-    """Yield the problems of the live baseline; one that loses records is no standard to compare with."""
+    """Yield the problems of the live baseline, including lost records, which make it useless as a baseline."""
     yield from _problems(measured, other_side=True)
     for number, one in enumerate(measured, 1):
         if lost := one.metrics.get("lost"):

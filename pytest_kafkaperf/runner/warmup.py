@@ -1,8 +1,8 @@
-"""The warm-up of a trial, and the loads before a round.
+"""The warm-up of a trial, before its rounds.
 
-A cold broker runs code that is not compiled yet: its throughput is a third of what it is half a minute later. It is
-warm when its JVM's compiler is idle, not when it stops getting faster: while the compiler works through its queue, a
-broker stays equally slow for several seconds, even in CPU time per record.
+Because the code of a cold broker is not compiled yet, its throughput is only a third of what it reaches half a minute
+later. A broker is warm when its JVM's compiler is idle, and not already when it stops getting faster: while the
+compiler works through its queue, a broker stays equally slow for several seconds, even in CPU time per record.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, Workers
 
 IDLE_SLICES = 3
-"""Consecutive slices in which the compilers must be idle."""
+"""Number of consecutive slices in which the compilers must be idle."""
 _SHORT_SLICES = 3
 BLIND_S = 10.0
-"""Load for programs whose compiler cannot be observed, such as brokers without a JVM."""
+"""Duration of load for programs whose compiler cannot be observed, such as brokers without a JVM, in seconds."""
 _APPLICATION_S = 3.0
-"""Load for applications without a known compiler, such as those in Python or Go."""
+"""Duration of load for applications without a known compiler, such as Python or Go programs, in seconds."""
 
 
 class WarmUpEnd(StrEnum):
-    """The reason why a warm-up ended."""
+    """Reason why a warm-up ended."""
 
     IDLE = "idle"
     """The compilers of all programs were idle."""
     SHORT = "short"
-    """A short one was enough for what the test judges."""
+    """A short warm-up was enough for the test's thresholds."""
     LIMIT = "limit"
-    """It took as long as `kafka_broker_warmup` allows."""
+    """The limit of `kafka_broker_warmup` was reached."""
     BROKEN = "broken"
     """A load left the cluster or the workers unusable."""
     NOT_NEEDED = "not needed"
-    """The brokers were warm already, or the plugin did not start them."""
+    """The brokers were already warm, or the plugin did not start them."""
     OFF = "off"
     """`kafka_broker_warmup` is 0."""
 
@@ -52,11 +52,11 @@ class WarmUp:
 
     end: WarmUpEnd
     took_s: float = 0.0
-    """Time of its slices, in seconds."""
+    """Total time of its slices, in seconds."""
     shares: tuple[Mapping[Key, float | None], ...] = ()
-    """Number of cores that each program's compiler used, by slice; None: unknown."""
+    """Number of cores that each program's compiler used in each slice; None if unknown."""
     lost: float = 0.0
-    """Number of acknowledged records that were lost."""
+    """Number of acknowledged records that were lost during the warm-up."""
 
 
 def warm_up(
@@ -67,20 +67,20 @@ def warm_up(
     short: bool,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[WarmUp]:
-    """Warm up the sides until the compilers of all their programs are idle, for at most `most_s` on each.
+    """Warm up the sides until the compilers of all their programs are idle, for at most `most_s` on each side.
 
-    All sides get equally many slices, alternately: first at full speed, which warms up soonest, then at the scenario's
-    rate, at which brokers use other code. Applications get the scenario's own load on their own topic.
+    The sides take turns and get equally many slices: first at full speed, which warms up fastest, then at the
+    scenario's rate, at which brokers run other code. Applications get the scenario's load on their own topic.
 
     Args:
-        sides: they have the same scenario.
-        workers: the worker processes that make the load.
-        most_s: the limit of each side's time, in seconds; 0: no warm-up.
-        short: end after a few slices.
+        sides: the sides, which all have the same scenario.
+        workers: the worker processes that generate the load.
+        most_s: maximum time on each side, in seconds; 0 to skip the warm-up.
+        short: stop after a few slices.
         clock: returns seconds.
 
     Raises:
-        ClusterError: as `SideRounds.measure`.
+        ClusterError: for the same reasons as `SideRounds.measure`.
 
     """
     phases = [phase for phase in _phases(sides[0]) if any(side.is_cold(phase) for side in sides)]
@@ -100,7 +100,7 @@ def warm_up(
 
 
 def _run_phase(done: Sequence[_Slices], workers: Workers, phase: Phase, *, most_s: float, short: bool) -> WarmUpEnd:
-    """Run equally many slices on each side until all sides are warm; return the reason why they ended."""
+    """Run equally many slices on each side until all sides are warm; return why they ended."""
     for each in done:
         each.begin(phase)
     while not all(each.is_warm(short=short) for each in done):
@@ -120,7 +120,7 @@ def _phases(side: SideRounds) -> list[Phase]:
 
 
 class _Slices:
-    """The slices of one side so far."""
+    """The warm-up slices of one side so far."""
 
     def __init__(self, side: SideRounds, clock: Callable[[], float]) -> None:
         self.side = side
@@ -157,7 +157,7 @@ class _Slices:
     def _is_idle(self, program: Key, shares: Sequence[Mapping[Key, float | None]]) -> bool:
         last = [one.get(program) for one in shares[-IDLE_SLICES:]]
         known = [share for share in last if share is not None]
-        if len(known) < len(last):  # unknown is not idle
+        if len(known) < len(last):  # an unknown share may not be idle
             needed_s = _APPLICATION_S if self._phase is Phase.APPLICATION else BLIND_S
             return len(shares) * SLICE_S >= needed_s
         return max(known) < COLD_SHARE

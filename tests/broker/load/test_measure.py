@@ -29,7 +29,7 @@ def test_a_scenario_is_measured_on_whatever_has_servers(broker: Cluster) -> None
 def test_a_metric_that_was_not_measured_is_refused_with_those_that_were(broker: Cluster) -> None:
     """Without consumers there is no end-to-end latency."""
     found = measure({**LOAD, "rounds": 1}, broker.bootstrap_servers, allow_unlimited=True)
-    with pytest.raises(NotMeasuredError, match=r"e2e\.latency\.p99 was not measured; measured were produce\."):
+    with pytest.raises(NotMeasuredError, match=r"e2e\.latency\.p99 was not measured; measured metrics: produce\."):
         found["e2e.latency.p99"]
 
 

@@ -56,7 +56,7 @@ def test_a_killed_search_leaves_no_process(project: Project) -> None:
     [
         (["main", NODEID], "bisect main: must be two commits, GOOD..BAD"),
         (["main..main", "test_perf.py"], "has no test test_perf.py; run the command in pytest's root folder"),
-        (["nowhere..main", NODEID], "bisect nowhere..main: there is no commit nowhere; name a commit, branch"),
+        (["nowhere..main", NODEID], "bisect nowhere..main: there is no commit nowhere; give a commit, branch"),
         (
             ["main..main", NODEID],
             "bisect main..main: there is no commit after the good one; give the older commit first",

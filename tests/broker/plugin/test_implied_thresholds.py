@@ -62,7 +62,7 @@ def test_half_of_the_records_is_refused_and_the_test_fails(project: Project, on_
     assert (check["expression"], check["implied"], check["verdict"]) == ("errors == 0", True, "VIOLATED")
     assert 500 < check["observed"] < 1500
     assert "kafka_perf.at('1 s')" in check["reason"]
-    assert "a threshold of your own on `errors`" in check["reason"]
+    assert "declare a threshold on `errors`" in check["reason"]
     metrics = run.report["tests"][0]["metrics"]
     assert metrics["produce.latency.p90"]["value"] >= 0.5  # refused in the second half of a window of 2 s
     assert metrics["produce.latency.max"]["value"] == pytest.approx(1, abs=0.5)

@@ -40,7 +40,7 @@ def test_code_is_never_compared_with_itself(how: str, worktree: bool, repository
         git(repository.folder, "worktree", "add", "--quiet", str(folder), "HEAD")
     run = repository.run("--kafka-compare=git:HEAD", "--import-mode=importlib", reports=False)
     assert f"it uses {how} from {folder}" in " ".join(run.out.split()), run.out
-    assert "give the live baseline a separate environment: --kafka-compare-setup='pip install -e .'" in run.out
+    assert "a separate virtual environment with --kafka-compare-setup='pip install -e .'" in run.out
 
 
 @pytest.mark.parametrize(

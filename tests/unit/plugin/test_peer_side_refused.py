@@ -15,7 +15,7 @@ def test_a_revision_that_is_not_there_is_one_error_before_any_test(run_pytest: R
     status, out = run_pytest(TESTS, "--kafka-compare=git:main")
     assert status == pytest.ExitCode.USAGE_ERROR
     assert out.count("--kafka-compare=git:main: ") == 1
-    assert "is in no git checkout" in out
+    assert "is not in a git checkout" in out
 
 
 def test_tests_that_compare_nothing_need_no_revision(run_pytest: RunPytest) -> None:

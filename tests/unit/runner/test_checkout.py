@@ -164,7 +164,7 @@ def test_a_shallow_clone_of_a_commit_names_the_remedy(root: Path, tmp_path: Path
     git(tmp_path, "clone", "--quiet", "--depth=1", "--branch=topic", f"file://{root.parent}", str(shallow))
     git(shallow, "fetch", "--quiet", "--depth=1", "origin", "main")
     with (
-        pytest.raises(UsageError, match=r"cannot be checked out; this clone is shallow: fetch all of the history"),
+        pytest.raises(UsageError, match=r"cannot be checked out; this clone is shallow; fetch the whole history"),
         checked_out(revision("git:FETCH_HEAD", shallow / "service"), shallow / "service", files=[TEST], setup=None),
     ):
         pass
@@ -215,7 +215,7 @@ def test_a_setup_that_takes_too_long_ends_with_its_children(
     child = tmp_path / "child"
     setup = f"sleep 600 & echo $! > {child}; wait"
     with (
-        pytest.raises(UsageError, match=r"has not ended within 3 s in"),
+        pytest.raises(UsageError, match=r"did not finish within 3 s in"),
         checked_out(revision("git:main", root), root, files=[], setup=setup),
     ):
         pass
@@ -254,7 +254,7 @@ def test_a_commit_that_is_not_there_is_named_with_the_remedy(
 ) -> None:
     """A clone of CI often lacks the history."""
     monkeypatch.setenv("GITHUB_BASE_REF", "main")
-    with pytest.raises(UsageError, match="no commit nowhere; name a commit, branch or tag .* `git fetch`$"):
+    with pytest.raises(UsageError, match="no commit nowhere; give a commit, branch or tag .* `git fetch` first$"):
         open_and_close("git:nowhere", root)
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{root.parent}", "shallow")
     for text in ("git:main~1", "git:merge-base"):
@@ -273,7 +273,7 @@ def test_submodules_are_refused(root: Path) -> None:
 
 def test_a_folder_without_git_is_refused(tmp_path: Path) -> None:
     """There is no other revision."""
-    with pytest.raises(UsageError, match="is in no git checkout"):
+    with pytest.raises(UsageError, match="is not in a git checkout"):
         open_and_close("git:main", tmp_path)
 
 
@@ -333,7 +333,7 @@ def test_a_branch_without_commits_is_its_own_base(root: Path) -> None:
     [
         ("git:nowhere", "there is no commit nowhere"),
         ("path:nowhere", "there is no folder"),
-        ("path:service", "this is the folder of the tests themselves"),
+        ("path:service", "this folder is the tests' own root folder; give another checkout"),
     ],
 )
 def test_what_is_not_there_is_refused_before_anything_starts(text: str, problem: str, root: Path) -> None:

@@ -237,7 +237,9 @@ def test_baseline_brokers_that_break_off_leave_a_suspected_regression_to_fresh_t
     theirs.problems = [problem_told(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")]
     ran, reasons = retested_side_by_side_or_alone(ours, judging, ours_again, theirs)
     assert [trial.other_side for trial in ran.trials] == [None] * 3
-    assert reasons == ["a trial side by side with them failed: the baseline, round 1: broker 1 has ended"]
+    assert reasons == [
+        "a side-by-side trial with the baseline's brokers failed: the baseline, round 1: broker 1 has ended"
+    ]
     assert ran.judgement == PASSED
 
 
@@ -267,7 +269,7 @@ def test_brokers_under_test_that_do_not_restart_fail_the_test(*, own: bool) -> N
     else:
         assert (problems, reasons) == (
             [],
-            ["a trial side by side with them failed: broker 1 exited with status 1"],
+            ["a side-by-side trial with the baseline's brokers failed: broker 1 exited with status 1"],
         )
 
 

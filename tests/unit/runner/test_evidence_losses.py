@@ -49,8 +49,8 @@ def test_lost_records_violate_an_implied_threshold() -> None:
         5,
         Verdict.VIOLATED,
         True,
-        "Kafka acknowledged these records, and they are not in the log; this threshold is implied, and a threshold of "
-        "your own on `lost` replaces it",
+        "Kafka acknowledged these records, but they are not in the log; this threshold is implied; declare a threshold "
+        "on `lost` to replace it",
     )
 
 
@@ -127,7 +127,7 @@ def test_an_application_that_drops_records_fails_unless_the_test_allows_it() -> 
         Verdict.VIOLATED,
         True,
         "these acknowledged records did not come out of the application's output topic in time; this threshold is "
-        "implied, and a threshold of your own on `lost` or `app.output_ratio` replaces it",
+        "implied; declare a threshold on `lost` or `app.output_ratio` to replace it",
     )
     assert judged(perftest("lost <= 90", **THROUGH), 90).verdict is Verdict.PASSED
     ratio = perftest("app.output_ratio >= 10%", **THROUGH)
@@ -216,5 +216,5 @@ def test_errors_name_the_action_that_may_have_caused_them() -> None:
     (check,) = judged(perftest(), 0, actions=actions, metrics={"errors": 3.0}).checks
     assert check.reason == (
         "these records could not be sent, after all retries, in rounds with kafka_perf.at('1 s'); this threshold is "
-        "implied, and a threshold of your own on `errors` or `error_ratio` replaces it"
+        "implied; declare a threshold on `errors` or `error_ratio` to replace it"
     )

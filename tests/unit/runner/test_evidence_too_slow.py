@@ -113,7 +113,7 @@ def test_an_excess_that_lateness_cannot_explain_is_violated_and_the_doubt_is_a_w
     assert sure.outcome is Verdict.VIOLATED
     assert sure.observed == pytest.approx(0.395)
     assert sure.reason == (
-        "median of 5 rounds, each 147 ms, without all that the slow generator may explain (see the warnings)"
+        "median of 5 rounds, each 147 ms, excluding everything that the slow generator may explain (see the warnings)"
     )
     assert (unsure.outcome, unsure.reason) == (
         Verdict.INVALID,

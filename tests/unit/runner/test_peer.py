@@ -55,7 +55,7 @@ def test_an_interpreter_that_cannot_run_is_an_error_of_the_option(tmp_path: Path
     revision = parse_revision("path:other", start=tmp_path)
     assert revision is not None
     checkout = Checkout(root=tmp_path, python=str(program), commit=None)
-    with pytest.raises(UsageError, match="^--kafka-compare=path:.*python cannot be run: .*No such file"):
+    with pytest.raises(UsageError, match="^--kafka-compare=path:.*: cannot run .*python: .*No such file"):
         Peer(revision, checkout, [], files=[], root=tmp_path)
 
 

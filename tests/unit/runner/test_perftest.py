@@ -139,19 +139,19 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
         ("e2e.latency.p99 <= 5 ms", {"consumers": 1, "consume": "after"}, "it needs consume='live'"),
         ("produce.delay.p99 <= 5 ms", {}, "it needs a rate"),
         ("lost == 0", {"producers": 0, "topic": "in", "consumers": 1}, "it needs producers=1 or more"),
-        ("app.drain <= 5 s", {}, "it needs group, the consumer group of the application"),
-        ("app.recovery <= 5 s", {}, "it needs group, the consumer group of the application"),
+        ("app.drain <= 5 s", {}, "it needs watch_group, the application's consumer group"),
+        ("app.recovery <= 5 s", {}, "it needs watch_group, the application's consumer group"),
         ("catchup <= 5 s", {"consumers": 1}, "it needs a backlog, and consumers=1 or more on a new topic"),
         ("reordered == 0", {"acks": 0}, "it needs acks=1 or acks='all'"),
         (
             "reordered == 0",
             {"topic": "in", "output_topic": "out", "consumers": 1},
-            "an application may move records to other partitions; leave out output_topic or the threshold",
+            "an application may move records to other partitions; remove output_topic or the threshold",
         ),
         (
             "produce.latency.p99.99 <= 1 s",
             {"rate": "100/s", "duration": "20 s"},
-            "it needs at least 10000 records a round, by a higher rate or a longer duration",
+            "it needs at least 10000 records per round; increase the rate or the duration",
         ),
         ("e2e.latency.p99.99 <= 1 s", {}, "it needs consumers=1 or more"),
     ],
@@ -212,18 +212,19 @@ def test_a_test_is_one_search_unless_more_are_asked_for(
 @pytest.mark.parametrize(
     ("limits", "changes", "text"),
     [
-        ([], {}, "name at least one threshold, for example 'produce.latency.p99 <= 20 ms'"),
+        ([], {}, "give at least one threshold, for example 'produce.latency.p99 <= 20 ms'"),
         (
             ["capacity >= 5 records/s"],
             {},
-            "threshold 'capacity >= 5 records/s': a search takes absolute thresholds on metrics of each rate, for "
-            "example 'produce.latency.p99 <= 20 ms'; thresholds on the capacity itself belong to kafka_threshold(...)",
+            "threshold 'capacity >= 5 records/s': a capacity search needs absolute thresholds on metrics of each rate, "
+            "for example 'produce.latency.p99 <= 20 ms'; declare thresholds on the capacity itself with "
+            "kafka_threshold(...)",
         ),
         (
             ["produce.latency.p99 <= baseline + 5%"],
             {},
-            "threshold 'produce.latency.p99 <= baseline + 5%': a search takes absolute thresholds on metrics of each "
-            "rate, for example 'produce.latency.p99 <= 20 ms'; thresholds on the capacity itself belong to "
+            "threshold 'produce.latency.p99 <= baseline + 5%': a capacity search needs absolute thresholds on "
+            "metrics of each rate, for example 'produce.latency.p99 <= 20 ms'; declare thresholds on the capacity itself with "
             "kafka_threshold(...)",
         ),
         (
@@ -231,14 +232,22 @@ def test_a_test_is_one_search_unless_more_are_asked_for(
             {},
             "threshold 'lag.end <= 1000': lag.end is not measured here; it needs consumers=1 or more",
         ),
-        (["errors == 0"], {"low": "200k records/s"}, "low 200k records/s is not below high 100k records/s"),
-        (["errors == 0"], {"low": "1k -> 2k records/s over 1 s"}, "low and high are one rate each, for example"),
-        (["errors == 0"], {"low": None}, "low and high are one rate each, for example"),
+        (["errors == 0"], {"low": "200k records/s"}, "low='200k records/s' must be less than high='100k records/s'"),
+        (
+            ["errors == 0"],
+            {"low": "1k -> 2k records/s over 1 s"},
+            "low and high must each be a single rate, for example",
+        ),
+        (["errors == 0"], {"low": None}, "low and high must each be a single rate, for example"),
         (["errors == 0"], {"low": "fast"}, "low: "),
         (["errors == 0"], {"high": "fast"}, "high: "),
         (["errors == 0"], {"hold": "long"}, "hold: "),
         (["errors == 0"], {"hold": 10}, "hold=10: a time needs a unit: '10 ms' or '10 s'"),
-        (["errors == 0"], {"hold": None}, "hold is how long each rate is held, for example hold='10 s'"),
+        (
+            ["errors == 0"],
+            {"hold": None},
+            "hold=None is not a time; give the time to hold each rate, for example hold='10 s'",
+        ),
     ],
 )
 def test_a_search_that_cannot_be_is_refused(
@@ -255,7 +264,7 @@ def test_a_plain_call_cannot_keep_a_limit_on_the_capacity(tmp_path: Path) -> Non
     with pytest.raises(ScenarioError) as caught:
         perftest_of(tmp_path, "capacity >= 5k records/s").without_search()
     assert str(caught.value) == (
-        "threshold 'capacity >= 5k records/s': kafka_perf() holds one rate; call kafka_perf.capacity(...) to "
+        "threshold 'capacity >= 5k records/s': kafka_perf() runs at a single rate; call kafka_perf.capacity(...) to "
         "measure capacity"
     )
 
@@ -469,14 +478,14 @@ def test_a_threshold_on_a_metric_that_the_test_does_not_record_is_refused_before
     """After minutes of load it could only be INCONCLUSIVE."""
     with pytest.raises(ScenarioError) as caught:
         perftest_of(tmp_path, f"{name} >= 10").with_recorded(recorded)
-    assert str(caught.value) == f"threshold '{name} >= 10': this test does not record {name}; {remedy}"
+    assert str(caught.value) == f"threshold '{name} >= 10': this test does not measure {name}; {remedy}"
 
 
 def test_the_rates_of_a_search_may_have_limits_on_recorded_metrics(tmp_path: Path) -> None:
     """Each of them is a load with an end of its own."""
     perftest = perftest_of(tmp_path).with_search(["app.rows >= 10"], low="1k/s", high="2k/s", hold="1 s")
     assert perftest.with_recorded(["app.rows"]).plan is perftest.plan
-    with pytest.raises(ScenarioError, match="this test does not record app.rows"):
+    with pytest.raises(ScenarioError, match="this test does not measure app.rows"):
         perftest.with_recorded([])
 
 

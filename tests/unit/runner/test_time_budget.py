@@ -249,7 +249,7 @@ def test_what_was_left_out_is_told() -> None:
     assert budget.cut(trial_of(2, problem_told(ProblemKind.WORKER_FAILED, "round 2: no connection"))) is None
     assert [budget.undecided(trial_of(rounds)) for rounds in (3, 1)] == [
         None,
-        "the time budget allowed 1 round, and a decision needs 3; raise --kafka-time-budget",
+        "the time budget allowed 1 round, but a decision needs 3; increase --kafka-time-budget",
     ]
 
 
