@@ -224,8 +224,8 @@ def test_a_test_is_one_search_unless_more_are_asked_for(
             ["produce.latency.p99 <= baseline + 5%"],
             {},
             "threshold 'produce.latency.p99 <= baseline + 5%': a capacity search needs absolute thresholds on "
-            "metrics of each rate, for example 'produce.latency.p99 <= 20 ms'; declare thresholds on the capacity itself with "
-            "kafka_threshold(...)",
+            "metrics of each rate, for example 'produce.latency.p99 <= 20 ms'; declare thresholds on the capacity itself "
+            "with kafka_threshold(...)",
         ),
         (
             ["lag.end <= 1000"],
@@ -527,7 +527,7 @@ def test_a_threshold_of_a_marker_stays_the_tests_own_if_the_ini_file_has_it_as_w
         marks = [pytest.mark.kafka_scenario(consumers=1).mark, pytest.mark.kafka_threshold(limit).mark]
         return read_perftest("t.py::t", marks, {}, settings, folder=tmp_path)
 
-    with pytest.raises(ScenarioError, match="does not record app.rows"):
+    with pytest.raises(ScenarioError, match="does not measure app.rows"):
         declaring("app.rows >= 10").with_recorded([])
     with pytest.raises(ScenarioError, match="lag.end is not measured here"):
         declaring("lag.end <= 10").with_overrides({"consumers": 0})
@@ -535,5 +535,5 @@ def test_a_threshold_of_a_marker_stays_the_tests_own_if_the_ini_file_has_it_as_w
         declaring("capacity >= 5k records/s").without_search()
     called = declaring("app.rows >= 10").with_overrides({"rounds": 3})
     assert [limit.expression for limit in called.thresholds] == ini["thresholds"]
-    with pytest.raises(ScenarioError, match="does not record app.rows"):
+    with pytest.raises(ScenarioError, match="does not measure app.rows"):
         called.with_recorded(["app.rows"]).with_recorded([])
