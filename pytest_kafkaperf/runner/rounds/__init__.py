@@ -1,19 +1,19 @@
-"""One load on one side, up to its `Round`. Read side, side_rounds, load_run, observations, fold.
+"""A load on one side, and the `Round` that results from it. Read side, side_rounds, load_run, observations, fold.
 
-- side: all that a test runs on, on one side
-- side_rounds: the rounds of one side, trial by trial
-- round: a round's values
+- side: everything that one side of a test runs on
+- side_rounds: runs the rounds of one side, trial by trial
+- round: the measurements of a round
 - loads: the loads of a warm-up, a probe and a backlog
-- load_run: topic, preflight and clean-up of one load
-- observers: what watches a load
-- observations: everything that is known of one load
-- actions: what a test does during a round
-- log_comparison: acknowledged records against the log
-- fold: reports of workers folded to metrics and events
+- load_run: topic, preflight and cleanup of one load
+- observers: observers of a load
+- observations: everything that is known about one load
+- actions: actions of a test during a round
+- log_comparison: compares acknowledged records with the log
+- fold: combines observations into metrics and events
 - validity: reasons not to trust a round
-- app_groups: metrics of watched groups
+- app_groups: metrics of watched consumer groups
 - recovery: recovery after an outage
 - samples: curves over time
-- capacity: the search for the highest rate
+- capacity: the capacity search
 - permission: which loads may run on a cluster
 """

@@ -1,4 +1,4 @@
-"""Actions of a test in every round: each at its time after the window opened, or at the end for a metric's value."""
+"""Actions of a test in every round: at a time after the start of the window, or at the end to measure a metric."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _JOIN_TIMEOUT_S = 120
-"""Maximum wait for an action that still runs when the round is over: it may be starting a broker."""
+"""Maximum wait for an action that is still running at the end of a round; it may be starting a broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +35,22 @@ class Action:
     """Seconds after the window opened."""
     do: Callable[[], object]
     metric: str | None = None
-    """Metric whose value it returns at the end of the round, whatever its time; None if it runs at its time."""
+    """Metric whose value it returns at the end of the round; None if it runs at `at_s`."""
     text: str | None = None
-    """Description of an action that is the plugin's own; None if it is the test's."""
+    """Description of an action of the plugin itself; None for an action of the test."""
 
     def __str__(self) -> str:
-        """Return the call as the test wrote it, or what is done, for errors."""
+        """Return the test's call or the description, for errors."""
         if self.metric is not None:
             return f"kafka_perf.add_metric({self.metric!r})"
         return self.text or f"kafka_perf.at({format_quantity(self.at_s, Unit.SECONDS)!r})"
 
 
 def planned(at: object, do: Callable[[], object], *, duration_s: float | None) -> Action:
-    """Return an action at the given time; `duration_s` is that of the window, None if it has no fixed end.
+    """Return an action at the given time; `duration_s` is the window's duration, or None if it is not fixed.
 
     Raises:
-        ScenarioError: the time is not readable, or not within the window.
+        ScenarioError: the time is invalid or not within the window.
 
     """
     try:
@@ -59,19 +59,19 @@ def planned(at: object, do: Callable[[], object], *, duration_s: float | None) -
         raise ScenarioError(f"kafka_perf.at({at!r}): {error}") from None
     if duration_s is not None and at_s >= duration_s:
         raise ScenarioError(
-            f"kafka_perf.at({at!r}): the window is over by then; give a time below its duration of "
+            f"kafka_perf.at({at!r}): must be within the round's window, less than its duration of "
             f"{format_quantity(duration_s, Unit.SECONDS)}"
         )
     return Action(at_s, do)
 
 
 def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> list[Action]:
-    """Return the same actions, done to the second of a pair instead of its first: clusters, or applications.
+    """Return the same actions for another side; `pairs` are clusters or applications here and on that side.
 
-    A number that the test records is a value of its own side, so the other side has none.
+    A number that the test adds as a metric belongs to the test's own side, so the other side has no value.
 
     Raises:
-        UsageError: an action is not a method of the first of a pair, and does not take it as an argument.
+        UsageError: an action is not a method of one of these objects here, and does not take one as an argument.
 
     """
 
@@ -87,8 +87,8 @@ def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> 
         if not isinstance(do, functools.partial) or all(twin(each) is each for each in (own, *do.args)):
             raise UsageError(
                 f"{action} with --kafka-compare: the function is not a method of the test's cluster or application and "
-                "takes neither as an argument, so it cannot be called for the live baseline as well; use a method such "
-                "as kafka_cluster.stop_broker, or give the cluster or the application as an argument"
+                "takes neither as an argument, so it cannot be called on the live baseline as well; use a method such "
+                "as kafka_cluster.stop_broker, or pass the cluster or the application as an argument"
             )
         method = do.func if twin(own) is own else getattr(twin(own), do.func.__name__)
         moved_call = functools.partial(method, *map(twin, do.args), **do.keywords)
@@ -97,16 +97,16 @@ def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> 
 
 
 class ActionTimer:
-    """Runs the actions of one round, each in its own thread; it must be the last observer to settle."""
+    """Runs the actions of one round, each in a separate thread; must be the last observer to settle."""
 
     def __init__(self, actions: Sequence[Action]) -> None:
         self._pending = [action for action in actions if action.metric is None]
         self._recording = [action for action in actions if action.metric is not None]
         self.recorded: dict[str, float] = {}
-        """Metrics that the test records, by name."""
+        """Values of custom metrics, by name."""
         self._timers: list[threading.Timer] = []
         self._acted_ns: list[int] = []
-        """Instants at which actions of the test began."""
+        """Instants at which the test's actions started."""
         self.problems: list[Problem] = []
         """Actions that failed or did not run."""
 
@@ -114,7 +114,7 @@ class ActionTimer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Cancel what is not due yet, and wait for actions that are under way."""
+        """Cancel actions that are not due yet, and wait for running ones."""
         for timer in self._timers:
             timer.cancel()
         deadline = time.monotonic() + _JOIN_TIMEOUT_S
@@ -124,7 +124,7 @@ class ActionTimer:
             self._report(action, "it did not finish before the end of the round")
 
     def follow(self, progress: Progress) -> None:
-        """Start the timers as soon as the start of the window is known."""
+        """Start the timers once the start of the window is known."""
         if self._timers or progress.phase not in ("warm-up", "measuring"):
             return
         for action in [*self._pending]:
@@ -134,7 +134,7 @@ class ActionTimer:
             timer.start()
 
     def settle(self, report: LoadReport) -> None:
-        """Ask for the values of metrics, one after the other, unless the load failed."""
+        """Measure custom metrics, one after the other, unless the load failed."""
         for action in self._recording if report.start_ns is not None and not report.problems else ():
             self._pending.append(action)
             thread = threading.Thread(target=self._do, args=[action], daemon=True)
@@ -143,7 +143,7 @@ class ActionTimer:
 
     @property
     def acted_ns(self) -> int | None:
-        """Instant of the first action of the test; None if there was none."""
+        """Instant of the test's first action; None if there was none."""
         return min(self._acted_ns, default=None)
 
     def _do(self, action: Action) -> None:
@@ -153,10 +153,10 @@ class ActionTimer:
             value = action.do()
             if inspect.iscoroutine(value):
                 value.close()
-                raise TypeError("the function is async, and nothing awaits it; give one that is not")  # noqa: TRY301
+                raise TypeError("the function is async, so it would not run; pass a function that is not async")  # noqa: TRY301
             if action.metric is not None:
                 self.recorded[action.metric] = _value(value)
-        except BaseException as error:  # noqa: BLE001 - the report shows all of the test's own code, also pytest.fail()
+        except BaseException as error:  # noqa: BLE001 - the report shows every error of the test's code, even pytest.fail()
             self._report(action, f"{type(error).__name__}: {error}")
         self._pending.remove(action)
 
@@ -165,7 +165,7 @@ class ActionTimer:
 
 
 def _value(value: object) -> float:
-    """Return the value of a metric; raise ValueError if it has no place in a baseline."""
+    """Return the value of a metric; raise ValueError if it is not valid in a baseline."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise ValueError(f"the function returned {repr_of(value)}; it must return a finite number of at least 0")
     return float(value)

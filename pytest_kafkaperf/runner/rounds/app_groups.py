@@ -1,7 +1,7 @@
-"""The measurements of watched consumer groups, from the offsets that they committed. Pure functions.
+"""The measurements of watched consumer groups, from their committed offsets. Pure functions.
 
-A reading shows what a group had committed; the record counts as done at the first reading whose offset is beyond its
-own. So each time includes the group's commit interval, which is measured, and up to an interval between readings.
+A reading is a group's committed offsets at an instant; a record counts as done at the first reading beyond its offset.
+Times therefore include the group's commit interval, which is measured, and up to one interval between readings.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _MOST_POINTS = 600
-"""Number of readings of which the slope of the lag is estimated, from all pairs that are far apart."""
+"""Maximum number of readings from which the slope of the lag is estimated, from all pairs that are far apart."""
 _FEWEST = 3
-"""Number of readings and of commit intervals in a window from which a slope is estimated."""
+"""Minimum number of readings and commit intervals in a window to estimate a slope."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Watched:
-    """The measurements of all groups together: each metric is that of the slowest."""
+    """The measurements of all groups together; each metric is the value of the slowest group."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     delay: list[Histogram] = field(default_factory=list)
-    """Delays of the records, by group."""
+    """Delays of the records of each group."""
     commit_interval_s: float | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Notice] = field(default_factory=list)
@@ -41,14 +41,14 @@ class Watched:
     """Metrics that are lower bounds."""
 
     def add(self, values: Mapping[str, float]) -> None:
-        """Add the metrics of one group; the slowest group counts."""
+        """Add the metrics of one group, keeping the values of the slowest group."""
         for name, value in values.items():
             worse = min if name.endswith("throughput") else max
             self.metrics[name] = worse(value, self.metrics.get(name, value))
 
 
 def watched(seen: Observations, scenario: Scenario) -> Watched:
-    """Return the measurements of the groups that the scenario names."""
+    """Return the measurements of the scenario's watched groups."""
     load, found = seen.load, Watched()
     places = load.places
     if not scenario.watch_group or load.start_ns is None or not places.size:
@@ -66,7 +66,7 @@ def watched(seen: Observations, scenario: Scenario) -> Watched:
 def _measure(
     found: Watched, group: str, offsets: GroupOffsets, seen: Observations, begun: int, *, has_backlog: bool
 ) -> None:
-    """Add the measurements of one group, whose reading `begun` is the first of the window."""
+    """Add the measurements of one group; `begun` is the index of the window's first reading."""
     start_ns = seen.load.start_ns or 0
     last_ack_ns = max(part.last_ack_ns or 0 for part in seen.load.produced)
     events = [event for event in seen.application_events if event.at_ns >= start_ns]
@@ -101,7 +101,7 @@ def _measure(
 
 
 def _note_late(found: Watched, group: str, offsets: GroupOffsets, done: Int64s, last_ack_ns: int) -> None:
-    """Warn about records that the group has not committed; `done` is the reading that shows each of them committed."""
+    """Warn about records that the group has not committed; `done` is the reading that shows each record committed."""
     late = done >= len(offsets.at_ns)
     if not late.any():
         return
@@ -112,7 +112,7 @@ def _note_late(found: Watched, group: str, offsets: GroupOffsets, done: Int64s, 
 
 
 def _unusable(group: str, topic: str | None, offsets: GroupOffsets, begun: int, last_due_ns: int) -> Problem | None:
-    """Return the problem of a group that committed nothing, or whose readings end before the last record was due."""
+    """Return the problem of a group that did not commit, or whose readings end before the last record was due."""
     names = {"group": group, "topic": topic}
     if begun >= len(offsets.at_ns) - 1 or not (offsets.committed[begun:] != offsets.committed[begun]).any():
         return Problem(Cause.NO_COMMIT, names)
@@ -123,9 +123,9 @@ def _unusable(group: str, topic: str | None, offsets: GroupOffsets, begun: int, 
 
 
 def commit_interval_s(offsets: GroupOffsets) -> float:
-    """Return the median time in which a partition had something to commit until its offset moved.
+    """Return the median time between commits of a partition, in seconds.
 
-    It is at least the interval between two readings, and does not count the time in which no record came.
+    Time in which there was nothing to commit does not count. The result is at least the interval between readings.
     """
     at_ns, readings = offsets.at_ns, np.arange(len(offsets.at_ns))
     spans = [np.diff(at_ns)] if not (np.diff(offsets.committed, axis=0) > 0).any() else []
@@ -139,7 +139,7 @@ def commit_interval_s(offsets: GroupOffsets) -> float:
 
 
 def lag_of(offsets: GroupOffsets) -> Int64s:
-    """Return the lag over all partitions at each reading."""
+    """Return the total lag over all partitions at each reading."""
     lag: Int64s = np.maximum(offsets.ends - offsets.committed, 0).sum(axis=1)
     return lag
 
@@ -147,9 +147,9 @@ def lag_of(offsets: GroupOffsets) -> Int64s:
 def slope(at_s: npt.NDArray[np.float64], lag: Int64s, interval_s: float) -> float | None:
     """Return the growth of the lag in records/s; None if the window is shorter than three commit intervals.
 
-    The lag falls with each commit and grows until the next one, so the lowest lag of each commit interval counts. The
-    estimate is Theil and Sen's median of the slopes of all pairs, here of those at least half the window apart: steps
-    of the commits make the slopes of close pairs meaningless.
+    The lag falls with each commit and grows until the next one, so only the lowest lag of each commit interval counts.
+    The result is Theil and Sen's estimate, the median slope of all pairs; here only of pairs at least half the window
+    apart, because the steps of commits make the slopes of close pairs meaningless.
     """
     length = at_s[-1] - at_s[0] if at_s.size else 0.0
     if length < _FEWEST * interval_s or at_s.size < _FEWEST:
@@ -168,11 +168,11 @@ def caught_up(
 ) -> tuple[float, float | None] | None:
     """Return the time from an instant until the lag is back at its level, and the throughput meanwhile, in records/s.
 
-    `window` is the range of the window's readings; `first` is the first reading that can show the return, and that the
-    throughput counts from. It is None if that shows the return itself. The level is the highest lag before the instant,
-    and at least what the topic gains in one commit interval; in two, if fewer have passed. To both comes what it gains
-    between two readings. The lag is back when it stays there for a commit interval. Return None if it was not back at
-    the end of the window.
+    `window` is the range of the window's readings; `first` is the first reading that can show the return, from which
+    the throughput counts. If it already shows the return, the throughput is None. The level is the highest lag before
+    the instant, but at least what the topic gains in one commit interval (in two if fewer have passed), plus what it
+    gains between two readings. The lag is back once it stays at or below the level for a commit interval. Returns None
+    if it was not back at the end of the window.
     """
     at_ns, committed, (begun, ended) = offsets.at_ns, offsets.committed, window
     lag, interval_ns = lag_of(offsets), round(interval_s * NS_PER_S)
@@ -193,7 +193,7 @@ def caught_up(
 
 
 def not_caught_up(who: str, metric: str, waited_ns: int) -> tuple[Problem, dict[str, float]]:
-    """Return the problem of a lag that was not back at its level at the end of the window, and the metric's bound."""
+    """Return the problem of a lag that was not back at its level at the end of the window, and the lower bound."""
     waited_s = waited_ns / NS_PER_S
     values = {"who": who, "metric": metric, "waited": Quantity(waited_s, Unit.SECONDS)}
     return Problem(Cause.NOT_CAUGHT_UP, values, metric), {metric: waited_s}
@@ -202,9 +202,9 @@ def not_caught_up(who: str, metric: str, waited_ns: int) -> tuple[Problem, dict[
 def _recovered(
     offsets: GroupOffsets, window: tuple[int, int], begin_ns: int, events: Sequence[Event], interval_s: float
 ) -> dict[str, float]:
-    """Return the metrics of a group whose application has these events, without `app.recovery` if it has none."""
+    """Return the recovery metrics of a group; without `app.recovery` if its lag was not back in time."""
     at_ns, first, metrics = offsets.at_ns, window[0], {}
-    if events:  # the lag is not back before the application that was started last has committed something
+    if events:  # the lag cannot be back before the last started application has committed something
         starts_ns = [event.at_ns for event in events if event.kind is EventKind.STARTED]
         started_ns = max(starts_ns, default=at_ns[-1])
         since = int(np.searchsorted(at_ns, started_ns))
@@ -219,9 +219,9 @@ def _recovered(
 
 
 def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:
-    """Return the due time of each record, and the first reading with a commit beyond it, both of shape `(records,)`.
+    """Return each record's due time, and the index of the first reading that commits it, both of shape `(records,)`.
 
-    That reading is past the last one for a record that no commit covers. Within a batch, due times are evenly spaced.
+    For records that were not committed, the index is past the last reading. Due times are evenly spaced in a batch.
     """
     dues, done = [], []
     for partition in np.unique(places[:, 0]).tolist():
@@ -235,10 +235,10 @@ def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:
 
 
 def _lag(offsets: GroupOffsets, begun: int, ended: int, last: int, interval_s: float) -> dict[str, float]:
-    """Return the metrics of the lag between two readings, `ended` excluded; `last` is that of the last commit.
+    """Return the lag metrics between two readings, excluding `ended`; `last` is the reading of the last commit.
 
-    A group that is too slow works on after the load as before. So if the window has too few commits for the slope,
-    those after it count, too, except the last one, with the lag as if the load had gone on.
+    A group that is too slow keeps working after the load as before. If the window has too few commits for a slope, the
+    later ones except the last count as well, with the lag as if the load had continued.
     """
     at_s, lag = offsets.at_ns / NS_PER_S, lag_of(offsets)
     if ended <= begun:

@@ -1,15 +1,15 @@
-"""The search for the highest rate that holds its thresholds. `Search` is pure: it chooses rates and gets the outcomes.
+"""The capacity search: finds the highest rate that meets its thresholds. `Search` is pure; it only chooses rates.
 
-The search doubles the rate until one does not hold. Then it tries the geometric mean between the last rate that held
-and that one, until they are `RESOLUTION` apart. No single attempt decides: the search tries the rate that did not hold
-twice more, and the one that held once more, after a warm-up that is longer than the effect of any quota or buffer. The
-throughput of that last attempt is the capacity. If attempts at a rate differ, the majority counts, and the search
+The search doubles the rate until a rate does not hold. It then tries the geometric mean of the highest rate that held
+and the lowest that did not, until they are `RESOLUTION` apart. No single attempt decides: the search repeats the rate
+that did not hold twice, and the rate that held once, after a warm-up that outlasts the effect of any quota or buffer.
+The throughput of that last attempt is the capacity. If attempts at a rate disagree, the majority counts, and the search
 continues from there.
 
 OpenMessaging Benchmark's search (`driver-kafka`, `WorkloadGenerator.findMaximumSustainableRate`) moves the rate up and
 down in one continuous load. It is known to stay at the minimum after a bad first second, to settle too high while a
-backlog grows, to change the rate within a measurement, and to miss that a consumer is stuck. Here each rate has its own
-topic, warm-up and window, and consumers have to keep up.
+backlog grows, to change the rate during a measurement, and to miss a stuck consumer. Here, each rate has a separate
+topic, warm-up and window, and consumers must keep up.
 """
 
 from __future__ import annotations
@@ -30,57 +30,57 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import Absolute, Threshold, describe_limit, holds
 
 RESOLUTION = 1.015
-"""Ratio between the rate that does not hold and the one that holds, at the end of a search. The result is within 5 % of
-a ceiling: latency rises some per cent below it, and a quota counts more bytes than those of values."""
+"""Ratio between the rate that does not hold and the rate that holds, at the end of a search. The result is within 5% of
+the true limit, because latency rises shortly before it, and a quota counts more bytes than those of values."""
 _FACTOR = 2.0
-"""Ratio between one rate and the next, until one does not hold."""
+"""Ratio between successive rates until one does not hold."""
 _NEAR = 1.1
-"""Ratio between the capacity of the last search and the rate at which the next one starts."""
+"""Ratio between the capacity of the last search and the first rate of the next one."""
 SETTLED_S = 12.0
-"""Length of a long warm-up: a client quota averages over `quota.window.num` windows of a second, 11 by default, and
-allows a burst after windows with less traffic."""
+"""Duration of a long warm-up, in seconds. A client quota averages over `quota.window.num` windows of one second, 11 by
+default, and allows a burst after windows with less traffic."""
 _SUSTAINED_RATIO = 0.95
-"""Share of the rate that must be acknowledged and received in time; with less, a backlog grows."""
+"""Share of the rate that must be acknowledged and received in time; below it, a backlog grows."""
 _TAIL_S = 0.1
-"""Additional time for the last answers of a window, which matters for short windows."""
+"""Additional time for the last responses of a window, in seconds, which matters for short windows."""
 MOST_STEPS = 60
-"""Maximum number of steps of a search. The widest range takes 30 steps, and a reversed decision some more."""
+"""Maximum number of steps of a search. The widest range takes 30 steps, and a reversed decision a few more."""
 LIKELY_STEPS = 20
-"""Typical number of steps, for time estimates: 11 with doubled rates, 6 between two rates, 3 to confirm."""
+"""Typical number of steps, for time estimates: 11 to double the rate, 6 between two rates, 3 to confirm."""
 _MOST_DISTURBED = 8
-"""Maximum number of steps that do not count because other programs used the machine; later ones count."""
+"""Maximum number of steps that are discarded because other programs used the machine; later ones count."""
 _DECIDING = 3
-"""Failed attempts before the search gives up a rate. With two, 3 % of searches end far too low if one step in twenty
-fails by chance."""
+"""Number of failed attempts before the search gives up a rate. With two, 3% of searches would end far too low if one
+step in twenty fails by chance."""
 _MISLED = 2
-"""Failed attempts with a long warm-up after which the next search uses only long warm-ups."""
+"""Number of failed attempts with a long warm-up after which the next search uses only long warm-ups."""
 _DIGITS = 4
-"""Significant digits of a rate: more than the resolution needs, and short in a report."""
+"""Number of significant digits of a rate: more than the resolution needs, but short in reports."""
 
 Measure = Callable[["Scenario", str], Round]
-"""Runs a scenario once; the text names the step."""
+"""Runs a scenario once; the text is a label for the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
-    """The thresholds and the range of a search."""
+    """The thresholds and the range of a capacity search."""
 
     limits: tuple[Threshold, ...]
-    """Absolute thresholds, which each rate has to hold."""
+    """Absolute thresholds that each rate must meet."""
     low: float
     """Lower end of the searched range, in records per second."""
     high: float
     """Upper end of the searched range, in records per second."""
     implied: tuple[Threshold, ...] = ()
-    """Further thresholds that each rate has to hold: those of every test, such as `errors == 0`."""
+    """Thresholds that are implied in every test, such as `errors == 0`, and that each rate must meet as well."""
 
     def __str__(self) -> str:
-        """Return the thresholds; the range is left out because it does not change the result."""
+        """Return the thresholds, without the range, because it does not change the result."""
         return ", ".join(limit.expression for limit in self.limits)
 
 
 def workload_of(scenario: Scenario, plan: SearchPlan | None) -> Mapping[str, Any]:
-    """Return the fields that baselines compare: those of the scenario and the thresholds of a search."""
+    """Return the fields by which baselines compare workloads: the scenario's, and a search's thresholds."""
     fields: dict[str, Any] = scenario.model_dump(mode="json")
     return fields if plan is None else {**fields, "capacity": str(plan)}
 
@@ -91,37 +91,38 @@ class Try:
 
     rate: float
     settled: bool
-    """True for a long warm-up of `SETTLED_S`."""
+    """True for a long warm-up of `SETTLED_S` seconds."""
     final: bool = False
-    """True if its throughput is the capacity, provided that the rate holds."""
+    """True if its throughput will be the capacity if the rate holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The end of a search that found the highest rate that holds."""
+    """The end of a successful search."""
 
     rate: float
+    """The highest rate that holds."""
     above: StepOutcome | None
-    """The outcome of the next higher rate; None if the rate is the highest of the range."""
+    """The outcome of the next higher rate; None if `rate` is the highest rate of the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missed:
-    """The end of a search that found no rate."""
+    """The end of a search that did not find any rate."""
 
     lowest: StepOutcome | None
-    """The outcome of the lowest rate; None if the search took too many steps."""
+    """The outcome of the range's lowest rate; None if the search took too many steps."""
 
 
 class Search:
-    """The state of a search: the attempts so far, and the choice of the next rate.
+    """The state of a search: the attempts so far, from which it chooses the next rate.
 
     `near` is the capacity that an earlier search found; `settled` is True if short warm-ups misled that search.
     """
 
     def __init__(self, low: float, high: float, *, near: float | None = None, settled: bool = False) -> None:
         self._settled = settled
-        """True if every step has a long warm-up, because rates held only after short ones."""
+        """True if every step has a long warm-up, because rates held only after short warm-ups."""
         self._low, self._high = low, high
         self._first = low if near is None else min(high, max(low, _rounded(near / _NEAR)))
         self._factor = _FACTOR if near is None else _NEAR**2
@@ -145,7 +146,7 @@ class Search:
         return self._asked
 
     def tell(self, outcome: StepOutcome) -> None:
-        """Take the outcome of the rate that `next` returned."""
+        """Record the outcome of the rate that `next` returned."""
         asked = self._asked
         if asked is None:
             raise RuntimeError("tell() needs a rate that next() returned")
@@ -154,7 +155,7 @@ class Search:
             return
         misled = asked.settled and outcome is StepOutcome.BROKEN and not self._settled
         self._votes.setdefault(asked.rate, []).append(outcome)
-        if asked.final and outcome is StepOutcome.HELD:  # the third attempt, if the second one failed
+        if asked.final and outcome is StepOutcome.HELD:  # after a tie, this is the third attempt
             self._confirmed = asked.rate
         if misled and self._standing(asked.rate) is StepOutcome.BROKEN:
             self._distrust(asked.rate)
@@ -174,7 +175,7 @@ class Search:
         return Try(rate=held, settled=True, final=True)
 
     def _closer(self, held: float, broken: float | None) -> float | None:
-        """Return a rate that brings the search closer to the capacity; None if the highest rate is to be confirmed."""
+        """Return a rate that narrows the search; None if the highest rate so far must be confirmed."""
         if broken is None:
             return min(self._high, _rounded(held * self._widened())) if held < self._high else None
         if broken / held > RESOLUTION:
@@ -185,7 +186,7 @@ class Search:
         return Try(rate=rate, settled=self._settled)
 
     def _widened(self) -> float:
-        """Return the ratio to the next rate; it grows step by step if the search started near an earlier capacity."""
+        """Return the ratio to the next rate; it grows with each step if the search started near an earlier capacity."""
         factor = self._factor
         self._factor = min(_FACTOR, factor**2)
         return factor
@@ -198,7 +199,7 @@ class Search:
         return held, min(above, default=None)
 
     def _standing(self, rate: float) -> StepOutcome | None:
-        """Return the outcome of most attempts at a rate; None for a tie."""
+        """Return the outcome of the majority of attempts at a rate; None for a tie."""
         outcomes = self._votes[rate]
         held = outcomes.count(StepOutcome.HELD)
         if 2 * held == len(outcomes):
@@ -211,7 +212,7 @@ class Search:
         return sum(outcome is not StepOutcome.HELD for outcome in self._votes[rate]) >= _DECIDING
 
     def _distrust(self, rate: float) -> None:
-        """Discard nearby rates that held: `rate` held after a short warm-up and failed after a long one."""
+        """Discard nearby rates that held, because `rate` held after a short warm-up but failed after a long one."""
         self._settled = True
         self._votes = {
             other: votes
@@ -223,8 +224,8 @@ class Search:
 def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlier: Sequence[Round]) -> Round:
     """Run a search and return the round at the rate that it found, with the metric `capacity`.
 
-    `earlier` are the rounds of earlier searches in the same trial: this one starts near the last capacity. A round
-    without the metric has a problem with the reason.
+    `earlier` are the rounds of earlier searches in the same trial; the search starts near the last capacity. If it
+    fails, the round lacks the metric and has a problem with the reason.
     """
     known = [one for one in earlier if "capacity" in one.metrics]
     failed = [step for step in known[-1].steps if step.settled and step.outcome is StepOutcome.BROKEN] if known else []
@@ -262,11 +263,11 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
 
 
 _OF_LOAD = {ProblemKind.RECORDS_UNREAD, ProblemKind.NOTHING_ACKNOWLEDGED, ProblemKind.NOT_CAUGHT_UP}
-"""Problems that a lower rate may not have."""
+"""Problems that may disappear at a lower rate."""
 
 
 def _outcome_of(one: Round, plan: SearchPlan, scenario: Scenario) -> tuple[StepOutcome | None, str | None]:
-    """Return the outcome of a rate and the reason why it did not hold; an outcome of None ends the search."""
+    """Return the outcome of a rate, and why it did not hold; an outcome of None ends the search."""
     kinds, reasons = {problem.kind for problem in one.problems}, [problem.text for problem in one.problems]
     if ProblemKind.GENERATOR_TOO_SLOW in kinds:
         return StepOutcome.UNREACHED, reasons[0]
@@ -291,10 +292,10 @@ def _broken(metrics: Mapping[str, float], plan: SearchPlan) -> list[str]:
 
 
 def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
-    """Return the reasons if producers or live consumers fell behind the rate, whatever the thresholds are.
+    """Return the reasons why producers or live consumers fell behind the rate, regardless of thresholds.
 
-    The last answers may come later by a delay that is the same for all records. A backlog that grows steadily makes p99
-    twice the median, so it adds nothing to the time for them.
+    The last responses may arrive later by a delay that is the same for all records. A steadily growing backlog does not
+    extend this time, because it makes p99 twice the median.
     """
     due = (1 - scenario.abort_ratio) * peak_rate(scenario.rate or 0.0)
     length_s = scenario.duration or _TAIL_S
@@ -305,7 +306,7 @@ def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
     for what, (way, seen) in sides.items():
         delay_s = 2 * metrics.get(f"{way}.latency.p50", 0.0) - metrics.get(f"{way}.latency.p99", 0.0)
         if seen < _SUSTAINED_RATIO * due * length_s / (length_s + _TAIL_S + max(0.0, delay_s)):
-            found.append(f"of {_shown(due)} only {_shown(seen)} were {what} in time")
+            found.append(f"only {_shown(seen)} of {_shown(due)} were {what} in time")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The measurements of a round, computed from what was seen of its load. Pure functions."""
+"""Computes the measurements of a round from the observations of its load. Pure functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 def fold(seen: Observations, scenario: Scenario) -> Round:
-    """Combine what was seen of a load into the measurements of one round."""
+    """Combine the observations of a load into the measurements of a round."""
     load = seen.load
     window = _window(seen)
     integrity = _integrity(seen)
@@ -88,23 +88,23 @@ def fold(seen: Observations, scenario: Scenario) -> Round:
 
 
 def _in_order(metrics: Mapping[str, float], scenario: Scenario) -> dict[str, float]:
-    """Return the metrics that the scenario has, and those of the test, in the order of the catalogue."""
+    """Return the metrics of the scenario and the custom metrics, in the order of the metrics catalog."""
     measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
     return {name: metrics[name] for name in CATALOGUE if name in metrics and name in measured}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Window:
-    """The window of a load, and what happened to brokers, partitions and applications since it opened."""
+    """The window of a load, and what happened to brokers, partitions and applications since its start."""
 
     start_ns: int
-    """0 if it never opened."""
+    """0 if it never started."""
     end_ns: int
-    """Instant of the last acknowledgement or reception."""
+    """Instant of the last acknowledged or received record."""
     changed_ns: Sequence[int] = ()
     """Instants at which brokers and partitions changed, in order."""
     events: Sequence[RoundEvent] = ()
-    """These changes, and those of applications, in order; of many changes of partitions, the first ones."""
+    """These changes and changes of applications, in order; only the first of many changes of partitions."""
     excused: bool = False
     """True if the test itself disturbed the brokers."""
 
@@ -139,9 +139,9 @@ class _Resources:
     uses: Mapping[str, Use] = field(default_factory=dict)
     """CPU and memory that each broker used in the window, by broker."""
     gaps: Sequence[Notice] = ()
-    """Warnings of metrics that are left out because a broker was not read."""
+    """Warnings about metrics that are left out because a broker was not read."""
     busy: Notice | None = None
-    """The warning that other programs used this machine; None if they did not."""
+    """A warning that other programs used this machine; None if they did not."""
 
     @property
     def warnings(self) -> list[Notice]:
@@ -173,7 +173,7 @@ def _recovery(seen: Observations, series: Mapping[str, Curves], window: _Window,
 
 
 def _log_metrics(load: LoadReport, integrity: Mapping[str, float]) -> dict[str, float]:
-    """Return the metrics of the log; with an application, `lost` records are those that did not come out."""
+    """Return the metrics of the log; with an application, `lost` counts records that did not come out."""
     acknowledged = sum(part.acknowledged for part in load.produced)
     if not acknowledged or "lost" not in integrity:
         return {**integrity}
@@ -181,7 +181,7 @@ def _log_metrics(load: LoadReport, integrity: Mapping[str, float]) -> dict[str, 
 
 
 def _silent_bounds(load: LoadReport, integrity: Mapping[str, float], silent_s: float) -> list[str]:
-    """Return the end-to-end latencies that are lower bounds, because the slowest records are those not yet out."""
+    """Return the end-to-end latencies that are lower bounds because the slowest records have not come out yet."""
     if not silent_s:
         return []
     acknowledged = sum(part.acknowledged for part in load.produced)
@@ -189,7 +189,7 @@ def _silent_bounds(load: LoadReport, integrity: Mapping[str, float], silent_s: f
 
 
 def _load_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
-    """Return the metrics of producers and consumers; none if the window never opened."""
+    """Return the metrics of producers and consumers; empty if the window never started."""
     if load.start_ns is None:
         return {}
     metrics = _produce_metrics(load, scenario)
@@ -197,7 +197,7 @@ def _load_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
 
 
 def _compiler(seen: Observations, window: _Window) -> dict[Key, float | None]:
-    """Return the number of cores that each program's compiler used in the window; none if no load ran."""
+    """Return the number of cores that each program's compiler used in the window; empty if no load ran."""
     start_ns, end_ns = window.start_ns, window.end_ns
     if seen.load.start_ns is None or end_ns <= start_ns:
         return {}
@@ -205,12 +205,12 @@ def _compiler(seen: Observations, window: _Window) -> dict[Key, float | None]:
 
 
 def _starts_program(seen: Observations) -> bool:
-    """Return True if the test started a broker or an application, which is cold then."""
+    """Return True if the test started a broker or an application, which is therefore cold."""
     return any(event.kind is EventKind.STARTED for event in (*seen.actions, *seen.application_events))
 
 
 def _fault_metrics(produced: Sequence[Produced], *, excused: bool) -> dict[str, float]:
-    """Return the metrics of records that failed or were not sent; `excused` leaves out those that were taken late."""
+    """Return the metrics of failed and unsent records; `excused` leaves out records that were accepted late."""
     metrics = {"errors": float(sum(part.failed + part.aborted_by_failure for part in produced))}
     if due := sum(part.sent + part.missing for part in produced):
         metrics["error_ratio"] = sum(part.failed_in_window + part.aborted_by_failure for part in produced) / due
@@ -229,7 +229,7 @@ def _produce_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
         metrics["client.cpu_per_record"] = sum(worker.cpu_s for worker in load.workers) / (acknowledged / 1e6)
     length_s = window_s(scenario)
     if length_s is not None and load.start_ns is not None and last_ns is not None:
-        # The last record of a rate is due an interval before the window's end, and an outage may last until then.
+        # The last record is due one interval before the window's end, and an outage may last until the end.
         last_ns = max(last_ns, load.start_ns + round(length_s * NS_PER_S))
         first_ns = first_ns if scenario.rate is None else load.start_ns
     if first_ns is not None and last_ns is not None and last_ns > first_ns:
@@ -242,9 +242,9 @@ def _produce_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
 def _resource_metrics(
     together: Readings, load: LoadReport, end_ns: int, *, excused: bool
 ) -> tuple[dict[str, float], list[Notice]]:
-    """Return the metrics of brokers and applications, and warnings of those left out because a broker was not read.
+    """Return the metrics of brokers and applications, and warnings about metrics left out because of gaps.
 
-    With `excused`, the test has stopped a broker, which leaves gaps: the others are all that there was to read.
+    With `excused`, gaps are expected, because the test stopped a broker, and nothing is left out.
     """
     start_ns = load.start_ns or 0
     readings, applications = together.apart()
@@ -284,7 +284,7 @@ def _consume_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
 
 
 def _catch_up(load: LoadReport) -> tuple[dict[str, float], list[Problem]]:
-    """Return the metrics of consumers that began to read at a backlog, or a problem if they did not catch up."""
+    """Return the metrics of consumers that started with a backlog, and a problem if they did not catch up."""
     readings, start_ns = load.catch_up, load.start_ns
     if readings is None or start_ns is None:
         return {}, []
@@ -311,13 +311,13 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
 
 
 def _slowest_delays(groups: Sequence[Histogram]) -> dict[str, float]:
-    """Return the metrics of an application's delay: of each, the one of the slowest group."""
+    """Return the metrics of an application's delay, each for the slowest group."""
     delays = [_latency_metrics("app.delay", one) for one in groups]
     return {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
 
 
 def _least(load: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
-    """Return lower bounds of the latencies if the generator was too slow, and nothing else was wrong."""
+    """Return lower bounds of the latencies if a too slow generator is the only problem; otherwise none."""
     if not problems or any(problem.kind is not ProblemKind.GENERATOR_TOO_SLOW for problem in problems):
         return {}
     late, latest_ns = late_records(load), max(part.latest_ns for part in load.produced)
@@ -329,10 +329,10 @@ def _least(load: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
 
 
 def _integrity(seen: Observations) -> dict[str, float]:
-    """Return the numbers of lost, duplicated and reordered records: from the audit of the log, or else from counts.
+    """Return the numbers of lost, duplicated and reordered records, from an audit of the log or else from counts.
 
-    Where only an audit could tell and there is none, records that seem to be lost are a lower bound, and no loss means
-    nothing: records without an acknowledgement, or repeated ones, may have taken the places of lost records.
+    If an audit was necessary but impossible, the number of apparently lost records is a lower bound, and zero proves
+    nothing, because unacknowledged or repeated records may have taken the place of lost ones.
     """
     load, log = seen.load, seen.log
     if isinstance(log.audit, Audit):
@@ -356,42 +356,42 @@ def _series(load: LoadReport, scenario: Scenario) -> dict[str, Curves]:
 
 
 def _end_ns(load: LoadReport) -> int:
-    """Return the instant of the last acknowledgement or reception."""
+    """Return the instant of the last acknowledged or received record."""
     instants = [part.last_ack_ns for part in load.produced] + [part.last_ns for part in load.consumed]
     return max((instant for instant in instants if instant is not None), default=load.start_ns or 0)
 
 
 def _states_since(states: Sequence[tuple[int, PartitionState]], start_ns: int) -> list[tuple[int, PartitionState]]:
-    """Return the state of all partitions when the window opened, and the changes since."""
+    """Return the state of all partitions at the start of the window, and the changes since then."""
     before = dict(item for at_ns, state in states if at_ns < start_ns for item in state.items())
     return [(start_ns, before), *(one for one in states if one[0] >= start_ns)]
 
 
 def _causes_s(seen: Observations, events_ns: Sequence[int]) -> list[float]:
-    """Return when latency may have begun to suffer: at events, and at the test's first action, which they may follow.
+    """Return when latency may have started to suffer: at events, and at the test's first action, which may cause them.
 
-    The times are in order, in seconds after the window opened.
+    The times are sorted, in seconds after the start of the window.
     """
     acted_ns = [] if seen.acted_ns is None else [seen.acted_ns]
     return [(at_ns - (seen.load.start_ns or 0)) / NS_PER_S for at_ns in sorted([*events_ns, *acted_ns])]
 
 
 def _since(actions: Sequence[Event], start_ns: int) -> list[Event]:
-    """Return the actions since the window opened."""
+    """Return the actions since the start of the window."""
     return [event for event in actions if event.at_ns >= start_ns]
 
 
 def _action(event: Event, start_ns: int, application: str | None = None) -> RoundEvent:
-    """Return an action on a broker, or on this application, as an event of the round."""
+    """Return an action on a broker, or on an application if given, as an event of the round."""
     at_s = (event.at_ns - start_ns) / NS_PER_S
     values = {"at": Instant(at_s), "event": event, "what": event.kind, "application": application}
     return RoundEvent(at_s, Notice(Remark.ACTION, values), event)
 
 
 def _moved_by_test(seen: Observations, changed_ns: Sequence[int]) -> bool:
-    """Return True if an action of the test was followed by an event.
+    """Return True if an event followed an action of the test.
 
-    Events alone excuse nothing: an overloaded broker also falls out of the in-sync replicas.
+    Events alone are not an excuse, because an overloaded broker can drop out of the in-sync replicas as well.
     """
     return seen.acted_ns is not None and any(at_ns >= seen.acted_ns for at_ns in changed_ns)
 
@@ -409,7 +409,7 @@ def _share(worker: WorkerReport) -> WorkerShare:
 
 
 def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:
-    """Return the largest uncertainty between two clocks; None if one clock timed all records."""
+    """Return the largest uncertainty between two clocks; None if a single clock timed all records."""
     sending = {worker.clock for worker in workers if worker.produced}
     receiving = {worker.clock for worker in workers if worker.consumed}
     apart = [
@@ -422,10 +422,10 @@ def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:
 
 
 _LEAST_SKEW_S = 0.001
-"""Timestamps of records are whole milliseconds."""
+"""Minimum skew; record timestamps are whole milliseconds."""
 
 
 def _clock_skew_s(consumed: Sequence[Consumed]) -> float | None:
-    """Return how far the clock of the records' producers is ahead of this machine's, at least; None if it is not."""
+    """Return by how much the producers' clock is ahead of this machine's, at least; None if it is not ahead."""
     ahead_s = max((part.ahead_ns for part in consumed), default=0) / NS_PER_S
     return ahead_s if ahead_s > _LEAST_SKEW_S else None

@@ -1,4 +1,4 @@
-"""One load on a cluster: its topic, its names, the parts of its workers, and the clean-up after it."""
+"""One load on a cluster: its topic, its names, the assignments of its workers, and the cleanup."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _HASTY_TIMEOUT_S = 5
-"""Time limit for each step of the cleanup after a broken-off load: the cluster may be gone, or a user is waiting."""
+"""Time limit of each cleanup step after an aborted load, when the cluster may be gone or a user is waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """Warnings about what a clean-up could not remove; None for what it did."""
+    """Warnings about what a cleanup could not remove; None for what it removed."""
 
     transactions: Notice | None = None
     topic: Notice | None = None
 
     def warn(self, *, with_topic: bool) -> None:
-        """Show the warnings, which there is no round to add to."""
+        """Show the warnings if there is no round to which they could be added."""
         for notice in (self.transactions, self.topic if with_topic else None):
             if notice is not None:
                 warn(notice.text)
@@ -40,21 +40,21 @@ class Leftovers:
 
 @dataclass(slots=True, kw_only=True)
 class LoadRun:
-    """One load: a round is one, or a search for the capacity made of several."""
+    """One load. A round consists of one load, or of several for a capacity search."""
 
     cluster: Cluster
     admin: Admin
     scenario: Scenario
     run: str
-    """Name of the run; topics, consumer groups and transactional ids begin with it."""
+    """Name of the run, with which topics, consumer groups and transactional ids start."""
     number: int
-    """Number of the load in its run, from 1."""
+    """Number of the load in its run, starting at 1."""
     read_partitions: int
-    """Partitions of the topic that the consumers read."""
+    """Number of partitions of the topic that the consumers read."""
     began: bool = False
-    """True once the workers may have written, so that there is something to abort; the backlog does not count."""
+    """True once workers may have written records that must be aborted; the backlog does not count."""
     nonce: Nonce = field(default_factory=lambda: (secrets.randbits(63), secrets.randbits(63)))
-    """Nonce of the tags on a topic that others write to."""
+    """Nonce of the tags, for topics that others write to as well."""
 
     @property
     def name(self) -> str:
@@ -63,11 +63,11 @@ class LoadRun:
 
     @property
     def topic(self) -> str:
-        """The scenario's existing topic, or one that belongs to this load alone."""
+        """The scenario's existing topic, or a topic for this load alone."""
         return self.scenario.topic or self.name
 
     def create_topic(self) -> None:
-        """Create the load's own topic; an existing topic is used as it is.
+        """Create the load's own topic, unless the scenario has an existing topic.
 
         Raises:
             ClusterError: the topic could not be created.
@@ -77,14 +77,14 @@ class LoadRun:
             self.admin.create_topic(self.topic, self.scenario)
 
     def clean_up(self, *, hasty: bool) -> Leftovers:
-        """Abort open transactions of a load that began, and delete its own topic."""
+        """Abort open transactions if the load has started, and delete its own topic."""
         transactions = self._abort_transactions(hasty=hasty) if self.began else None
         return Leftovers(transactions=transactions, topic=self._delete_topic(hasty=hasty))
 
     def _abort_transactions(self, *, hasty: bool) -> Notice | None:
-        """Abort what the producers left open on an existing topic; return a warning if that failed.
+        """Abort transactions that the producers left open on an existing topic; return a warning if that fails.
 
-        Consumers with read_committed get no record behind an open transaction. An own topic is deleted.
+        Otherwise, read_committed consumers would not get any record after an open transaction.
         """
         scenario = self.scenario
         if scenario.topic is None or scenario.transaction_size is None:
@@ -99,7 +99,7 @@ class LoadRun:
         return None
 
     def _delete_topic(self, *, hasty: bool) -> Notice | None:
-        """Delete the load's own topic; return a warning if it was left behind."""
+        """Delete the load's own topic; return a warning if that fails."""
         if self.scenario.topic is not None:
             return None
         try:
@@ -112,7 +112,7 @@ class LoadRun:
         """Check that the cluster accepts this load before any record is sent.
 
         Raises:
-            ClusterError: the load would fail, for example for want of a permission.
+            ClusterError: the load would fail, for example because a permission is missing.
 
         """
         cluster = self.cluster
@@ -121,7 +121,7 @@ class LoadRun:
         preflight.check(self.scenario, self.topic, f"{self.name}-0", guarded=guarded)
 
     def assignments(self, shares: WorkerShares, counters: SharedCounters) -> Sequence[Assignment]:
-        """Return the part of each worker, in the order of `shares`."""
+        """Return the assignment of each worker, in the order of `shares`."""
         return [
             Assignment(
                 worker=worker,

@@ -1,4 +1,4 @@
-"""The loads of a warm-up, a probe and a backlog: what they take over from a scenario."""
+"""The loads of a warm-up, a probe and a backlog, derived from a scenario."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 SLICE_S = 0.7
-"""Load of one slice. Each has a topic of its own: the first load on another topic was slow again even after a long
-warm-up, because the JVM had to discard code that it had compiled for a single one."""
+"""Duration of one warm-up slice, in seconds. Each slice has a separate topic: even after a long warm-up, the first load
+on a second topic was slow again, because the JVM discarded code that it had compiled for a single topic."""
 _IRRELEVANT = {
     **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),
     "watch_group": (),
@@ -18,9 +18,9 @@ _IRRELEVANT = {
     "warmup": 0.0,
     "rounds": 1,
 }
-"""Fields that make no difference to how warm a broker gets."""
+"""Fields that do not affect how warm a broker gets."""
 _TAGGED_BYTES = 100
-"""Record size of a warm-up whose scenario has values too short for a tag."""
+"""Record size of a warm-up if the scenario's values are too short for a tag."""
 _PROBE_WARMUP_S = 0.3
 _PROBE_DURATION_S = 1.0
 
@@ -34,7 +34,7 @@ class Phase(StrEnum):
 
 
 def slice_load(scenario: Scenario, phase: Phase) -> Scenario:
-    """Return the load of one slice of the warm-up."""
+    """Return the load of one warm-up slice."""
     rate = None if phase is Phase.FULL or scenario.rate is None else peak_rate(scenario.rate)
     if phase is not Phase.APPLICATION:
         return warm_up_load(scenario, duration_s=SLICE_S).model_copy(update={"rate": rate})
@@ -43,10 +43,10 @@ def slice_load(scenario: Scenario, phase: Phase) -> Scenario:
 
 
 def warm_up_load(scenario: Scenario, *, duration_s: float) -> Scenario:
-    """Return the scenario's load at full speed, on a topic of its own.
+    """Return the scenario's load at full speed, on a separate topic.
 
-    Consumers of that topic find the tags in the values. A scenario that measures through an application may have
-    values too short for that; the warm-up then uses longer ones.
+    Consumers of that topic find the tags in the values. If a scenario with an application has values that are too short
+    for tags, the warm-up uses longer ones.
     """
     update: dict[str, Any] = {**_IRRELEVANT, "duration": duration_s, "producers": max(1, scenario.producers)}
     if scenario.tags_in_header and (scenario.record_size is None or min(scenario.record_sizes) < TAG_BYTES):
@@ -55,12 +55,12 @@ def warm_up_load(scenario: Scenario, *, duration_s: float) -> Scenario:
 
 
 def workload_key(scenario: Scenario, phase: Phase) -> str:
-    """Return a text that is the same for scenarios which warm up a broker alike in this phase."""
+    """Return a key that is equal for scenarios that warm up a broker equally in this phase."""
     return f"{phase}: {slice_load(scenario, phase).model_dump_json()}"
 
 
 def probe_load(scenario: Scenario) -> Scenario:
-    """Return a short load at the scenario's highest rate, from which the worker count is decided."""
+    """Return a short load at the scenario's highest rate, which determines the number of workers."""
     update: dict[str, Any] = {
         "rate": None if scenario.rate is None else peak_rate(scenario.rate),
         "records": None,
@@ -73,8 +73,8 @@ def probe_load(scenario: Scenario) -> Scenario:
 
 
 def backlog_load(scenario: Scenario, *, paced: bool) -> Scenario:
-    """Return the load that writes the scenario's backlog: at full speed, or `paced` by the scenario's highest rate."""
+    """Return the load that writes the scenario's backlog, at full speed or, if `paced`, at its highest rate."""
     rate = peak_rate(scenario.rate) if paced and scenario.rate is not None else None
     update = {"records": scenario.backlog, "duration": None, "rate": rate, "warmup": 0.0, "backlog": 0}
-    update["abort_ratio"] = 0.0  # all of the backlog is there to be read
+    update["abort_ratio"] = 0.0  # the whole backlog must be readable
     return scenario.model_copy(update=update)

@@ -1,4 +1,4 @@
-"""The comparison of a round's acknowledged records with the log: by its growth, and by an audit if counts disagree."""
+"""Compares a round's acknowledged records with the growth of the log, and audits the log if the counts disagree."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 
 REPLICATION_TIMEOUT_S = 10
-"""Maximum wait for followers that copy none of the records that the leader acknowledged."""
+"""Maximum wait for followers that do not copy any of the records that the leader acknowledged."""
 _MOST_REPLICATION_S = 600
-"""The same for followers that make progress."""
+"""Maximum wait for followers that make progress."""
 _REPLICATION_TICK_S = 0.1
 
 
 def compared_log(
     load: LoadReport, problems: Sequence[Problem], run: LoadRun, pool: WorkerPool, before: Mapping[int, int]
 ) -> LogComparison:
-    """Compare what the log gained since `before`, its end offsets by partition, with the acknowledged records.
+    """Compare the growth of the log since `before`, its end offsets by partition, with the acknowledged records.
 
-    If the counts disagree with the acknowledgements, workers of the pool read the log back record by record. `problems`
-    are those of the load and of the actions during it.
+    If the counts disagree, workers of the pool read the log back, record by record. `problems` are the problems of the
+    load and of actions during it.
     """
     scenario = run.scenario
     if problems and not load.broken and run.admin.is_gone(run.topic):
         return _without_topic(run.topic)
-    # With acks=0 no broker says that a record is in the log, or when.
+    # With acks=0, brokers do not report whether a record is in the log.
     if load.broken or scenario.acks == 0 or not scenario.producers:
         return LogComparison()
     if scenario.output_topic is not None:
@@ -69,14 +69,14 @@ def _growth(before: Mapping[int, int], after: Mapping[int, int]) -> dict[int, in
 
 
 def _without_topic(topic: str) -> LogComparison:
-    """Return that the topic is gone, which is the cause of the load's problems."""
+    """Return a comparison that reports a deleted topic as the cause of the load's problems."""
     return LogComparison(gone=Problem(Cause.CLUSTER_ERROR, {"reason": gone(topic)}))
 
 
 def _audit(
     load: LoadReport, run: LoadRun, pool: WorkerPool, before: Mapping[int, int], after: Mapping[int, int]
 ) -> Audit | Unaudited:
-    """Let the pool read the log back; return the reason if that is not possible."""
+    """Make the pool read the log back; return the reason if that is impossible."""
     growth = sum(_growth(before, after).values())
     if growth > MAX_RECORDS:
         return Unaudited(f"{growth} records are too many for an audit")
@@ -99,14 +99,14 @@ def _audit(
 
 
 def _audit_of_output(load: LoadReport) -> Audit | Unaudited | None:
-    """Compare the output of the application with the acknowledged records: those that do not come out are lost."""
+    """Compare the application's output with the acknowledged records; records that do not come out are lost."""
     if load.start_ns is None or not load.consumed:
-        return None  # a consumer that failed does not report what it received
+        return None  # a failed consumer does not report what it received
     if load.unknown() > MAX_NAMED:
         return _too_many_unknown(load)
     received, unmatched = (sum(getattr(part, name) for part in load.consumed) for name in ("received", "unmatched"))
     if unmatched and not received:
-        return None  # records came out, but without their tag, so that nobody knows which
+        return None  # records came out without their tags, so it is unknown which ones
     found = outcome(load.consumed, _unknown(load), sum(part.acknowledged for part in load.produced))
     if (found.lost or found.duplicated) and any(part.reassigned for part in load.consumed):
         return Unaudited(REASSIGNED)
@@ -119,14 +119,14 @@ def _too_many_unknown(load: LoadReport) -> Unaudited:
 
 
 def _unknown(load: LoadReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
-    """Return producers with the indexes of their records that may or may not be in the log."""
+    """Return for each producer the indexes of records that may or may not be in the log."""
     return [(part.producer, indexes) for part in load.produced for indexes in part.unknown_indexes]
 
 
 def _audited_shared_topic(load: LoadReport, run: LoadRun, pool: WorkerPool, before: Mapping[int, int]) -> LogComparison:
-    """Audit a log that other clients may write to, so that its growth says nothing about a round's records.
+    """Audit a log whose growth proves nothing about a round's records, because other clients may write to it.
 
-    The audit is repeated until followers had time to copy missing records, as in `settled_ends`.
+    The audit is repeated until followers have had time to copy missing records, as in `settled_ends`.
     """
     if load.start_ns is None:
         return LogComparison()
@@ -145,10 +145,10 @@ def _audited_shared_topic(load: LoadReport, run: LoadRun, pool: WorkerPool, befo
 
 
 def settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
-    """Return the end offsets of a topic by partition, after waiting for followers to have the expected records.
+    """Return the end offsets of a topic by partition, after waiting for followers to copy the expected records.
 
-    With acks=1 the leader acknowledges a record before its followers have it, and an end offset counts only records
-    that followers have, too.
+    With acks=1, the leader acknowledges a record before its followers have it, but the end offset includes only records
+    that followers have as well.
     """
     wait = Stall(REPLICATION_TIMEOUT_S, most_s=_MOST_REPLICATION_S)
     while True:
@@ -160,9 +160,9 @@ def settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: 
 
 
 def backlog_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
-    """Return the end offsets of a topic after a backlog was written to it, by partition.
+    """Return the end offsets of a topic by partition, after a backlog was written to it.
 
-    `before` are those before it, `expected` the offsets that it must have added.
+    `before` are the end offsets before the backlog; `expected` is the required growth.
 
     Raises:
         ClusterError: records are missing.
@@ -171,7 +171,7 @@ def backlog_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: 
     after = settled_ends(admin, topic, before, expected)
     if missing := _missing(before, after, expected):
         raise ClusterError(
-            f"{missing} records of the backlog were acknowledged and are not in the log of topic {topic!r}; check the "
+            f"{missing} records of the backlog were acknowledged but are not in the log of topic {topic!r}; check the "
             "brokers, or use acks='all' with replicas"
         )
     return after

@@ -1,4 +1,4 @@
-"""Everything that is known of one load when it is over: what the workers report, and what was seen meanwhile."""
+"""Everything that is known about a finished load, from its workers and its observers."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ class LogComparison:
     growth: Mapping[int, int] | None = None
     """Offsets added to the topic's log, by partition; None if unknown."""
     audit: Audit | Unaudited | None = None
-    """Contents of the log, or the reason why no audit was possible; None if the counts agree."""
+    """Contents of the log, or why an audit was impossible; None if the counts agree."""
     gone: Problem | None = None
-    """The topic was deleted while the load ran; None if nothing shows that."""
+    """The problem that the topic was deleted during the load; None if it was not, as far as known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observations:
-    """One load as its workers, the log and the observers saw it; made once, when all of them are done."""
+    """A load as its workers, the log and the observers saw it; created once all of them are done."""
 
     load: LoadReport
     log: LogComparison = LogComparison()
     action_problems: Sequence[Problem] = ()
-    """Actions that failed, or that did not run."""
+    """Actions that failed or did not run."""
     samples: Mapping[Key, Sequence[Sample]] = field(default_factory=dict)
     """Readings of the brokers, by broker."""
     compilers: Mapping[Key, Usage | None] = field(default_factory=dict)
-    """CPU time of the compilers of brokers and applications, by broker; None: unknown."""
+    """CPU time of the compilers of brokers and applications, by program; None if unknown."""
     unread: Sequence[Notice] = ()
     """Warnings that some broker metrics, or the topic's partitions, could not be read."""
     states: Sequence[tuple[int, PartitionState]] = ()
-    """States of the topic's partitions that changed, each with its instant."""
+    """Changed states of the topic's partitions, each with its instant."""
     groups: Mapping[str, GroupOffsets] = field(default_factory=dict)
     """Offsets of the watched consumer groups, by group."""
     actions: Sequence[Event] = ()
@@ -50,17 +50,17 @@ class Observations:
     acted_ns: int | None = None
     """Instant of the first `kafka_perf.at(...)` action of the round; None if there was none."""
     application_events: Sequence[Event] = ()
-    """Stops and starts of applications by the test."""
+    """Starts and stops of applications by the test."""
     recorded: Mapping[str, float] = field(default_factory=dict)
-    """Metrics that the test records, by name."""
+    """Values of custom metrics, by name."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Reasons not to trust the load; a topic that is gone explains the others."""
+        """Reasons not to trust the load, starting with a deleted topic, which explains the others."""
         gone = () if self.log.gone is None else (self.log.gone,)
         return (*gone, *self.load.problems, *self.action_problems)
 
     @property
     def broken(self) -> bool:
-        """True if the cluster, the workers or the topic are gone, so that no further round can run."""
+        """True if no further round can run, because the cluster, the workers or the topic are gone."""
         return self.load.broken or self.log.gone is not None

@@ -1,4 +1,4 @@
-"""Observers of a load: of its topic, brokers, applications and consumer groups, and of the actions of the test."""
+"""The observers of a load: its topic, brokers, applications, consumer groups, and the test's actions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 class Observers:
-    """All that watch one load, from before its first record until after its last."""
+    """All observers of one load, from before its first record until after its last."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Observers:
         actions: Sequence[Action],
         on_progress: Callable[[Progress], None],
     ) -> None:
-        """The load writes to `topic`, `actions` run during it, and its progress is passed on to `on_progress`."""
+        """The load writes to `topic`; `actions` run during it; its progress is forwarded to `on_progress`."""
         self._side = side
         self._on_progress = on_progress
         self._topic = TopicWatcher(side.cluster.bootstrap_servers, side.cluster.access, topic)
@@ -42,11 +42,11 @@ class Observers:
         self._groups = GroupWatcher(side.cluster, topic, scenario.partitions, groups) if groups else None
         self._timer = ActionTimer(actions)
         self._end_ns: int | None = None
-        """End of the window, once it is known."""
+        """End of the window; None until it is known."""
         self._running = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Begin, before the load starts."""
+        """Start all observers, before the load."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._topic)
             stack.enter_context(self._brokers)
@@ -58,14 +58,14 @@ class Observers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End, after the load."""
+        """Stop all observers, after the load."""
         self._running.close()
 
     def follow(self, progress: Progress) -> None:
-        """Take note of the load's progress; called several times a second.
+        """Handle the load's progress; called several times per second.
 
         Raises:
-            ClusterLostError: the load cannot go on, because the topic is gone or an application has ended.
+            ClusterLostError: the load cannot continue, because the topic is gone or an application has exited.
 
         """
         self._topic.check()
@@ -75,10 +75,10 @@ class Observers:
         self._timer.follow(progress)
 
     def settle(self, load: LoadReport) -> None:
-        """Wait until watched groups have committed the window's last record, then ask for the test's own metrics.
+        """Wait until watched groups have committed the window's last record, then measure the custom metrics.
 
         Raises:
-            ApplicationError: an application has ended by itself.
+            ApplicationError: an application has exited on its own.
 
         """
         if self._groups is not None and not load.problems and load.start_ns is not None and load.drain_ns is not None:
@@ -88,10 +88,10 @@ class Observers:
         self._timer.settle(load)
 
     def observations(self, load: LoadReport, log: LogComparison) -> Observations:
-        """Return everything that is known of the load; called after the observers have ended."""
+        """Return everything that is known about the load; call it after the observers have stopped."""
         actions = self._side.events
         events = [event for app in self._side.apps for event in app.events]
-        gaps = not actions and not events  # a broker that the test stops leaves gaps
+        gaps = not actions and not events  # gaps are expected if the test stops a broker
         return Observations(
             load=load,
             log=log,
@@ -109,11 +109,11 @@ class Observers:
 
     @property
     def action_problems(self) -> Sequence[Problem]:
-        """Actions that failed, or that did not run."""
+        """Actions that failed or did not run."""
         return self._timer.problems
 
     def _read_at_edges(self, progress: Progress) -> None:
-        """Have the CPU time read when the window opens, and when it is over."""
+        """Read the CPU time at the start and at the end of the window."""
         if progress.window_ns is None:
             return
         begin_ns, end_ns = progress.window_ns

@@ -1,6 +1,6 @@
-"""Which loads may run on a cluster that others may use: no overload, and no records for consumers of existing topics.
+"""The permission for loads on clusters that others may use: no overload, and no records in their topics.
 
-Every load passes `Permission.check`: it is called before a test or a script starts anything, and where a load starts.
+Every load passes `Permission.check`, which is called before a test or script starts anything, and before each load.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES, Scenario
 
 _ROUNDING = 1.00001
-"""Ratio between a rate and the limit that an error suggests for it, which has six digits."""
+"""Tolerance for limits that errors suggest, which are rounded to six digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxRate:
-    """The highest rate of a load on a cluster that others may use."""
+    """The maximum rate of a load on a cluster that others may use."""
 
     records_per_s: float = 50_000.0
     bytes_per_s: float = 50e6
-    """Limit of keys, values and headers, before compression and replication."""
+    """Limit for keys, values and headers, before compression and replication."""
 
     def __str__(self) -> str:
-        """Return it as `parse_max_rate` reads it."""
+        """Return the limits in the format that `parse_max_rate` reads."""
         megabytes = format_quantity(self.bytes_per_s / 1e6, Unit.COUNT, digits=6)
         return f"{format_quantity(self.records_per_s, Unit.RECORD_RATE, digits=6)}, {megabytes} MB/s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """A permission for loads on a cluster."""
+    """Permission for loads on a cluster."""
 
     servers: str | None
-    """Servers of a cluster that others may use; None: every load may run."""
+    """Servers of a cluster that others may use; None if every load is allowed."""
     unlimited: bool = False
-    """True if loads may be as fast as the cluster."""
+    """True if the rate is not limited."""
     max_rate: MaxRate = MaxRate()
     topics: Sequence[str] = ()
-    """The existing topics that loads may write to."""
+    """Existing topics that loads may write to."""
     of_script: bool = False
-    """True if arguments of `measure` give consent, instead of ini keys."""
+    """True if users allow more by arguments of `measure` instead of ini keys."""
 
     @property
     def is_limited(self) -> bool:
@@ -56,11 +56,11 @@ class Permission:
         return self.servers is not None and not self.unlimited
 
     def check(self, scenario: Scenario, plan: SearchPlan | None = None) -> None:
-        """Check that a load may run; with a `plan`, all loads of that search.
+        """Check that a load may run, or, with a `plan`, all loads of that capacity search.
 
         Raises:
-            LoadError: the file of samples is unusable.
-            UsageError: it may not run; has one line per problem.
+            LoadError: the sample file is unusable.
+            UsageError: the load may not run; the text has one line per problem.
 
         """
         if self.servers is None:
@@ -82,8 +82,8 @@ class Permission:
         allowed = f"only {', '.join(self.topics)}" if self.topics else "none"
         key = self._key("writable_topics", [*self.topics, topic])
         yield (
-            f"this test writes to the existing topic {topic!r}, whose consumers may not understand the records, and "
-            f"{allowed} may be written to; leave out topic to use a new one, or allow it: {key}"
+            f"this test writes to the existing topic {topic!r}, whose consumers may not understand the records; "
+            f"{allowed} may be written to; remove topic to use a new one, or allow it: {key}"
         )
 
     def _rate_problems(self, scenario: Scenario, plan: SearchPlan | None, value_bytes: float) -> Iterator[str]:
@@ -92,7 +92,7 @@ class Permission:
         if plan is None and scenario.rate is None:
             option = "" if self.of_script else "--kafka-allow-unlimited, or "
             yield (
-                f"this test has no rate, and at most {self.max_rate} are allowed; declare a rate, for example "
+                f"this test has no rate, but at most {self.max_rate} are allowed; declare a rate, for example "
                 f"kafka_scenario(rate='5k records/s'), or allow it: {option}{self._key('allow_unlimited', True)}"
             )
             return
@@ -107,12 +107,12 @@ class Permission:
             what = "this test has a rate of" if plan is None else "kafka_perf.capacity() raises the rate up to"
             remedy = "declare a lower rate" if plan is None else "give a lower high="
             yield (
-                f"{what} {asked}, and at most {self.max_rate} are allowed; {remedy}, or allow it: "
+                f"{what} {asked}, but at most {self.max_rate} are allowed; {remedy}, or allow it: "
                 f"{self._key('max_rate', str(needed))}"
             )
 
     def _key(self, name: str, value: Any) -> str:
-        """Return how a user gives consent."""
+        """Return how the user can allow it."""
         if self.of_script:
             return f"measure(..., {name}={value!r})"
         text = ", ".join(value) if isinstance(value, list) else str(value)
@@ -130,16 +130,16 @@ def permission_on(
 ) -> Permission:
     """Return what loads may do on a cluster.
 
-    Others may use it if an option names it, or if the user's fixture returns servers that are not on this machine. A
-    fixture may have started its own broker here, or put a proxy in front of the plugin's.
+    Others may use it if it comes from an option, or if the user's fixture returns servers that are not on this machine.
+    On this machine, a fixture may have started a broker, or put a proxy in front of the plugin's brokers.
 
     Args:
         cluster: the cluster of the load.
-        named: the clusters that the options of the run name.
-        unlimited: True if loads may be as fast as the cluster.
-        max_rate: the highest rate; None: the default.
-        topics: the existing topics that loads may write to.
-        of_script: True if arguments of `measure` give consent, instead of ini keys.
+        named: the external clusters in the run's options.
+        unlimited: True if the rate is not limited.
+        max_rate: the maximum rate; None for the default.
+        topics: existing topics that loads may write to.
+        of_script: True if users allow more by arguments of `measure` instead of ini keys.
 
     """
     servers = str(named[0]) if named else None
@@ -151,17 +151,17 @@ def permission_on(
 
 
 def parse_max_rate(text: str) -> MaxRate:
-    """Parse `200k records/s, 100 MB/s`; a limit that is left out keeps its default.
+    """Parse a text such as `200k records/s, 100 MB/s`; a missing limit keeps its default.
 
     Raises:
-        UnitError: a part is not a rate, or there are two of one kind.
+        UnitError: a part is not a rate, or two parts have the same kind.
 
     """
     found: dict[str, float] = {}
     for part in map(str.strip, text.split(",")):
         name, unit = ("bytes_per_s", Unit.BYTE_RATE) if part.endswith("B/s") else ("records_per_s", Unit.RECORD_RATE)
         if name in found:
-            raise UnitError(f"has two rates in {unit}; give one, for example '50k records/s, 50 MB/s'")
+            raise UnitError(f"has two rates in {unit}; must have at most one, for example '50k records/s, 50 MB/s'")
         found[name] = parse(part, unit)
     return MaxRate(**found)
 

@@ -1,4 +1,4 @@
-"""The time from a broker event until latency is as usual again, by the series of a round. Pure functions."""
+"""The time from a broker event until latency is back to normal, from the series of a round. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from pytest_kafkaperf.core.units import Quantity, Unit
 from pytest_kafkaperf.load.recorder import Curves
 
 _WORSE = 3.0
-"""A p99 of more than this multiple of the usual p99 counts as disturbed..."""
+"""A p99 counts as disturbed if it is more than this multiple of the usual p99..."""
 
 _WORSE_BY_S = 0.02
-"""...if it is also higher by this many seconds: a p99 of 2 ms is sometimes 6 ms without a cause."""
+"""...and higher by at least this time, because a p99 of 2 ms is sometimes 6 ms without a cause."""
 
 _CALM_INTERVALS = 3
-"""Number of consecutive calm intervals that end a disturbance; a single one can be chance."""
+"""Number of consecutive calm intervals that end a disturbance; a single one can occur by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """The recovery of a round from its events, as far as its series shows it."""
+    """The recovery of a round from its events, as far as the series shows it."""
 
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The metric `recovery`; empty if it is unknown."""
     at_least: tuple[str, ...] = ()
-    """`recovery` if it is a lower bound, because the round ended before latency was as usual again."""
+    """`recovery` if it is a lower bound, because the round ended before latency was back to normal."""
     warnings: tuple[Notice, ...] = ()
 
 
 def recovery_of(events_s: Sequence[float], produced: Curves, length_s: float | None) -> Recovery:
-    """Return the longest recovery from events, given by their seconds after the window opened, in order of time.
+    """Return the longest recovery from events; `events_s` are their times after the start of the window, sorted.
 
-    `length_s` is the length of the window; None if it is not fixed. Only events in the window count: no record is due
-    after it. A harmless event, such as a leader that moves, must not hide the outage that follows another event.
+    `length_s` is the duration of the window; None if it is not fixed. Only events in the window count, because no
+    record is due after it. A harmless event, such as a moved leader, must not hide an outage after another event.
     """
     in_window_s = [event_s for event_s in events_s if length_s is None or event_s < length_s]
     spans = _spans(in_window_s, produced, length_s)
@@ -58,7 +58,7 @@ def recovery_of(events_s: Sequence[float], produced: Curves, length_s: float | N
 
 
 def dip(produced: Curves, event_s: float) -> tuple[float, float] | None:
-    """Return the lowest rate (records/s) of a whole interval after an event and its start (s); None without one."""
+    """Return the lowest rate (records/s) of a complete interval after an event, and its start (s); None without one."""
     first_s, interval_s = produced["first_s"], produced["interval_s"]
     rates = [
         (rate, first_s + place * interval_s)
@@ -74,7 +74,7 @@ class _Span:
 
     event_s: float
     took_s: float
-    """0 if no interval was disturbed."""
+    """Duration in seconds; 0 if no interval was disturbed."""
     is_over: bool
     """True if enough calm intervals followed."""
 
@@ -85,14 +85,14 @@ class _Interval:
 
     end_s: float
     p99_s: float | None
-    """None if no record that was due in it was acknowledged."""
+    """None if no record that was due in the interval was acknowledged."""
 
 
 def _spans(events_s: Sequence[float], produced: Curves, length_s: float | None) -> list[_Span]:
-    """Return the span of each event; none if there is no interval before the first event to compare with.
+    """Return the span of each event; empty if there is no interval before the first event to compare with.
 
-    The usual p99 is the median over the intervals before the first event, including the warm-up. Intervals are those of
-    the series, by the due time of records: they last one second, and so does the resolution of the result.
+    The usual p99 is the median over the intervals before the first event, including the warm-up. The series has
+    intervals of one second, by the due time of records, so this is the resolution of the result.
     """
     intervals = _intervals(produced, length_s)
     first_s = min(events_s, default=-math.inf)
@@ -105,7 +105,7 @@ def _spans(events_s: Sequence[float], produced: Curves, length_s: float | None) 
 
 
 def _intervals(produced: Curves, length_s: float | None) -> list[_Interval]:
-    """Return the intervals of the series, up to the end of the window; those without a record there have no p99."""
+    """Return the intervals of the series up to the end of the window; intervals without records have no p99."""
     interval_s, first_s, p99 = produced["interval_s"], produced["first_s"], list(produced["p99"])
     if length_s is not None:
         count = math.ceil(round((length_s - first_s) / interval_s, 6))
@@ -114,7 +114,7 @@ def _intervals(produced: Curves, length_s: float | None) -> list[_Interval]:
 
 
 def _span(event_s: float, after: Sequence[_Interval], limit_s: float) -> _Span:
-    """Return the span of an event by the intervals after it, of which those above the limit are disturbed."""
+    """Return the span of an event from the intervals after it; intervals above the limit are disturbed."""
     over_s, calm = event_s, 0
     for one in after:
         is_disturbed = one.p99_s is None or one.p99_s > limit_s

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 COLD_SHARE = 0.1
-"""Number of cores from which on a compiler is busy. That of a warm broker used 0.01 on average."""
+"""Number of cores from which a compiler counts as busy; on warm brokers, it used 0.01 on average."""
 
 
 class RoundEvent(NamedTuple):
     """A change of brokers, partitions or applications in a round."""
 
     at_s: float
-    """Seconds after the window opened."""
+    """Seconds after the start of the window."""
     notice: Notice
-    """The same as a warning."""
+    """The event as a warning."""
     action: Event | None = None
-    """The action of the test; None for a change of partitions."""
+    """The test's action; None for a change of partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Round:
     problems: tuple[Problem, ...] = ()
     """Reasons why the round is INVALID; empty if it is valid."""
     least: Mapping[str, float] = field(default_factory=dict)
-    """If the generator was too slow, what each latency was at least, whatever that explains (see `least_latencies`)."""
+    """Certain lower bounds of latencies if the generator was too slow (see `least_latencies`); otherwise empty."""
     warnings: tuple[Notice, ...] = ()
     series: Mapping[str, Curves] = field(default_factory=dict)
     """Curves over time, including the warm-up: `produce` and, with consumers, `consume`."""
@@ -49,34 +49,36 @@ class Round:
     uses: Mapping[str, Use] = field(default_factory=dict)
     """CPU and memory that each broker used in the window, by broker."""
     compiler: Mapping[Key, float | None] = field(default_factory=dict)
-    """Number of cores that the JVM's compiler of each broker and application used in the window; None: unknown."""
+    """Number of cores that each broker's and application's JVM compiler used in the window; None if unknown."""
     starts_program: bool = False
-    """True if the test started a broker or an application in the round, or the round is a search for the capacity: then
-    the compiler has work to do, which belongs to what the test measures."""
+    """True if the test started a broker or an application in the round, or the round is a capacity search. The work of
+    the compiler is then part of what the test measures."""
     events: tuple[RoundEvent, ...] = ()
     """Changes of brokers, partitions and applications, in order."""
     steps: tuple[Step, ...] = ()
-    """The rates that a search for the capacity tried; the round itself is the last step, at the rate that was found."""
+    """The rates that a capacity search tried; the round itself is the last step, at the rate that it found."""
     at_least: tuple[str, ...] = ()
-    """Metrics that are lower bounds: a search tried no higher rate, a group had not committed all in time, or latency
-    had not recovered when the window ended."""
+    """Metrics that are lower bounds, because a search did not try higher rates, a group did not commit everything in
+    time, or latency had not recovered when the window ended."""
     limited_by_generator: bool = False
-    """True if the load was as fast as its workers could make it, so that its throughput is a lower bound."""
+    """True if the throughput is a lower bound because the workers could not generate load any faster."""
     shares: tuple[WorkerShare, ...] = ()
-    """The part of the load that each worker process ran."""
+    """Each worker process's part of the load."""
     e2e_uncertainty_s: float | None = None
-    """Maximum error of end-to-end latency if records travel between machines; None if one clock timed all records."""
+    """Maximum error of end-to-end latency if machines differ, in seconds; None if a single clock timed all records."""
     clock_skew_s: float | None = None
-    """Least difference between the clock of the program that created the records and this machine's, if records seem to
-    be received before they were created; then end-to-end latency is unknown. None if nothing shows a difference."""
+    """Minimum difference between the clock of the program that created the records and this machine's, in seconds.
+    It is known only if records seem to be received before they were created; end-to-end latency is then unknown. None
+    if
+    no difference is known."""
     commit_interval_s: float | None = None
-    """Commit interval of the slowest watched group, which times of the application include; None without one."""
+    """Commit interval of the slowest watched group, included in times of the application; None without a group."""
     window_s: tuple[float, float] | None = None
-    """Start and end of the window on the monotonic clock of this machine, in seconds; None if no load ran."""
+    """Start and end of the window on this machine's monotonic clock, in seconds; None if no load ran."""
 
     @property
     def busy(self) -> tuple[Notice, ...]:
-        """The warnings that other programs used this machine."""
+        """Warnings that other programs used this machine."""
         return tuple(notice for notice in self.warnings if notice.kind is NoticeKind.BUSY_MACHINE)
 
     @property
@@ -88,26 +90,26 @@ class Round:
 
 
 class StepOutcome(StrEnum):
-    """The outcome of one rate in a search for the capacity."""
+    """The outcome of one rate in a capacity search."""
 
     HELD = "held"
     BROKEN = "broken"
-    """A threshold did not hold, or the cluster did not keep up with the rate."""
+    """A threshold was not met, or the cluster did not keep up with the rate."""
     UNREACHED = "unreached"
-    """The generator could not make the rate; this says nothing about the cluster."""
+    """The generator could not reach the rate, which proves nothing about the cluster."""
     DISTURBED = "disturbed"
     """The rate did not hold while other programs used much of this machine; the search tries it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One attempt at one rate in a search for the capacity."""
+    """One attempt at one rate in a capacity search."""
 
     rate: float
-    """The requested rate in records per second."""
+    """The requested rate, in records per second."""
     outcome: StepOutcome
     reason: str | None
-    """The reason why the rate did not hold; None if it held."""
+    """Why the rate did not hold; None if it held."""
     settled: bool
     """True if the warm-up was long enough for quotas and buffers to take effect (see `capacity.SETTLED_S`)."""
     metrics: Mapping[str, float]

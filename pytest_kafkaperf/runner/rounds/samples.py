@@ -1,4 +1,4 @@
-"""The file of samples of a scenario: found at collection, read before the load. Its content is part of the workload."""
+"""A scenario's sample file: found at collection, read before the load. Its content is part of the workload."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 def with_path(scenario: Scenario, folder: Path, where: str) -> Scenario:
-    """Return the scenario with the path of its file of samples; `where` starts an error.
+    """Return the scenario with the path of its sample file; errors start with `where`.
 
     Raises:
-        ScenarioError: the file cannot be read, or is empty.
+        ScenarioError: the file cannot be read or is empty.
 
     """
     samples = scenario.payload
@@ -28,14 +28,14 @@ def with_path(scenario: Scenario, folder: Path, where: str) -> Scenario:
     with _opened(samples, path, where) as file:
         empty = not file.read(1)
     if empty:
-        raise ScenarioError(f"{where}payload: the file of samples {str(path)!r} is empty; write at least one sample")
+        raise ScenarioError(f"{where}payload: the sample file {str(path)!r} is empty; write at least one sample to it")
     return scenario.model_copy(update={"payload": replace(samples, path=str(path))})
 
 
 def with_content(scenario: Scenario) -> Scenario:
-    """Return the scenario with the size and the hash of its file of samples, as it is now.
+    """Return the scenario with the current size and hash of its sample file.
 
-    A fixture may write the file after the collection.
+    A fixture may have written the file after collection.
 
     Raises:
         ScenarioError: the file cannot be read.
@@ -57,5 +57,5 @@ def _opened(samples: Samples, path: Path, where: str) -> Iterator[BufferedReader
             yield file
     except (OSError, ValueError) as error:  # ValueError: no file can have this name
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        start = "" if Path(samples.file).is_absolute() else "; a relative path starts at the folder of the test's file"
+        start = "" if Path(samples.file).is_absolute() else "; paths are relative to the folder of the test's file"
         raise ScenarioError(f"{where}payload: cannot read the samples {str(path)!r}: {reason}{start}") from None

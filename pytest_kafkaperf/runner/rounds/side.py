@@ -1,6 +1,6 @@
-"""One side of a test: the cluster, the brokers and applications that a run restarts, and what a test does to them.
+"""One side of a test: the cluster, the brokers and applications that a run restarts, and the actions on them.
 
-Whatever differs between two sides, such as a version, a property or a revision of the code, is in this one value.
+Every difference between two sides, such as a version, a property or a revision of the code, is in this one value.
 """
 
 from __future__ import annotations
@@ -19,60 +19,60 @@ from pytest_kafkaperf.runner.rounds.permission import Permission, permission_on
 
 
 class Brokers(Protocol):
-    """Brokers that a run restarts: a `Fleet`, or those of the pytest of another revision."""
+    """Brokers that a run restarts: a `Fleet`, or the brokers of another revision's pytest."""
 
     events: list[Event]
-    """Actions on them, such as a stop."""
+    """Actions on the brokers, such as a stop."""
     warm_for: set[str]
-    """Workloads for which these processes are warmed up."""
+    """Workloads for which the running processes are warm."""
 
     def probes(self) -> Mapping[Key, Sequence[Probe]]:
-        """Return the probes of the brokers that run now."""
+        """Return the probes of the running brokers."""
 
     def check(self) -> None:
-        """Raise `ClusterLostError` with the reason if a broker has ended; cheap."""
+        """Raise `ClusterLostError` with the reason if a broker has exited; cheap."""
 
     def renew(self) -> None:
-        """Restart all of them; raises `ClusterError`."""
+        """Restart all brokers; raises `ClusterError`."""
 
 
 class App(Protocol):
-    """An application that a run restarts: an `Application`, or one of the pytest of another revision."""
+    """An application that a run restarts: an `Application`, or an application of another revision's pytest."""
 
     events: list[Event]
-    """Stops and starts by the test."""
+    """Starts and stops by the test."""
 
     def probes(self) -> Sequence[Probe]:
-        """Return the probes of its process; empty while it is stopped."""
+        """Return the probes of the process; empty while it is stopped."""
 
     def check(self) -> None:
-        """Raise `ApplicationError` if it has ended by itself; cheap."""
+        """Raise `ApplicationError` if the application has exited on its own; cheap."""
 
     def end(self) -> None:
-        """End its process."""
+        """Stop the process."""
 
     def launch(self) -> None:
-        """Start its process, and wait until it is ready; raises `ClusterError`."""
+        """Start the process and wait until it is ready; raises `ClusterError`."""
 
     def start(self) -> None:
-        """Do the same as an action of the test, with an event."""
+        """Do the same as an action of the test, which adds an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Side:
-    """All that a test runs on, on one of its sides."""
+    """Everything that one side of a test runs on."""
 
     cluster: Cluster
     brokers: Brokers | None
-    """None if others run them, so that a fresh trial restarts nothing."""
+    """None for an external cluster, which new trials do not restart."""
     apps: tuple[App, ...] = ()
     actions: tuple[Action, ...] = ()
-    """Done to this side in every round."""
+    """Actions on this side in every round."""
     permission: Permission
 
     @classmethod
     def of(cls, cluster: Cluster, *, apps: Sequence[App] = (), actions: Sequence[Action] = ()) -> Side:
-        """Return the side of a cluster, with the permission of one for which no setting allows more."""
+        """Return a side with the default permission."""
         return cls(
             cluster=cluster,
             brokers=cluster.fleet,
@@ -82,47 +82,47 @@ class Side:
         )
 
     def without_apps(self) -> Side:
-        """Return the cluster and its brokers alone."""
+        """Return the side with only the cluster and its brokers."""
         return dataclasses.replace(self, apps=(), actions=())
 
     def without_actions(self) -> Side:
-        """Return the same side, to which nothing is done."""
+        """Return the side without actions."""
         return dataclasses.replace(self, actions=())
 
     @property
     def events(self) -> Sequence[Event]:
-        """Actions on the brokers."""
+        """Actions on the brokers of this side."""
         return () if self.brokers is None else tuple(self.brokers.events)
 
     def probes(self) -> Mapping[Key, Sequence[Probe]]:
-        """Return the probes of all brokers and applications that run now."""
+        """Return the probes of all running brokers and applications."""
         found = dict((self.cluster if self.brokers is None else self.brokers).probes())
         for app in self.apps:
             found[ApplicationKey(str(app))] = app.probes()
         return found
 
     def check_brokers(self) -> None:
-        """Raise `ClusterLostError` with the reason if a broker has ended; cheap."""
+        """Raise `ClusterLostError` with the reason if a broker has exited; cheap."""
         if self.brokers is not None:
             self.brokers.check()
 
     def check_apps(self) -> None:
-        """Raise `ApplicationError` if an application has ended by itself; cheap."""
+        """Raise `ApplicationError` if an application has exited on its own; cheap."""
         for app in self.apps:
             app.check()
 
     def restart(self) -> None:
-        """Restart the brokers and the applications; topics and clients are new in each trial anyway.
+        """Restart the brokers and applications; topics and clients are new in each trial anyway.
 
-        What the test or its fixtures set up on the cluster stays, for example a quota. A new process differs from the
-        previous one in speed: restarting includes this noise in the measurements.
+        Anything that the test or its fixtures configured on the cluster remains, for example a quota. A new process is
+        faster or slower than the previous one, and restarts include this noise in the measurements.
 
         Raises:
-            ClusterError: brokers or applications did not come up again.
+            ClusterError: brokers or applications did not restart.
 
         """
         for app in self.apps:
-            app.end()  # one that has lost its brokers would fill its output with that
+            app.end()  # without brokers, it would fill its output with errors
         if self.brokers is not None:
             self.brokers.renew()
         for app in self.apps:

@@ -1,8 +1,8 @@
-"""The rounds of one trial, on one side or on two in turns, and the workers that both share.
+"""The rounds of one trial, on one side or alternately on two, and the workers that both sides share.
 
-Each load has a topic of its own, which is deleted after it. When all rounds shared one topic, a broker that received
-350 MB/s halved its throughput after four rounds, because it was writing earlier records to disk: no two rounds were
-alike.
+Each load has a separate topic, which is deleted afterwards. When all rounds shared one topic, the throughput of a
+broker that received 350 MB/s dropped by half after four rounds, because it was still writing earlier records to disk,
+so no two rounds were alike.
 """
 
 from __future__ import annotations
@@ -46,32 +46,32 @@ from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 OnProgress = Callable[[str, int, Progress], None]
-"""Takes the trial's label, the round's number from 1, and the progress of its load."""
+"""Called with the trial's label, the round's number (starting at 1), and the progress of its load."""
 
 _HASTY_TIMEOUT_S = 3
-"""Time limit for deleting consumer groups after a broken-off trial: the cluster may be gone, or a user waits."""
+"""Time limit for deleting consumer groups after an aborted trial, when the cluster may be gone or a user waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """The worker processes of a trial; both sides share them and take turns."""
+    """The worker processes of a trial, which both sides use alternately."""
 
     pool: WorkerPool
     shares: WorkerShares
-    """Which clients each worker runs."""
+    """The clients that each worker runs."""
 
 
 class _BacklogError(ClusterError):
-    """Backlog that could not be written."""
+    """The backlog could not be written."""
 
     def __init__(self, text: str, problem: Problem | None) -> None:
         super().__init__(text)
         self.problem = problem
-        """The problem of its load; None if only some records failed."""
+        """The problem of the load; None if only some records failed."""
 
 
 class SideRounds:
-    """The rounds of one side, trial by trial: it is started for a trial, warmed up, measured and restarted."""
+    """Runs the rounds of one side, trial by trial: starts, warms up, measures and restarts it."""
 
     def __init__(
         self,
@@ -83,17 +83,17 @@ class SideRounds:
         prefix: str = PREFIX,
         stopwatch: Stopwatch | None = None,
     ) -> None:
-        """With a `plan`, each round is a search for the capacity.
+        """With a `plan`, each round is a capacity search.
 
-        Names of topics, groups and transactional ids begin with `prefix`. The stopwatch measures where the time of
-        rounds goes; None: nobody asks.
+        Names of topics, groups and transactional ids start with `prefix`. The stopwatch measures where the time of
+        rounds goes; None if nobody asks.
         """
         self.side = side
         self.prefix = prefix
         self.scenario = scenario
-        """With the partitions and replicas of an existing topic, once started."""
+        """The scenario; once started, with the partitions and replicas of an existing topic."""
         self.rounds: list[Round] = []
-        """The rounds of the trial so far."""
+        """The rounds of the current trial so far."""
         self.broken = False
         """True if the last load left the cluster or the workers unusable."""
         self._apps_warm = False
@@ -104,17 +104,17 @@ class SideRounds:
         self._label = self._run = ""
         self._read_partitions = self._loads = 0
         self._checked: set[str | None] = set()
-        """Topics of the trial's loads so far; None for those of the plugin."""
+        """Topics of the trial's loads so far, with None for the plugin's own topics."""
 
     @contextlib.contextmanager
     def started(self, *, label: str, sides: int) -> Iterator[None]:
-        """Prepare the rounds of one trial; at its end, delete its consumer groups.
+        """Prepare the rounds of one trial, and delete its consumer groups at the end.
 
-        `label` names the trial in its progress. `sides` is the number of sides that take turns: names on the cluster
-        say when the trial is over at the latest.
+        `label` is the trial's label in the progress. `sides` is the number of sides of the trial, from which its latest
+        end is computed, because names on the cluster include that time.
 
         Raises:
-            ClusterError: the cluster does not answer, or the scenario's topic cannot be used.
+            ClusterError: the cluster does not respond, or the scenario's topic cannot be used.
 
         """
         cluster = self.side.cluster
@@ -122,7 +122,7 @@ class SideRounds:
         self.scenario = preflight.resolve(self.scenario)
         self._read_partitions = preflight.read_partitions(self.scenario)
         loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
-        loads += sides  # for all slices of a warm-up: one that reaches a time limit is the last
+        loads += sides  # for all warm-up slices; a slice that reaches a time limit is the last one
         slowest = self.scenario if self._plan is None else self.scenario.model_copy(update={"rate": self._plan.low})
         self._run = run_name(_latest_end(slowest, loads), secrets.token_bytes(SUFFIX_BYTES), self.prefix)
         self._label, self._loads, self._checked, self.rounds, self.broken = label, 0, set(), [], False
@@ -135,19 +135,19 @@ class SideRounds:
 
     @property
     def searches(self) -> bool:
-        """True if each round is a search for the capacity."""
+        """True if each round is a capacity search."""
         return self._plan is not None
 
     @property
     def warms_applications(self) -> bool:
-        """True if the plugin started applications, and the scenario writes to the topic that they read."""
+        """True if the plugin started applications and the scenario writes to their topic."""
         return bool(self.side.apps) and self.scenario.topic is not None
 
     def is_cold(self, phase: Phase) -> bool:
-        """Return True if the plugin has started what this phase of a warm-up warms up, and it is not warm yet.
+        """Return True if this warm-up phase applies, because what the plugin started is not warm yet.
 
-        Each start is warmed up once for each scenario: brokers that had only seen another scenario were 5 % slower
-        than in their next trials.
+        Brokers are warmed up once per start and scenario, because brokers that had only seen another scenario were 5%
+        slower than in their next trials.
         """
         if self.scenario.producers == 0:  # a warm-up needs records to read
             return False
@@ -157,35 +157,34 @@ class SideRounds:
         return brokers is not None and workload_key(self.scenario, phase) not in brokers.warm_for
 
     def mark_warm(self, phase: Phase) -> None:
-        """Remember that what this phase warms up is warm for this scenario, until it is started again."""
+        """Record that this phase's brokers or applications are warm for this scenario, until they restart."""
         if phase is Phase.APPLICATION:
             self._apps_warm = True
         elif self.side.brokers is not None:
             self.side.brokers.warm_for.add(workload_key(self.scenario, phase))
 
     def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
-        """Run a slice of the warm-up, without the actions of a round.
+        """Run a warm-up slice, without the actions of a round.
 
-        Applications take part in their own phase only: in the others no record reaches them, so that they say nothing
-        about how warm the brokers are.
+        Applications are observed only in their own phase, because no records reach them in the others.
 
         Raises:
-            ClusterError: as `measure`.
+            ClusterError: for the same reasons as `measure`.
 
         """
         side = self.side.without_actions() if phase is Phase.APPLICATION else self.side.without_apps()
         return self._measure_load(workers, side, load, f"warm-up: {phase}")
 
     def measure(self, workers: Workers) -> Round:
-        """Measure one round: one load, or a capacity search whose steps are loads.
+        """Measure one round, which is one load, or a capacity search with a load per step.
 
         Raises:
-            ClusterError: the first topic could not be created, or the cluster does not accept the load.
+            ClusterError: the first topic could not be created, or the cluster would reject the load.
 
         """
 
         def load(scenario: Scenario, step: str = "") -> Round:
-            with self._stopwatch.measure(Span.TOPIC):  # where a load begins
+            with self._stopwatch.measure(Span.TOPIC):  # a load starts with its topic
                 one = self._measure_load(workers, self.side, scenario, step)
             done = Progress(phase="done", elapsed_s=0.0, acknowledged=0, step=step, metrics=one.metrics)
             self._on_progress(self._label, len(self.rounds) + 1, done)
@@ -195,19 +194,19 @@ class SideRounds:
             measured = load(self.scenario)
         else:
             measured = find_capacity(self._plan, self.scenario, load, self.rounds)
-            measured = dataclasses.replace(measured, starts_program=True)  # each rate uses other code
+            measured = dataclasses.replace(measured, starts_program=True)  # each rate runs other code of the brokers
         self.rounds.append(measured)
         return measured
 
     def restart(self) -> None:
-        """Restart what the side consists of, which makes it cold; raises as `Side.restart`."""
+        """Restart the side, which makes it cold; raises the same errors as `Side.restart`."""
         self._apps_warm = False
         self.side.restart()
 
     def _measure_load(self, workers: Workers, side: Side, scenario: Scenario, step: str = "") -> Round:
-        """Run one load and clean up after it; `side` has the applications and actions that take part."""
+        """Run one load and clean up after it; `side` has the participating applications and actions."""
         self._loads += 1
-        first = scenario.topic not in self._checked  # a warm-up has a topic of its own, and may not use the scenario's
+        first = scenario.topic not in self._checked  # a warm-up has a separate topic, and may not use the scenario's
         self._checked.add(scenario.topic)
         load = LoadRun(
             cluster=side.cluster,
@@ -231,7 +230,7 @@ class SideRounds:
         finally:
             self._stopwatch.begin(Span.TOPIC)
             left = load.clean_up(hasty=seen is None or seen.broken)
-            if seen is None and load.began:  # there is no round to add it to
+            if seen is None and load.began:  # there is no round to which the warnings could be added
                 left.warn(with_topic=side.brokers is None)
         self._stopwatch.begin(Span.JUDGE)
         self.broken = seen.broken
@@ -241,7 +240,7 @@ class SideRounds:
         return dataclasses.replace(measured, warnings=(*measured.warnings, left.transactions))
 
     def _observe(self, workers: Workers, side: Side, load: LoadRun, step: str) -> Observations:
-        """Run a load while it is watched, and compare it with the log."""
+        """Run a load with its observers, and compare it with the log."""
         scenario = load.scenario
         actions = list(side.actions)
         if scenario.backlog and scenario.topic is not None:
@@ -270,14 +269,14 @@ class SideRounds:
         self._on_progress(self._label, len(self.rounds) + 1, dataclasses.replace(progress, step=step))
 
     def _count_load(self, report: LoadReport, scenario: Scenario) -> None:
-        """Count the time of a load that has ended: until its first record, until its last one, and after that."""
+        """Split the time of a finished load at its first and last record."""
         if report.start_ns is not None:
             first_ns = report.start_ns - round(scenario.warmup * NS_PER_S)
             self._stopwatch.begin(Span.WINDOW, at_ns=first_ns)
         self._stopwatch.begin(Span.DRAIN, at_ns=report.drain_ns)
 
     def _reason(self, error: ClusterError) -> ClusterError:
-        """Return the reason why a broker has ended instead of an error that does not give it: it explains more."""
+        """Return why a broker has exited, if one has, because it explains more than the original error."""
         try:
             self.side.check_brokers()
         except ClusterError as lost:
@@ -286,13 +285,13 @@ class SideRounds:
         return error
 
     def _write_backlog(self, workers: Workers, side: Side, load: LoadRun) -> Mapping[int, int]:
-        """Write the backlog to the load's topic, while the applications that read it are stopped.
+        """Write the backlog to the load's topic while the applications that read it are stopped.
 
-        Returns the number of its records by partition. The backlog is a field of the scenario, because each round needs
-        it again and a baseline is of it.
+        Returns the number of records by partition. The backlog is a field of the scenario, because each round needs it
+        and baselines depend on it.
 
         Raises:
-            ClusterError: it could not be written.
+            ClusterError: the backlog could not be written.
 
         """
         scenario = load.scenario
@@ -309,7 +308,7 @@ class SideRounds:
         if report.problems or (failed := sum(part.failed + part.missing for part in report.produced)):
             problem = report.problems[0] if report.problems else None
             reason = problem or f"{failed} records failed"
-            raise _BacklogError(f"the backlog of {scenario.backlog} records could not be written: {reason}", problem)
+            raise _BacklogError(f"could not write the backlog of {scenario.backlog} records: {reason}", problem)
         return report.expected_growth()
 
     def _run_load(
@@ -320,18 +319,18 @@ class SideRounds:
         counters: SharedCounters,
         progress: Callable[[Progress], None],
     ) -> LoadReport:
-        """Run a load; every load starts here.
+        """Run a load; all loads start here.
 
         Raises:
             ClusterError: the cluster was lost.
-            UsageError: the load may not run on this cluster.
+            UsageError: the load is not allowed on this cluster.
 
         """
         self.side.permission.check(scenario)
         return workers.pool.run(assignments, counters, check=self.side.check_brokers, progress=progress)
 
     def _delete_groups(self, *, hasty: bool) -> None:
-        """Delete the consumer groups of all loads; a failure is a warning of the last round."""
+        """Delete the consumer groups of all loads; a failure becomes a warning of the last round."""
         if not self.scenario.consumers or not self._loads:
             return
         names = group_names(self._run, rounds=self._loads, groups=self.scenario.consumer_groups)
@@ -345,11 +344,11 @@ class SideRounds:
 
 @contextlib.contextmanager
 def running(sides: Sequence[SideRounds], allocation: WorkerAllocation, *, label: str = "") -> Iterator[Workers]:
-    """Start the sides for one trial, and the worker processes that they share.
+    """Start the sides for one trial, and their shared worker processes.
 
     Raises:
         ClusterError: a side could not be started.
-        LoadError: the installed version of the client library cannot make the load.
+        LoadError: the installed version of the client library cannot generate the load.
 
     """
     engine_of(sides[0].scenario.client).check()
@@ -362,9 +361,9 @@ def running(sides: Sequence[SideRounds], allocation: WorkerAllocation, *, label:
 
 
 def rounds(sides: Sequence[SideRounds], workers: Workers, turns: Iterable[int]) -> Iterator[Round]:
-    """Measure a round on each side, one right after the other; `turns` gives the index of the side that begins.
+    """Measure a round on each side, one right after the other; `turns` has the index of the side that starts.
 
-    The caller may stop at any time. The iterator ends early after a load that left nothing to go on with.
+    The caller may stop at any time. The iterator stops early if a load left the cluster or workers unusable.
     """
     for first in turns:
         for side in (*sides[first:], *sides[:first]):
@@ -377,7 +376,7 @@ def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:
     """Return the scenario with the partitions and replicas of its existing topic.
 
     Raises:
-        ClusterError: there is no such topic, or it is not visible.
+        ClusterError: the topic does not exist or is not visible.
 
     """
     return Preflight(cluster.bootstrap_servers, cluster.access).resolve(scenario)
@@ -385,7 +384,7 @@ def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:
 
 @contextlib.contextmanager
 def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
-    """Give the number of workers of each kind that can run at once, and the backend that starts them."""
+    """Yield the number of workers of each kind that can run at the same time, and the backend that starts them."""
     if allocation.scheduler is None:
         yield usable_cores(), Processes
         return
@@ -396,7 +395,7 @@ def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
 
 
 def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
-    """Return when a trial that begins now is over at the latest, by the time limits of all that it waits for."""
+    """Return the latest end of a trial that starts now, from the time limits of everything that it waits for."""
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
     if scenario.watch_group:
         load_s += group_drain_s(longest_s(scenario))
@@ -407,7 +406,7 @@ def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
 
 
 def _with_warning(measured: Round, warning: Notice | None) -> Round:
-    """Return the round with the warning, unless it already has a problem, which matters more."""
+    """Return the round with the warning, unless it has a problem, which matters more."""
     if warning is None or measured.problems:
         return measured
     return dataclasses.replace(measured, warnings=(*measured.warnings, warning))

@@ -27,40 +27,40 @@ if TYPE_CHECKING:
 
 
 REASSIGNED = "the plugin's consumers had to rejoin their group under load, and may have skipped or repeated records"
-"""Why it is unknown which records the consumers have received."""
+"""Reason why it is unknown which records the consumers have received."""
 
 _COMMITTED = ("app.delay", "app.drain", "app.start", "app.recovery")
-"""Beginnings of the metrics whose times include the commit interval of a group."""
+"""Prefixes of metrics whose times include a group's commit interval."""
 
 _ON_TIME_RATIO = 0.99
-"""Share of the due records that the generator must send on time; with less, the round is INVALID."""
+"""Share of due records that the generator must send on time; below it, the round is INVALID."""
 
 _SLOWED = 2
-"""Factor by which brokers may be slower on a machine that is too busy for the generator."""
+"""Factor by which brokers may be slower if the machine is too busy for the generator."""
 
 _SATURATED_RATIO = 0.95
-"""A worker that runs or waits for a core for this share of the time is the bottleneck."""
+"""Share of time that a worker runs or waits for a core, from which it is the bottleneck."""
 
 _WORKING_RATIO = 0.5
-"""Below this share of busy time, not all of a worker's CPU time counts as the cost of its records."""
+"""Share of busy time below which only part of a worker's CPU time counts as the cost of its records."""
 
 _IDLE_RATIO = 0.2
-"""No worker that waits for brokers uses more of a core than this: timers, metadata, polls."""
+"""Maximum share of a core that a worker uses while it waits for brokers, for timers, metadata and polls."""
 
 _CHANCE = 1e-6
-"""Probability of records without output in a row, below which an application has stopped, rather than dropped them."""
+"""Probability of a series of records without output below which an application has stopped instead of dropping them."""
 
 _ON_ITS_WAY_NS = NS_PER_S // 10
-"""Time in which nothing comes out because the last records were dropped and others were acknowledged late."""
+"""Time in which nothing may come out because the last records were dropped and others acknowledged late."""
 
 _OTHER_PROGRAMS_RATIO = 0.15
-"""Share of all cores that other programs may use before a round gets a warning; a quiet machine stays below."""
+"""Share of all cores from which other programs cause a warning; on a quiet machine, they use less."""
 
 
 def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str, float]) -> list[Problem]:
-    """Return the reasons why the round is INVALID. A loss of records is none: it is a failure of Kafka.
+    """Return the reasons why the round is INVALID. Lost records are not a reason, but a failure of Kafka.
 
-    `integrity` holds the numbers of records that were `lost`, `duplicated` and `reordered`, as far as they are known.
+    `integrity` has the numbers of `lost`, `duplicated` and `reordered` records, as far as they are known.
     """
     if seen.problems:
         return [*seen.problems]
@@ -72,7 +72,7 @@ def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str
         problems += _reading_problems(load, scenario, lost=int(integrity.get("lost", 0)))
     elif any(part.acknowledged for part in load.produced) and not any(part.received for part in load.consumed):
         problems.append(_no_output(load, scenario))
-    unread = "the log of the topic was not read" if "lost" not in integrity else None
+    unread = "the topic's log was not read" if "lost" not in integrity else None
     reason = seen.log.audit.reason if isinstance(seen.log.audit, Unaudited) else unread
     if not problems and scenario.producers and scenario.acks != 0 and reason is not None:
         problems.append(Problem(Cause.LOSSES_UNKNOWN, {"reason": reason}))
@@ -82,7 +82,7 @@ def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str
 def load_warnings(
     load: LoadReport, scenario: Scenario, integrity: Mapping[str, float], silent_s: float
 ) -> list[Notice]:
-    """Return warnings about the load and the log; `integrity` as for `load_problems`, and the time of `silence_s`."""
+    """Return warnings about the load and the log; see `load_problems` and `silence_s` for the arguments."""
     warnings = [note for worker in load.workers for note in worker.notes]
     if scenario.output_topic is not None and any(part.received for part in load.consumed):
         warnings += _application_warnings(integrity, scenario.output_topic, silent_s)
@@ -93,9 +93,9 @@ def load_warnings(
 
 
 def silence_s(load: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> float:
-    """Return the time from an application's last output to the end of the load, if it had stopped; 0 otherwise.
+    """Return the time from an application's last output to the end of the load if the application stopped; otherwise 0.
 
-    One that drops records on purpose goes on to the end: it does not drop so many in a row by chance.
+    An application that drops records on purpose continues to the end, because it would not drop that many in a row.
     """
     acknowledged, lost = sum(part.acknowledged for part in load.produced), integrity.get("lost", 0.0)
     last_ns = max((part.last_ns or 0 for part in load.consumed), default=0)
@@ -107,29 +107,29 @@ def silence_s(load: LoadReport, scenario: Scenario, integrity: Mapping[str, floa
 
 
 def limited_by_generator(load: LoadReport, scenario: Scenario) -> bool:
-    """Return True if a worker of a closed loop had no idle time: the throughput is a lower bound for the cluster."""
+    """Return True if a closed loop's worker had no idle time, so the throughput is a lower bound for the cluster."""
     busiest = max((worker.busy_ratio for worker in load.workers if worker.produced), default=0.0)
     return scenario.rate is None and busiest > _SATURATED_RATIO
 
 
 def blamed_on(busy: Notice, problems: Sequence[Problem]) -> list[Problem]:
-    """Return the problems, with other programs as a possible reason of a generator that was too slow."""
+    """Return the problems; if the generator was too slow, with other programs as a possible reason."""
     excuse = OTHER_PROGRAMS.format_map(busy.values)
     return [one.perhaps_because(excuse) if one.kind is ProblemKind.GENERATOR_TOO_SLOW else one for one in problems]
 
 
 def busy_machine(readings: Readings, load: LoadReport, end_ns: int) -> Notice | None:
-    """Return a warning if other programs used so much of this machine that it may have changed the results."""
+    """Return a warning if other programs used enough of this machine to affect the results; otherwise None."""
     workers_s = sum(worker.cpu_s for worker in load.workers if worker.clock is None or worker.clock.is_here)
     found = readings.strangers(start_ns=load.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
     if found is None or found[0] < _OTHER_PROGRAMS_RATIO * found[1]:
         return None
-    used = round(2 * found[0]) / 2 or found[0]  # in halves, so that rounds share one warning
+    used = round(2 * found[0]) / 2 or found[0]  # rounded to halves, so that rounds have equal warnings
     return Notice(Remark.BUSY_MACHINE, {"used": used, "cores": found[1]})
 
 
 def late_records(load: LoadReport) -> int:
-    """Return the number of records that made the generator too slow: those that `_producing_problems` counts."""
+    """Return the number of records for which the generator was too slow, as in `_producing_problems`."""
     produced = load.produced
     due = sum(part.sent + part.missing for part in produced)
     late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
@@ -138,11 +138,11 @@ def late_records(load: LoadReport) -> int:
 
 
 def least_latencies(family: str, histogram: Histogram, *, late: int, latest_ns: int) -> dict[str, float]:
-    """Return lower bounds of a latency's quantiles (s) in a round with a generator that was too slow.
+    """Return lower bounds of a latency's quantiles, in seconds, in a round whose generator was too slow.
 
-    `late` records may have been delayed by any time. All others, and their answers, were delayed by at most the time
-    for which the generator was held up, `latest_ns`. A machine that is that busy may also slow the brokers. So late
-    records count as if they had taken no time, and all others with half of their time less `latest_ns`.
+    The `late` records may have been delayed by any time. All others, and their responses, were delayed by at most
+    `latest_ns`, the longest delay of the generator. Because such a busy machine may slow the brokers as well, late
+    records count as if they had taken no time, and all others with half of their time minus `latest_ns`.
     """
     delay_s = max(latest_ns, LATE_NS) / NS_PER_S
     found = {}
@@ -177,8 +177,7 @@ def _producing_problems(load: LoadReport, scenario: Scenario) -> list[Problem]:
 def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
     """Return the number of cores that a worker would need for its part of the rate, from its CPU time per record.
 
-    A worker that was mostly idle also spent CPU time on waiting: of its time, only the part that waiting cannot explain
-    is the cost of records.
+    A mostly idle worker spends CPU time on waiting as well, so only the part that waiting cannot explain counts.
     """
     sent = sum(part.sent for part in worker.produced)
     if not sent or worker.busy_ratio <= _IDLE_RATIO:
@@ -190,9 +189,9 @@ def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
 
 
 def _reading_problems(load: LoadReport, scenario: Scenario, *, lost: int) -> list[Problem]:
-    """Compare the records that each consumer group received with those in the log.
+    """Compare the records that each consumer group received with the records in the log.
 
-    Consumers may report no unread record although the group skipped some when it rebalanced.
+    Consumers may not report unread records although the group skipped some when it rebalanced.
     """
     expected = sum(part.acknowledged for part in load.produced) - lost
     if scenario.isolation_level == "read_uncommitted":
@@ -206,9 +205,9 @@ def _reading_problems(load: LoadReport, scenario: Scenario, *, lost: int) -> lis
 
 
 def _may_have_skipped(group: int, consumed: Sequence[Consumed], expected: int) -> bool:
-    """Return True if a group rebalanced, and repeated records may hide in its count that it skipped others.
+    """Return True if a group rebalanced, and repeated records in its count may hide skipped ones.
 
-    A consumer notices repeated records, unless another one had received them before.
+    A consumer detects repeated records, unless another consumer received them first.
     """
     members = [part for part in consumed if part.group == group]
     if not any(part.reassigned for part in members):
@@ -217,7 +216,7 @@ def _may_have_skipped(group: int, consumed: Sequence[Consumed], expected: int) -
 
 
 def _no_output(load: LoadReport, scenario: Scenario) -> Problem:
-    """Return the problem of an application without output, with its likely cause."""
+    """Return the problem of an application without output, and its likely cause."""
     unmatched = max(part.unmatched for part in load.consumed)
     topics = {"topic": scenario.topic, "output_topic": scenario.output_topic}
     if not unmatched:
@@ -230,7 +229,7 @@ def _no_output(load: LoadReport, scenario: Scenario) -> Problem:
 
 
 def _application_warnings(integrity: Mapping[str, float], output_topic: str, silent_s: float) -> list[Notice]:
-    """Return warnings, not problems: an application may drop records on purpose. A threshold on `lost` decides."""
+    """Return warnings instead of problems, because an application may drop records on purpose; `lost` decides."""
     warnings = []
     if lost := integrity.get("lost"):
         values: dict[str, object] = {"records": Count(round(lost), "record"), "output_topic": output_topic}
@@ -272,7 +271,7 @@ def _shown(failures: Mapping[str, int]) -> str:
 
 
 def resolution_warnings(rounds: Sequence[Round]) -> list[Notice]:
-    """Return the warnings that a metric includes what clocks or commits leave open."""
+    """Return warnings about metrics that are uncertain because of clocks or commit intervals."""
     clocks_s, commits_s = _resolutions(rounds)
     found = []
     if (skew_s := _clock_skew_s(rounds)) is not None:
@@ -287,9 +286,9 @@ def resolution_warnings(rounds: Sequence[Round]) -> list[Notice]:
 def resolution_problems(
     thresholds: Sequence[Threshold], values: Sequence[float | None], rounds: Sequence[Round]
 ) -> list[Problem]:
-    """Return a problem for each threshold that is below the uncertainty of the clocks, or below a commit interval.
+    """Return a problem for each threshold that is smaller than the uncertainty of the clocks or a commit interval.
 
-    `values` are the thresholds in seconds; None for one that needs a baseline which does not exist.
+    `values` are the thresholds in seconds; None for thresholds whose baseline does not exist.
     """
     clocks_s, commits_s = _resolutions(rounds)
     problems: list[Problem] = []
@@ -305,7 +304,7 @@ def resolution_problems(
             commits_s is not None
             and unit is Unit.SECONDS
             and name.startswith(_COMMITTED)
-            and _least(name, rounds) - commits_s <= limit < commits_s  # else it is exceeded, whatever is not known
+            and _least(name, rounds) - commits_s <= limit < commits_s  # otherwise it is exceeded in any case
         ):
             cause, resolution = Cause.COMMIT_INTERVAL, {"interval": Quantity(commits_s, Unit.SECONDS)}
         else:
@@ -316,7 +315,7 @@ def resolution_problems(
 
 
 def skew_problems(thresholds: Sequence[Threshold], rounds: Sequence[Round]) -> list[Problem]:
-    """Return a problem for each threshold on an end-to-end latency that is unknown because clocks differ."""
+    """Return a problem for each threshold on an end-to-end latency if latencies are unknown because clocks differ."""
     skew_s = _clock_skew_s(rounds)
     if skew_s is None:
         return []
@@ -337,7 +336,7 @@ def _least(name: str, rounds: Sequence[Round]) -> float:
 
 
 def _resolutions(rounds: Sequence[Round]) -> tuple[float | None, float | None]:
-    """Return the largest uncertainty of the clocks, and the median commit interval; None where there is none."""
+    """Return the largest uncertainty of the clocks, and the median commit interval; None for each that is unknown."""
     clocks_s = [one.e2e_uncertainty_s for one in rounds if one.e2e_uncertainty_s is not None]
     commits_s = [one.commit_interval_s for one in rounds if one.commit_interval_s is not None]
     return max(clocks_s, default=None), statistics.median(commits_s) if commits_s else None

@@ -46,7 +46,7 @@ def test_code_is_never_compared_with_itself(how: str, worktree: bool, repository
 @pytest.mark.parametrize(
     ("word", "problem"),
     [
-        (PEER, "the baseline, --kafka-compare=git:HEAD has ended"),
+        (PEER, "the baseline, --kafka-compare=git:HEAD has exited"),
         ("kafka.Kafka", "broker 1"),
         ("service.py", "application mover"),
     ],

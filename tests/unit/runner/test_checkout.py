@@ -302,10 +302,10 @@ def test_an_interpreter_may_be_a_name_in_the_path(root: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("git:", r"git:REF\[,tests=ref\|head\], for example git:origin/main is needed"),
-        ("git:main,tests=old", r"git:REF\[,tests=ref\|head\], for example git:origin/main is needed"),
-        ("git:main,python=python3", r"git:REF\[,tests=ref\|head\], for example git:origin/main is needed"),
-        ("path:", r"path:DIR\[,python=PATH\] is needed"),
+        ("git:", r"must be git:REF\[,tests=ref\|head\], for example git:origin/main"),
+        ("git:main,tests=old", r"must be git:REF\[,tests=ref\|head\], for example git:origin/main"),
+        ("git:main,python=python3", r"must be git:REF\[,tests=ref\|head\], for example git:origin/main"),
+        ("path:", r"must be path:DIR\[,python=PATH\]"),
     ],
 )
 def test_a_value_that_is_no_revision_is_an_error(text: str, problem: str, tmp_path: Path) -> None:

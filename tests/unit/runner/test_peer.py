@@ -66,7 +66,7 @@ def test_a_live_baseline_that_hangs_is_waited_for_once(tmp_path: Path, monkeypat
         with pytest.raises(ClusterLostError, match="did not start within"):
             hanging.hello()
         monkeypatch.setattr(peer, "_HELLO_TIMEOUT_S", 5)
-        with pytest.raises(ClusterLostError, match="has ended"):
+        with pytest.raises(ClusterLostError, match="has exited"):
             hanging.begin(NEW, [])
 
 

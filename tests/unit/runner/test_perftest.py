@@ -100,7 +100,7 @@ def test_samples_that_are_not_there_are_refused_with_the_path(tmp_path: Path) ->
         perftest_of(tmp_path, payload="file:data/orders")
     assert str(caught.value) == (
         f"kafka_scenario: payload: cannot read the samples {str(tmp_path / 'data' / 'orders')!r}: "
-        "No such file or directory; a relative path starts at the folder of the test's file"
+        "No such file or directory; paths are relative to the folder of the test's file"
     )
 
 
@@ -126,7 +126,8 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         perftest_of(tmp_path, payload="file:orders")
     assert str(caught.value) == (
-        f"kafka_scenario: payload: the file of samples {str(tmp_path / 'orders')!r} is empty; write at least one sample"
+        f"kafka_scenario: payload: the sample file {str(tmp_path / 'orders')!r} is empty; write at least one "
+        "sample to it"
     )
 
 
@@ -223,9 +224,9 @@ def test_a_test_is_one_search_unless_more_are_asked_for(
         (
             ["produce.latency.p99 <= baseline + 5%"],
             {},
-            "threshold 'produce.latency.p99 <= baseline + 5%': a capacity search needs absolute thresholds on "
-            "metrics of each rate, for example 'produce.latency.p99 <= 20 ms'; declare thresholds on the capacity itself "
-            "with kafka_threshold(...)",
+            "threshold 'produce.latency.p99 <= baseline + 5%': a capacity search needs absolute thresholds on metrics "
+            "of each rate, for example 'produce.latency.p99 <= 20 ms'; declare thresholds on the capacity itself with "
+            "kafka_threshold(...)",
         ),
         (
             ["lag.end <= 1000"],

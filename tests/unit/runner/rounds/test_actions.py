@@ -78,7 +78,7 @@ def test_an_action_that_returns_a_coroutine_is_a_problem_of_the_round() -> None:
     with ActionTimer([Action(0.0, restart)]) as acting:
         acting.follow(progress("measuring", 0.1))
     assert [one.text for one in acting.problems] == [
-        "kafka_perf.at('0 s'): TypeError: the function is async, and nothing awaits it; give one that is not"
+        "kafka_perf.at('0 s'): TypeError: the function is async, so it would not run; pass a function that is not async"
     ]
 
 
@@ -96,7 +96,7 @@ def test_an_action_after_the_end_is_refused_before_the_load() -> None:
     with pytest.raises(ScenarioError) as caught:
         planned("10 s", print, duration_s=5.0)
     assert (
-        str(caught.value) == "kafka_perf.at('10 s'): the window is over by then; give a time below its duration of 5 s"
+        str(caught.value) == "kafka_perf.at('10 s'): must be within the round's window, less than its duration of 5 s"
     )
 
 
@@ -142,8 +142,8 @@ def test_an_action_on_anything_else_is_not_moved() -> None:
             moved([Action(1.0, do)], [(one, other)])
         assert str(caught.value) == (
             "kafka_perf.at('1 s') with --kafka-compare: the function is not a method of the test's cluster or "
-            "application and takes neither as an argument, so it cannot be called for the live baseline as well; use "
-            "a method such as kafka_cluster.stop_broker, or give the cluster or the application as an argument"
+            "application and takes neither as an argument, so it cannot be called on the live baseline as well; use "
+            "a method such as kafka_cluster.stop_broker, or pass the cluster or the application as an argument"
         )
     assert moved([], [(one, other)]) == []
 

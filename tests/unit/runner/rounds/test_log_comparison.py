@@ -146,7 +146,7 @@ def test_a_backlog_that_is_not_all_in_the_log_is_an_error(monkeypatch: pytest.Mo
 
     assert ends(130, 37) == {0: 130, 1: 37}
     assert ends(135, 37) == {0: 135, 1: 37}  # others write to it as well
-    with pytest.raises(ClusterError, match=r"^2 records of the backlog were acknowledged and are not in the log"):
+    with pytest.raises(ClusterError, match=r"^2 records of the backlog were acknowledged but are not in the log"):
         ends(140, 35)
 
 

@@ -68,9 +68,9 @@ def test_an_error_gives_what_was_asked_what_is_allowed_and_what_to_do() -> None:
     permission = permission_on(ELSEWHERE, topics=["perf"])
     assert problems(permission, topic="orders", rate="100k/s") == [
         "the cluster at broker1:9092 may be used by others: this test writes to the existing topic 'orders', whose "
-        "consumers may not understand the records, and only perf may be written to; leave out topic to use a new one, "
-        "or allow it: kafka_writable_topics = perf, orders in the ini file",
-        "the cluster at broker1:9092 may be used by others: this test has a rate of 100k records/s, 10 MB/s, and at "
+        "consumers may not understand the records; only perf may be written to; remove topic to use a new one, or "
+        "allow it: kafka_writable_topics = perf, orders in the ini file",
+        "the cluster at broker1:9092 may be used by others: this test has a rate of 100k records/s, 10 MB/s, but at "
         "most 50k records/s, 50 MB/s are allowed; declare a lower rate, or allow it: kafka_max_rate = 100k records/s, "
         "50 MB/s in the ini file",
     ]
