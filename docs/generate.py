@@ -470,7 +470,7 @@ def _of_command(name: str, parser: argparse.ArgumentParser, text: str) -> str:
     shown = [one for one in parser._actions if one.dest != "help"]
     rows = ((f"`{_argument(one)}`", (one.help or "").replace("%%", "%")) for one in shown)
     told = parser.description or f"{text[:1].upper()}{text[1:]}."
-    return f"## kafkaperf {name}\n\n{told}\n\n{_table(('argument', 'meaning'), rows)}"
+    return f"### kafkaperf {name}\n\n{told}\n\n{_table(('argument', 'meaning'), rows)}"
 
 
 def _argument(one: argparse.Action) -> str:
