@@ -77,7 +77,7 @@ TEXTS = {
     "watch_group": "name, or a list of names",
     "key": "`uniform:N`, `zipf:N:EXPONENT`, `sequential`",
 }
-"""The values that a field takes, where neither its type nor its unit says so."""
+"""The values that a field takes, if neither its type nor its unit determines them."""
 _QUANTITIES = {Unit.SECONDS: "time", Unit.RECORDS: "records", Unit.BYTES: "size"}
 """The values that a field with this unit takes."""
 _TYPES = {
@@ -108,7 +108,7 @@ CONDITIONS = {
     "capacity": "with `kafka_perf.capacity()`",
     "recovery": "in rounds with a broker event",
 }
-"""The condition under which a metric is measured, by the beginning of its name; without one it always is."""
+"""The condition under which a metric is measured, by the prefix of its name; other metrics are always measured."""
 
 
 def fill(text: str) -> str:
@@ -413,7 +413,7 @@ def _first_line(documented: object) -> str:
 
 
 def _report() -> str:
-    """Return a table for each object in the schema of JSON reports; its texts are those of the schema."""
+    """Return a table for each object in the schema of JSON reports, with the schema's texts."""
     schema = json_schema()
     return "\n".join(_definition(name, one) for name, one in {"Report": schema, **schema["$defs"]}.items())
 
@@ -469,8 +469,8 @@ def _command() -> str:
 def _of_command(name: str, parser: argparse.ArgumentParser, text: str) -> str:
     shown = [one for one in parser._actions if one.dest != "help"]
     rows = ((f"`{_argument(one)}`", (one.help or "").replace("%%", "%")) for one in shown)
-    told = parser.description or f"{text[:1].upper()}{text[1:]}."
-    return f"### kafkaperf {name}\n\n{told}\n\n{_table(('argument', 'meaning'), rows)}"
+    description = parser.description or f"{text[:1].upper()}{text[1:]}."
+    return f"### kafkaperf {name}\n\n{description}\n\n{_table(('argument', 'meaning'), rows)}"
 
 
 def _argument(one: argparse.Action) -> str:
@@ -498,7 +498,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Write every page and schema that differs from what the code says."""
+    """Write every page and schema that differs from the code."""
     texts = {path: fill(path.read_text(encoding="utf-8")) for path in pages()} | schemas()
     for path, text in texts.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
