@@ -34,7 +34,6 @@ from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.plugin.cli import make_parser
 from pytest_kafkaperf.plugin.options import INI_VALUES, MARKERS, OPTIONS, UPDATE_OPTION, Option, key_of
 from pytest_kafkaperf.reports.json_report import json_schema
-from pytest_kafkaperf.runner.result import MetricValues, Result
 from pytest_kafkaperf.scenarios.fields import FIELD_UNITS, format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baseline_file import BaselineRecord, BaselineTrial, Imported
@@ -393,25 +392,6 @@ def _model(model: type[BaseModel]) -> str:
     return f"`{model.__name__}`: {inspect.getdoc(model)}\n\n{_table(('field', 'value', 'meaning'), rows)}"
 
 
-def _results() -> str:
-    """Return a table of all that `kafka_perf()` returns, with the texts of the docstrings."""
-    return "\n".join(_attributes(model) for model in (Result, MetricValues))
-
-
-def _attributes(model: type) -> str:
-    texts = docstrings(model)
-    rows = (
-        (f"`.{name}{'()' if inspect.isfunction(value) else ''}`", texts.get(name) or _first_line(value))
-        for name in dir(model)
-        if not name.startswith("_") and (value := getattr(model, name)) is not None
-    )
-    return f"`{model.__name__}`: {_first_line(model)}\n\n{_table(('attribute', 'meaning'), rows)}"
-
-
-def _first_line(documented: object) -> str:
-    return (inspect.getdoc(documented) or "").partition("\n")[0]
-
-
 def _report() -> str:
     """Return a table for each object in the schema of JSON reports, with the schema's texts."""
     schema = json_schema()
@@ -490,7 +470,6 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "verdicts": _verdicts,
     "baseline": _baseline,
     "report": _report,
-    "results": _results,
     "supported": _supported,
     "command": _command,
 }

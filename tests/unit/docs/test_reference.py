@@ -24,7 +24,6 @@ from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.reports.compare import Report
 from pytest_kafkaperf.reports.json_report import json_schema, json_text
 from pytest_kafkaperf.reports.span_table import REMEDIES
-from pytest_kafkaperf.runner.result import MetricValues, Result
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.other_changes import OtherChange
@@ -76,14 +75,6 @@ def test_what_the_generator_adds_is_about_what_there_is() -> None:
     """A field or a metric that was renamed would lose its text unseen."""
     assert set(generate.TEXTS) <= {*Scenario.model_fields, *Recipe.model_fields}
     assert [start for start in generate.CONDITIONS if not any(name.startswith(start) for name in CATALOGUE)] == []
-
-
-@pytest.mark.parametrize("model", [Result, MetricValues])
-def test_the_reference_has_every_attribute_of_a_result(model: type) -> None:
-    """With its meaning: whoever looks at `dir(result)` finds each name there."""
-    table = generate.BLOCKS["results"]().split(f"`{model.__name__}`: ")[1].split("\n\n")[1]
-    documented = re.findall(r"^\| `\.(\w+)(?:\(\))?` \| \S", table, re.MULTILINE)
-    assert documented == [name for name in dir(model) if not name.startswith("_")]
 
 
 @pytest.mark.parametrize(
