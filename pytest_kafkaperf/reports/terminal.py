@@ -196,8 +196,9 @@ def _explain_range(results: Sequence[Result]) -> list[str]:
     text = "range: where the true change lies, with 95% confidence"
     if side_by_side == {True}:
         return [text]
-    stored = "also on other days" if side_by_side == {False} else "against a stored baseline also on other days"
-    return [f"{text}; {stored}"]
+    if side_by_side == {False}:
+        return [f"{text}, on other days as well"]
+    return [f"{text}; against a stored baseline, on other days as well"]
 
 
 def overview(run: RunResult) -> list[str]:

@@ -211,7 +211,7 @@ def _by_change(
     cause = f"{names.before_latency} unchanged" if is_same else before_it.text
     return _Evidence(
         application=f"{cause}; {behind or at_end.text}" if is_same or explains_little else None,
-        before_it=f"{before_it.text}, too" if before_it.ratio >= at_end.ratio / 2 else None,
+        before_it=f"{before_it.text} as well" if before_it.ratio >= at_end.ratio / 2 else None,
     )
 
 

@@ -314,8 +314,8 @@ def test_the_range_is_explained_once() -> None:
     live, stored = side_by_side(), one_of_each()[0]
     text = "range: where the true change lies, with 95% confidence"
     assert explained(live, live) == [text]
-    assert explained(stored) == [f"{text}; also on other days"]
-    assert explained(live, stored) == [f"{text}; against a stored baseline also on other days"]
+    assert explained(stored) == [f"{text}, on other days as well"]
+    assert explained(live, stored) == [f"{text}; against a stored baseline, on other days as well"]
     assert explained(one_of_each()[2]) == []
 
 

@@ -64,12 +64,12 @@ def times(**factors: float) -> dict[str, float]:
         (
             OUTPUT,
             times(e2e__latency__p50=1.5, produce__latency__p50=1.4),
-            f"produce.latency.p50 +40%, too{OF_KAFKA}",
+            f"produce.latency.p50 +40% as well{OF_KAFKA}",
         ),
         (
             OUTPUT,
             times(e2e__latency__p50=1.6, produce__throughput=0.7, consume__throughput=0.7),
-            f"produce.throughput -30%, too{OF_KAFKA}",
+            f"produce.throughput -30% as well{OF_KAFKA}",
         ),
         (
             OUTPUT,
@@ -89,10 +89,14 @@ def times(**factors: float) -> dict[str, float]:
         (OUTPUT, BEHIND | times(produce__latency__p50=2.9), None),  # 5 ms: it may write to Kafka more than once
         (OUTPUT, times(e2e__latency__p50=1.2, produce__latency__p50=1.1), None),  # noise
         (OUTPUT, times(e2e__latency__p50=255, produce__latency__p50=20), None),  # some of both
-        (OUTPUT, times(e2e__latency__p50=1.4, produce__latency__p50=1.4), f"produce.latency.p50 +40%, too{OF_KAFKA}"),
+        (
+            OUTPUT,
+            times(e2e__latency__p50=1.4, produce__latency__p50=1.4),
+            f"produce.latency.p50 +40% as well{OF_KAFKA}",
+        ),
         (GROUP, GROUP_BEHIND, f"produce.latency.p50 unchanged; committed 50/s of 200/s, lag 300{OF_APP}"),
         (GROUP, times(app__delay__p50=2.0), f"produce.latency.p50 unchanged; app.delay.p50 +100%{OF_APP}"),
-        (GROUP, times(app__delay__p50=1.5, produce__latency__p50=2), f"produce.latency.p50 +100%, too{OF_KAFKA}"),
+        (GROUP, times(app__delay__p50=1.5, produce__latency__p50=2), f"produce.latency.p50 +100% as well{OF_KAFKA}"),
     ],
 )
 def test_with_a_baseline_changes_tell(way: Way, now: dict[str, float], text: str | None) -> None:
@@ -192,7 +196,7 @@ def test_the_quantile_with_the_threshold_is_compared() -> None:
     """Pauses of a broker are in p99 alone."""
     pauses = {"produce.latency.p99": 0.040, "e2e.latency.p99": 0.100}
     slow = ran("e2e.latency.p99 <= baseline + 20%", scenario=THROUGH, **pauses)
-    assert str(bottleneck(slow)) == f"produce.latency.p99 +300%, too{OF_KAFKA}"
+    assert str(bottleneck(slow)) == f"produce.latency.p99 +300% as well{OF_KAFKA}"
 
 
 @pytest.mark.parametrize(
