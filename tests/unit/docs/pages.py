@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 OPTION_NAMES = tuple(name for name, option in OPTIONS.items() if option.place != "ini")
 """Without `--kafka-`."""
 PAGES = (
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
     ROOT / "benchmarks" / "simulations.md",

@@ -37,6 +37,11 @@ OTHERS = (
     *("cat", "cd", "cp", "dask", "mkdir", "sed"),
 )
 """Programs that are not ours: that their words are right, nobody checks."""
+REPOSITORY = (
+    r"https://(?:github\.com/pytest-kafkaperf/pytest-kafkaperf/(?:blob|tree)|"
+    r"raw\.githubusercontent\.com/pytest-kafkaperf/pytest-kafkaperf)/main/"
+)
+"""Addresses of files of this project, on the branch main."""
 
 
 def each(*languages: str | None) -> pytest.MarkDecorator:
@@ -157,6 +162,21 @@ def test_a_page_names_options_that_there_are(page: Path) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     """In the repository, where MkDocs does not look; pictures are made by the project and may be missing before."""
     assert [link for link in _links(page) if not _leads(page, link)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_addresses_in_the_repository_lead_somewhere(page: Path) -> None:
+    """Nothing else notices that a file behind an absolute link has moved."""
+    paths = re.findall(rf"{REPOSITORY}([^\s)\"]+)", page.read_text(encoding="utf-8"))
+    assert [path for path in paths if not _leads(ROOT / "README.md", path)] == []
+
+
+def test_the_readme_has_absolute_links() -> None:
+    """PyPI shows the page without the files next to it."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert len(re.findall(REPOSITORY, text)) > 20
+    assert [target for target in targets if not target.startswith("https://")] == []
 
 
 def _links(page: Path) -> Iterator[str]:
