@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 
+import pytest_kafkaperf
 from docs import generate
 from pytest_kafkaperf.clusters.application import Recipe
 from pytest_kafkaperf.clusters.monitoring.readings import Use
@@ -75,6 +77,21 @@ def test_what_the_generator_adds_is_about_what_there_is() -> None:
     """A field or a metric that was renamed would lose its text unseen."""
     assert set(generate.TEXTS) <= {*Scenario.model_fields, *Recipe.model_fields}
     assert [start for start in generate.CONDITIONS if not any(name.startswith(start) for name in CATALOGUE)] == []
+
+
+def test_the_api_page_has_every_public_name_once() -> None:
+    """A name that is missing there does not exist for its readers."""
+    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^::: pytest_kafkaperf\.(\w+)$", page, re.MULTILINE)) == pytest_kafkaperf.__all__
+
+
+@pytest.mark.parametrize("model", [Result, MetricValues])
+def test_every_attribute_of_a_result_has_a_docstring(model: type) -> None:
+    """The API page is made from them: whoever looks at `dir(result)` finds each name there."""
+    members = [name for name, value in vars(model).items() if inspect.isfunction(value) or isinstance(value, property)]
+    described = {*generate.docstrings(model), *(name for name in members if inspect.getdoc(getattr(model, name)))}
+    public = {name for name in [*vars(model), *model.__annotations__] if not name.startswith("_")}
+    assert public - described == set()
 
 
 @pytest.mark.parametrize(
