@@ -16,7 +16,7 @@ from pytest_kafkaperf.core.text import UNSEEN, printable, without_folders
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.reports.headline import headline_of
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
-from pytest_kafkaperf.reports.run_headline import Outcome, outcomes_of
+from pytest_kafkaperf.reports.run_headline import Outcome, State, outcomes_of
 from pytest_kafkaperf.runner.result import Result, RunResult
 
 if TYPE_CHECKING:
@@ -86,14 +86,16 @@ def append_summary(path: Path, run: RunResult) -> str | None:
 def _message(outcome: Outcome, *, strict: bool) -> str | None:
     """Return the text of a test's annotation, its headline first; None if it needs no annotation."""
     result, ending = outcome.result, outcome.ending
-    if ending is not None and ending.fails:
+    if ending is not None and ending.fails and (result is None or outcome.state is State.FAILED):
         return ending.reason or ending.outcome
     if result is None:
         return None
     headline = headline_of(result, strict=strict)
     lines = [] if headline is None else [*headline.lines]
-    notes = () if outcome.state.is_good else result.notes  # such as the time that a comparison took
-    return "\n".join([*lines, *map(str, (*notes, *result.warnings))]) or None
+    if not outcome.fails:
+        notes = () if outcome.state.is_good else result.notes  # such as the time that a comparison took
+        lines += map(str, (*notes, *result.warnings))
+    return "\n".join(lines) or None
 
 
 def _file(file: str, *, root: Path, workspace: Path | None) -> str:

@@ -53,18 +53,20 @@ def test_what_failed_is_an_error_and_what_is_to_know_a_warning_the_gravest_first
 
 
 def test_the_message_says_why() -> None:
-    """What pytest says of a test that failed; else what could not be decided, and the warnings."""
-    new, loud = (
+    """The headline of a test that did not pass, or what pytest reports where its own code failed."""
+    new, loud, broken = (
         result("test_new", "errors <= 1", "produce.throughput >= baseline"),
         result("test_loud", warnings=(notice_told("w"),)),
+        result("test_broken", "produce.latency.p99 <= 10 ms"),
     )
     ends = {
+        broken.nodeid: ending(broken.nodeid, "failed", "Failed: test_broken...", by_verdict=True),
         new.nodeid: ending(new.nodeid, "passed"),
         loud.nodeid: ending(loud.nodeid, "failed", "AssertionError: 1 == 2"),
     }
-    assert [
-        each.split("::", 2)[2] for each in annotate(run_of([new, loud], root=ROOT, endings=ends), workspace=None)
-    ] == [
+    found = annotate(run_of([new, loud, broken], root=ROOT, endings=ends), workspace=None)
+    assert [each.split("::", 2)[2] for each in found] == [
+        "test_broken broke its limit: produce.latency.p99 12.1 ms, allowed <= 10 ms",
         "AssertionError: 1 == 2",
         "test_new could not be decided: no baseline for this test%0A"
         f"  make one: pytest {new.nodeid} --kafka-cluster=local --kafka-update-baselines",
