@@ -170,7 +170,7 @@ def _name(name: str, unit: str) -> str:
 def _label(nodeid: str) -> str:
     """Quote invisible characters and `#`, which GitLab takes for the start of a comment, as in URLs.
 
-    The per cent sign is quoted, too, so that the labels of two tests always differ.
+    The percent sign is also quoted, so that the labels of two tests always differ.
     """
     return _QUOTED.sub(lambda found: quote(found[0], errors="surrogatepass"), nodeid)
 
