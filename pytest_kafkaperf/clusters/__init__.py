@@ -2,17 +2,17 @@
 
 - target: values of `--kafka-cluster` and `--kafka-compare`
 - spec: the cluster that a test requests
-- cluster: a running cluster, and what fixtures may return
-- auto: the provider that `auto` stands for
-- provision: starts or reaches a cluster
+- cluster: a running cluster, and values that fixtures may return
+- auto: the provider for `auto`
+- provision: starts a cluster or connects to one
 - external: clusters that others run
 - application: applications under test
 - child_process: a process with a log
-- access: how clients get in
+- access: connection settings of clients
 - admin: requests other than load
 - monitoring: readings while load runs
 - brokers: brokers that a run starts as processes
-- docker: the same in containers
+- docker: brokers and applications in containers
 
-It may import `core` and `scenarios`; the libraries of a provider are imported when a cluster starts.
+It may import `core` and `scenarios`; a provider's libraries are imported when a cluster starts.
 """

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.docker.container import ContainerProcess
 
 STOP_TIMEOUT_S = 10
-"""Time for an orderly end after SIGTERM; after that the process group is killed."""
+"""Maximum time to exit after SIGTERM, before the process group is killed."""
 _POLL_S = 0.05
 _SESSION_TIMEOUT_S = 60
 """Time for Kafka to remove a member that did not leave its group: `session.timeout.ms`, which is 45 s by default."""
@@ -69,33 +69,33 @@ def _topics(topics: Any) -> Any:
 
 
 class Recipe(MarkerFields):
-    """The arguments of `kafka_app`."""
+    """Arguments of `kafka_app`."""
 
     image: str | None = None
-    """Image of a container that runs on the host's network, as `registry/orders:1.2`; None: a child process."""
+    """Image of a container that runs on the host's network, such as `registry/orders:1.2`; None: a child process."""
     command: Annotated[tuple[str, ...], BeforeValidator(_words), Field(validate_default=True)] = ()
-    """The words of the command line, or those after an image; `python` is this interpreter. `{bootstrap_servers}` and
+    """Words of the command line, or the arguments of the image; `python` is this interpreter. `{bootstrap_servers}` and
     `{side}` are replaced."""
     ready: Annotated[Any, BeforeValidator(_ready)]
-    """Sign that it is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the application, and
-    that runs in a thread."""
+    """Sign that the application is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the
+    application and runs in a thread."""
     topics: Annotated[Mapping[Topic, Annotated[Count, Field(ge=1)]], BeforeValidator(_topics)] = Field(
         default_factory=dict
     )
-    """Topics to create if they do not exist, and to delete afterwards; a list of names gives each 6 partitions. On
-    brokers that the plugin starts, the `topic` of the scenario does not have to be among them."""
+    """Topics to create if they do not exist, and to delete afterwards; in a list of names, each topic gets 6
+    partitions. On brokers that the plugin starts, you can leave out the scenario's `topic`."""
     env: Config = Field(default_factory=dict)
-    """Further environment variables; `{bootstrap_servers}` and `{side}` are replaced."""
+    """Additional environment variables; `{bootstrap_servers}` and `{side}` are replaced."""
     cwd: Path = Path()
     """Working folder of a process, relative to pytest's root folder."""
     timeout: Seconds = 30.0
-    """Maximum wait until it is ready."""
+    """Maximum time until the application is ready."""
     name: str | None = None
-    """Name in reports; None: that of its program or image."""
+    """Name in reports; None: the name of the program or image."""
 
 
 class Application(contextlib.AbstractContextManager["Application"]):
-    """A process or a container under test, as the fixture `kafka_app` makes it."""
+    """Process or container under test, as created by the fixture `kafka_app`."""
 
     def __init__(self, recipe: Recipe, cluster: Cluster, side: Literal["test", "baseline"] = "test") -> None:
         self.cluster = cluster
@@ -103,9 +103,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.events: list[Event] = []
         """Stops and starts by the test."""
         self.created: list[str] = []
-        """The topics that were created for it, while it is open."""
+        """Topics that were created for it, while it is open."""
         self.closing = contextlib.ExitStack()
-        """Closed with the application."""
+        """Resources that are closed with the application."""
         self._recipe = recipe
         self._folder = Path(tempfile.gettempdir(), f"{PREFIX}app-{secrets.token_hex(8)}")
         """Folder of its log and its certificates, while it is open."""
@@ -114,13 +114,13 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._process: ChildProcess | ContainerProcess = ChildProcess(f"application {self}", self._log, **self._options)
         self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
         self._changing = threading.Lock()
-        """Held while a process starts, and while it ends, which may take 10 s: there is never a second instance."""
+        """Lock held while a process starts or stops (up to 10 s), so that there is never a second instance."""
         self.side_by_side: Sequence[Application] = ()
-        """The applications that run at the same time; those of its own group share the group's partitions."""
+        """Applications that run at the same time; if they have the same group, they share its partitions."""
         self._others: set[str] = set()
         """Ids of members that its consumer group had before its start."""
         self._members: set[str] = set()
-        """Its own ids in the group."""
+        """Ids of its own members in the group."""
 
     def __str__(self) -> str:
         """Return the name."""
@@ -136,7 +136,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     @property
     def output(self) -> str:
-        """The last lines of the standard output and error since the last start, without secrets."""
+        """Last lines of standard output and standard error since the last start, without secrets."""
         return self._process.log_tail()
 
     @property
@@ -157,8 +157,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
         """Create the topics and start the application; after a failure, nothing is left.
 
         Raises:
-            ClusterError: a topic could not be created, or the application ended or was not ready in time.
-            UsageError: it cannot be started.
+            ClusterError: a topic could not be created, or the application exited or was not ready in time.
+            UsageError: the application cannot be started.
 
         """
         admin = Admin(self.cluster.bootstrap_servers, self.cluster.access)
@@ -186,12 +186,12 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return self
 
     def close(self) -> None:
-        """End the application for good, and delete the topics that were created for it."""
+        """Stop the application permanently, and delete the topics that were created for it."""
         self._process.retire()  # an action of the test may be about to start it in another thread
         self.closing.close()
 
     def start(self) -> None:
-        """Start the process and wait until it is ready; raises as `launch` does."""
+        """Start the process and wait until it is ready; raises the same errors as `launch`."""
         with self._changing:
             begun_ns = time.monotonic_ns()
             pid = self._spawn()
@@ -223,9 +223,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
         """Start the process and wait until it is ready, without an event on the time line.
 
         Raises:
-            ApplicationError: it ended, or was not ready in time.
+            ApplicationError: it exited, or was not ready in time.
             ClusterError: its consumer group could not be read, or it was closed.
-            UsageError: it cannot be started, or is running.
+            UsageError: it cannot be started, or is already running.
 
         """
         with self._changing:
@@ -233,7 +233,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._await_ready(pid)
 
     def end(self) -> None:
-        """End the process, and return when its consumer group no longer waits for it."""
+        """Stop the process, and return when its consumer group no longer waits for it."""
         self._process.stop()
         members, self._members = self._members, set()
         if members:

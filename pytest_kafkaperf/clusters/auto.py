@@ -1,4 +1,4 @@
-"""The provider that `auto` stands for: local brokers if jgo is installed, otherwise Docker if a daemon answers."""
+"""Provider for `auto`: local brokers if jgo is installed, otherwise Docker if a daemon answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.errors import UsageError
 
 
 def resolve(target: Target | str) -> Provider:
-    """Return the provider of a target or of its text; `auto` may look for a Docker daemon, once per process.
+    """Return the provider for a target or its text; `auto` may look for a Docker daemon, once per process.
 
     Raises:
         UsageError: the text is not a target, or `auto` finds no provider.
@@ -29,10 +29,10 @@ def resolve(target: Target | str) -> Provider:
 
 @cache
 def choose() -> tuple[Local | Docker, str]:
-    """Resolve `auto` and return the target and the reason for the choice, as text for the user.
+    """Resolve `auto`, and return the target and the reason for the choice, as text for the user.
 
     Raises:
-        UsageError: neither jgo nor a Docker daemon was found; the text explains how to install each.
+        UsageError: neither jgo nor a Docker daemon was found; the message explains how to install each.
 
     """
     if importlib.util.find_spec("jgo") is not None:

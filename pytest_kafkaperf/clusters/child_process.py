@@ -1,4 +1,4 @@
-"""A child process whose output goes to a log, and that is stopped in order within a bound."""
+"""Child process whose output goes to a log, and which is stopped gracefully within a time limit."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def path_from(python: str) -> str:
 
 
 class ChildProcess:
-    """A child process in its own process group.
+    """Child process in its own process group.
 
-    Ctrl-C in the terminal therefore reaches only pytest, which then stops the process in order.
+    Ctrl-C in the terminal therefore reaches only pytest, which then stops the process gracefully.
     """
 
     def __init__(self, name: str, log: Path, *, stop_timeout_s: float, redact: Callable[[str], str] = str) -> None:

@@ -1,4 +1,4 @@
-"""A running Kafka cluster, and what a `kafka_cluster` fixture may return."""
+"""Running Kafka cluster, and the values that a `kafka_cluster` fixture may return."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _hide_fields_in_tracebacks(cls: type[_T]) -> type[_T]:
 @_hide_fields_in_tracebacks
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A running cluster, as the `kafka_cluster` fixture returns it."""
+    """Running cluster, as the `kafka_cluster` fixture returns it."""
 
     bootstrap_servers: str
     """`HOST:PORT[,HOST:PORT...]`, for clients."""
@@ -167,7 +167,7 @@ _OPTIONAL_ATTRIBUTES = ("client_config", "brokers", "version")
 
 
 def as_cluster(given: object) -> Cluster:
-    """Convert what the user's `kafka_cluster` fixture returned.
+    """Convert the value that the user's `kafka_cluster` fixture returned.
 
     Args:
         given: a `Cluster`, the text `HOST:PORT`, a started `KafkaContainer` of testcontainers or another object with

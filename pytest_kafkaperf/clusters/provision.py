@@ -1,4 +1,4 @@
-"""Starts or connects to the cluster of a test.
+"""Provision of a test's cluster, which is started or connected to.
 
     with provision(ClusterSpec(), target="local") as cluster:
         ...  # cluster.bootstrap_servers
@@ -57,7 +57,7 @@ def provision(
         client_properties: the file of `--kafka-client-config`, for an external cluster.
         metrics_urls: the URLs of `kafka_metrics_url`, for an external cluster.
         connect_timeout_s: maximum wait until an external cluster is ready.
-        stopwatch: counts the time of downloads for `Span.FETCH`; None: nobody asks.
+        stopwatch: records the time of downloads as `Span.FETCH`; None: it is not recorded.
 
     Raises:
         UsageError: the request is invalid; nothing was started.
@@ -86,10 +86,10 @@ def provision(
 
 
 def provider_of(spec: ClusterSpec, target: Target | str) -> Provider:
-    """Return the provider of this cluster; `auto` means `docker` for an image.
+    """Return the provider for this cluster; `auto` means `docker` if the spec has an image.
 
     Raises:
-        UsageError: the target is invalid, or would not run the image or the version of the spec.
+        UsageError: the target is invalid, or cannot run the spec's image or version.
 
     """
     provider = _chosen(spec, target)
@@ -116,7 +116,7 @@ def _chosen(spec: ClusterSpec, target: Target | str) -> Provider:
 
 
 def not_started(spec: ClusterSpec, target: Target) -> Cluster:
-    """Return a cluster that is not started, with what is known before: no servers, no facts."""
+    """Return a cluster that is not started, with the fields known in advance: no servers, no facts."""
     return Cluster(
         bootstrap_servers="",
         brokers=spec.brokers,
@@ -126,7 +126,7 @@ def not_started(spec: ClusterSpec, target: Target) -> Cluster:
 
 
 def with_config(cluster: Cluster) -> Cluster:
-    """Return the cluster with the current properties of its brokers as facts, in place of those of the spec.
+    """Return the cluster with its brokers' current properties as facts, in place of the spec's.
 
     Sends one request to each broker. If they do not answer in time or refuse, the cluster is returned unchanged.
     """
@@ -145,10 +145,10 @@ def check(
     metrics_urls: tuple[str, ...] = (),
     log_dirs: tuple[Path, ...] = (),
 ) -> None:
-    """Check that the options fit the target, before anything starts.
+    """Check that the options apply to the target, before anything starts.
 
     Raises:
-        UsageError: an option does not fit; names the option and what to do.
+        UsageError: an option does not apply; the message contains the option and the fix.
 
     """
     found = resolve(target)
@@ -167,7 +167,7 @@ def check(
 
 
 def first_fetch(spec: ClusterSpec, *, target: Target | str = "auto") -> str | None:
-    """Describe, for the user, what must be downloaded before this cluster can start; None if nothing."""
+    """Describe the downloads that this cluster requires before it can start, for the user; None if there are none."""
     try:
         provider = _chosen(spec, target)
     except UsageError:  # there is nothing to start, which the test reports

@@ -1,4 +1,4 @@
-"""The cluster that a test requests: its fields, and the facts that follow from them."""
+"""Cluster that a test requests: its fields, and the facts that follow from them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ OWN_PROPERTIES = (
     "ssl.*",
     "zookeeper.*",
 )
-"""Broker properties that a provider sets itself; with other values the cluster would not start."""
+"""Broker properties that a provider sets itself, because the cluster would not start with other values."""
 
 CONFIG = "config."
-"""Prefix of the names of those facts that are broker properties."""
+"""Prefix of the names of facts that are broker properties."""
 
 MAX_BROKERS = 100
-"""More than one machine can run; rejects a port number given as the number of brokers."""
+"""Maximum number of brokers, more than one machine can run; it catches a port number given by mistake."""
 
 _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 
@@ -69,7 +69,7 @@ def _heap_problem(heap: str) -> str | None:
 
 
 class ClusterSpec(MarkerFields):
-    """The fields of the `kafka_cluster` marker; tests with equal specs share one cluster in a run."""
+    """Fields of the `kafka_cluster` marker; tests with equal specs share one cluster in a run."""
 
     hints: ClassVar[Mapping[str, str]] = MappingProxyType(_HINTS)
 
@@ -78,10 +78,10 @@ class ClusterSpec(MarkerFields):
     version: Annotated[str, _without(version_problem)] | None = None
     """Kafka version, such as `4.1.0`; None: the plugin's default."""
     image: Annotated[str, _without(image_problem)] | None = None
-    """Docker image, such as `confluentinc/cp-kafka:8.0.0`, for `docker` only; without a tag it gets the version as its
+    """Docker image, such as `confluentinc/cp-kafka:8.0.0`, for `docker` only. If it has no tag, the version becomes its
     tag. None: `apache/kafka`."""
     config: Config = Field(default_factory=dict)
-    """Broker properties by Kafka's names; they override those that the provider sets by default."""
+    """Broker properties by Kafka's names; they override the provider's defaults."""
     security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None = None
     """Authentication and encryption for clients; None: plaintext."""
     jmx: bool = False
@@ -92,7 +92,7 @@ class ClusterSpec(MarkerFields):
     """Folders for the brokers' logs, separated by commas as in Kafka's `log.dirs`; `local` only.
     None: the user's cache folder."""
     low_noise: bool = False
-    """Run brokers for comparisons: their logs are in memory, and the JVM has its quick compiler only."""
+    """Reduce noise for comparisons: the brokers' logs are in memory, and the JVM uses only its quick compiler."""
 
     @field_validator("log_dirs", mode="before")
     @classmethod
@@ -121,15 +121,15 @@ class ClusterSpec(MarkerFields):
 
 
 LOW_NOISE_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+AlwaysPreTouch")
-"""Options of brokers with low noise.
+"""JVM options for low noise.
 
-The second compiler (C2) makes other code in each process, needs tens of seconds until it is done, and takes the cores
+The optimizing compiler (C2) generates different code in each process, takes tens of seconds to finish, and takes CPU
 from the load meanwhile. The heap is in memory from the start.
 """
 
 
 def facts_of(spec: ClusterSpec) -> dict[str, str]:
-    """Return the facts of brokers that the plugin starts, without values that may be secret."""
+    """Return the facts about brokers that the plugin starts, without values that may be secret."""
     facts = {"heap": spec.heap}
     if spec.security is not None:
         facts["security"] = spec.security
@@ -141,7 +141,7 @@ def facts_of(spec: ClusterSpec) -> dict[str, str]:
 
 
 def not_applied(spec: ClusterSpec, *fields: str) -> dict[str, str]:
-    """Return the fact `not applied`: those of the fields that the spec sets and the provider ignores; {} if none."""
+    """Return the fact `not applied`, with the fields in `fields` that the spec sets; empty if there are none."""
     default = ClusterSpec()
     ignored = [name for name in fields if getattr(spec, name) != getattr(default, name)]
     return {"not applied": ", ".join(ignored)} if ignored else {}

@@ -1,4 +1,4 @@
-"""The values of `--kafka-cluster` and `--kafka-compare`."""
+"""Values of `--kafka-cluster` and `--kafka-compare`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar
 from pytest_kafkaperf.core.errors import UsageError, did_you_mean
 
 CONNECT_WAIT_S = 15
-"""Default of the maximum wait until an external cluster is ready."""
+"""Default maximum wait until an external cluster is ready."""
 
 DEFAULT_VERSION = "4.3.1"
 """Default Kafka version: the newest that Maven Central resolves."""
@@ -49,7 +49,7 @@ def version_problem(version: str) -> str | None:
 
 
 def image_problem(image: str) -> str | None:
-    """Return the reason why this cannot be the name of a Docker image; None if it can."""
+    """Return the reason why this is not a valid Docker image name; None if it is one."""
     if not IMAGE.fullmatch(image):
         return "must be the name of a Docker image, such as 'apache/kafka:4.1.0'"
     if image == "latest":
@@ -58,12 +58,12 @@ def image_problem(image: str) -> str | None:
 
 
 def decides_version(image: str) -> bool:
-    """Return True if the name of an image has a tag or a digest, so that Kafka's version is that of the image."""
+    """Return True if the image name has a tag or a digest, which decides Kafka's version."""
     return "@" in image or ":" in image.rpartition("/")[2]
 
 
 _NUMBERS = re.compile(r"[\d.]*")
-"""A version or a port, and not an image."""
+"""Pattern of a version or a port, as opposed to an image."""
 
 VALID = (
     "valid values: auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] and HOST:PORT[,HOST:PORT...], such as "
