@@ -1,7 +1,7 @@
-"""The capacity of a cluster: the highest rate that holds given thresholds, and how far it may fall.
+"""The capacity of a cluster: the highest rate that meets given thresholds, and how far it may fall.
 
-A search has at least 17 steps, each with a warm-up and `hold`, and takes some minutes. With a threshold on a baseline
-there are five searches, each of which begins at the result of the last.
+A search has at least 17 steps, each with a warm-up and `hold`, and takes a few minutes. With a threshold relative to a
+baseline, there are five searches, each of which starts near the previous result.
 """
 
 from pytest_kafkaperf import kafka_scenario, kafka_threshold
@@ -10,7 +10,7 @@ from pytest_kafkaperf import kafka_scenario, kafka_threshold
 @kafka_scenario(record_size="1 KiB", acks="all", warmup="2 s")
 @kafka_threshold("capacity >= 5k records/s")
 def test_how_much_keeps_the_promise(kafka_perf):
-    """The promise of the topic: 99 of 100 records within 20 ms, and no errors."""
+    """The topic's SLA: 99 of 100 records within 20 ms, and no errors."""
     kafka_perf.capacity(
         "produce.latency.p99 <= 20 ms", "errors == 0", low="1k records/s", high="500k records/s", hold="5 s"
     )
@@ -19,7 +19,7 @@ def test_how_much_keeps_the_promise(kafka_perf):
 @kafka_scenario(record_size="1 KiB", acks="all", consumers=1, warmup="2 s")
 @kafka_threshold("capacity >= baseline - 10%")
 def test_how_much_consumers_keep_up_with(kafka_perf):
-    """One consumer, at most 1,000 records behind when the last record is due."""
+    """A single consumer must be at most 1,000 records behind when the last record is due."""
     kafka_perf.capacity(
         "lag.end <= 1000", "e2e.latency.p99 <= 100 ms", low="1k records/s", high="500k records/s", hold="5 s"
     )

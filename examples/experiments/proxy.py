@@ -1,8 +1,8 @@
-"""A TCP proxy in front of each broker that delays all data, as a longer network path would.
+"""A TCP proxy in front of each broker, which delays all data like a longer network path.
 
-Brokers tell their clients the addresses of the other brokers. To keep clients behind the proxies, each such address in
-a response is replaced by that of its proxy. Both are ports of this machine, written in four bytes, so the length of a
-response does not change. This works without encryption only.
+Brokers send the addresses of all brokers to their clients. To keep clients behind the proxies, each address in a
+response is replaced with the address of its proxy. Both are ports on this machine, encoded in four bytes, so the length
+of a response does not change. This works only without encryption.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def _serve(ports: list[int], delay_s: float, pipe) -> None:
 
 
 class _Proxies:
-    """Proxies that forward whole responses, so that no address is split, and requests in any pieces."""
+    """Proxies that forward whole responses, so that no address is split, but requests in arbitrary pieces."""
 
     def __init__(self, ports: list[int], delay_s: float) -> None:
         self._targets = ports
         self._delay_s = delay_s
         self._moved: dict[bytes, bytes] = {}
-        """Addresses as responses contain them, the host name and the port in four bytes; from broker to proxy."""
+        """Addresses of brokers and their proxies, encoded as in responses: the host name, and four bytes of port."""
 
     async def run(self, pipe) -> None:
         servers = [await asyncio.start_server(self._relay(port), HOST) for port in self._targets]

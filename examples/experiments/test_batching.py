@@ -1,11 +1,11 @@
 """The effect of batch size and linger.
 
-Expected: larger batches raise throughput, and at the same rate they halve the brokers' CPU. Source D of the README,
+Expected: larger batches raise throughput, and at the same rate, they halve the brokers' CPU. Source D of the README,
 with 1 KiB records at a target of 102,400/s: 37,697/s in batches of 1 KiB, 102,399/s in batches of 16 KiB with half the
 CPU.
 
-A batch of 1 KiB contains a single record, and 102,400 requests a second are more than a generator on two cores makes.
-So the first test is a closed loop, and the second has a rate that even such batches reach.
+A batch of 1 KiB contains a single record, and a generator on two cores cannot make 102,400 requests per second, so the
+first test is a closed loop, and the second test has a rate that even such batches can reach.
 """
 
 import pytest

@@ -2,9 +2,9 @@
 
     pytest test_disk.py -o kafka_log_dirs=/mnt/hdd,/mnt/nvme
 
-Expected: a faster disk raises throughput once the page cache is full, so in long rounds (source D of the README:
-110,000 and 250,000 records/s on small brokers, 280,000 and 840,000 on large ones). Without named folders the test
-compares the user's cache folder with a file system in memory, if there is one: no disk can be faster.
+Expected: a faster disk raises throughput once the page cache is full, that is in long rounds (source D of the README:
+110,000 and 250,000 records/s on small brokers, 280,000 and 840,000 on large ones). Without `kafka_log_dirs`, the test
+compares the user's cache folder with an in-memory file system, if there is one, because no disk can be faster.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 
 from pytest_kafkaperf import kafka_scenario
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - the file system in memory of Linux
+MEMORY = Path("/dev/shm")  # noqa: S108 - the in-memory file system of Linux
 
 
 def pytest_generate_tests(metafunc):

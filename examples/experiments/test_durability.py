@@ -1,7 +1,8 @@
 """The cost of flushing every record to disk before it is acknowledged.
 
-Expected: an order of magnitude. Source D of the README: 30,000 to 40,000 records/s on any size of broker with a flush
-for each message, 280,000 to 1,000,000 without. Kafka's own way to durability is replication; see `test_replication.py`.
+Expected: throughput falls by an order of magnitude. Source D of the README: 30,000 to 40,000 records/s on brokers of
+any size with a flush for each message, 280,000 to 1,000,000 without. Kafka's own means of durability is replication;
+see `test_replication.py`.
 """
 
 import pytest

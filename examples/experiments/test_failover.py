@@ -1,7 +1,7 @@
 """The effect on clients when a broker stops and comes back.
 
-Expected: throughput drops and latency rises while the partitions of the broker get new leaders, and no record is lost,
-because each has another copy before it is acknowledged. `recovery` is the time until latency is normal again.
+Expected: throughput drops and latency rises while the broker's partitions get new leaders, but no record is lost,
+because each record has a second copy before it is acknowledged. `recovery` is the time until latency is normal again.
 """
 
 import pytest
@@ -24,7 +24,7 @@ from pytest_kafkaperf import kafka_cluster, kafka_scenario, kafka_threshold
 @kafka_threshold("lost == 0")
 def test_failover(kafka_perf, kafka_cluster):
     if kafka_cluster.provider == "external":
-        pytest.skip("only brokers that this run has started can be stopped")
+        pytest.skip("this test can stop only brokers that the plugin started")
     kafka_perf.at("3 s", kafka_cluster.stop_broker, 2)
     kafka_perf.at("8 s", kafka_cluster.start_broker, 2)
     kafka_perf()

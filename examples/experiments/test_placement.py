@@ -2,10 +2,10 @@
 
 Expected: with small batches, a few more milliseconds of network latency reduce throughput by more than half. Source D
 of the README: 37,697 and 15,358 records/s with batches of 1 KiB, in the same zone and from another one. Larger batches,
-and more of them in flight, compensate for it.
+and more batches in flight, compensate for it.
 
 A proxy in front of each broker simulates the distance: 0 ms, and 2 ms in each direction. It needs brokers without
-encryption on this machine, because it reads the addresses that they send to their clients.
+encryption on this machine, because it replaces the addresses that they send to their clients.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from pytest_kafkaperf import kafka_scenario
 def kafka_cluster(kafka_cluster, way_ms):
     """The same brokers behind proxies with this delay."""
     if kafka_cluster.provider == "external":
-        pytest.skip("the proxies are for brokers on this machine")
+        pytest.skip("the proxies need brokers on this machine")
     with proxy.far(kafka_cluster.bootstrap_servers, delay_s=way_ms / 1000) as servers:
         yield dataclasses.replace(kafka_cluster, bootstrap_servers=servers)
 

@@ -1,8 +1,8 @@
 """The throughput of a topic that is written and read at the same time.
 
-Expected: about that of the slower side alone (A of the README: 621,504 records/s of a pair, 640,000 of the consumer
-alone; B: 1,215,613 and 1,280,000 of the producer alone). End-to-end latency and lag show how far behind the reader is:
-milliseconds, at a rate below that.
+Expected: about the throughput of the slower side alone (A of the README: 621,504 records/s for a pair, 640,000 for the
+consumer alone; B: 1,215,613 and 1,280,000 for the producer alone). End-to-end latency and lag show how far behind the
+reader is: at a lower rate, only milliseconds.
 """
 
 from pytest_kafkaperf import kafka_scenario
@@ -17,5 +17,5 @@ def test_pair(kafka_perf):
 
 @kafka_scenario(rate="20k records/s")
 def test_paced_pair(kafka_perf):
-    """A rate that both can take, to measure end-to-end latency."""
+    """A rate that both sides can handle, to measure end-to-end latency."""
     kafka_perf()

@@ -1,7 +1,8 @@
 """The cost of replicas, and of waiting for them.
 
-Expected: throughput falls with the replication factor, less than in proportion (A and B of the README: 500 B and 100
-B). Waiting for all replicas (`acks="all"`) costs about as much again on small brokers, and little on large ones (D).
+Expected: throughput falls with the replication factor, but less than proportionally (A and B of the README: 500 B and
+100 B). Waiting for all replicas (`acks="all"`) costs about as much again on small brokers, and little on large ones
+(D).
 """
 
 import pytest

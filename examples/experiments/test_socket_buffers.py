@@ -2,7 +2,7 @@
 
 Expected: throughput falls, more with larger records (E of the README: 10 partitions; 2,573,208 and 2,206,629 records/s
 of 16 B, 1,358,843 and 837,437 of 64 B, with 100 KiB, which is Kafka's default, and with 1 KiB). On a network with high
-latency the difference is far greater, because a buffer bounds the bytes in flight.
+latency, the difference is far greater, because a buffer limits the bytes in flight.
 """
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from pytest_kafkaperf import kafka_scenario
 
 SMALL = {"socket.send.buffer.bytes": 1024, "socket.receive.buffer.bytes": 1024}
-"""Sizes at the brokers' end of each connection."""
+"""Buffer sizes at the brokers' end of each connection."""
 
 
 @pytest.mark.parametrize("config", [{}, SMALL], ids=["100 KiB", "1 KiB"])

@@ -34,7 +34,8 @@ def markdown(run: RunResult, *, limit_bytes: int = LIMIT_BYTES, run_url: str | N
     """Return the headline of the run, the thresholds that are not met, explanations, and everything else folded.
 
     `run_url` is the page of the CI run, which the end links to. If the text exceeds `limit_bytes` as UTF-8, the values
-    are left out first, then the other thresholds, the explanations, the changes and rows of the table; a note counts what is missing.
+    are left out first, then the other thresholds, the explanations, the changes and rows of the table; a note counts
+    what is missing.
     """
     outcomes = outcomes_of(run)
     base = base_of(run)

@@ -26,6 +26,7 @@ from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.reports.compare import Report
 from pytest_kafkaperf.reports.json_report import json_schema, json_text
 from pytest_kafkaperf.reports.span_table import REMEDIES
+from pytest_kafkaperf.runner.result import MetricValues, Result
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.other_changes import OtherChange

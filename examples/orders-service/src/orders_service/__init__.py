@@ -1,1 +1,1 @@
-"""A service between two topics: it reads orders, adds their priority, and writes them to the other topic."""
+"""A service between two topics: reads orders, adds their priority, and writes them to the other topic."""

@@ -1,11 +1,11 @@
-"""The business rule: each order gets a priority and its number of pieces."""
+"""The business rule: adds a priority and the number of pieces to each order."""
 
 from __future__ import annotations
 
 import json
 
 EXPRESS_FROM = 500
-"""Amount from which an order is sent by express."""
+"""Minimum amount of an order that is sent by express."""
 
 
 def enriched(value: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The service: every order is written at least once, and once if nothing crashes."""
+"""The service: writes every order at least once, and exactly once unless it crashes."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Service(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         )
         self._producer = AIOKafkaProducer(enable_idempotence=True, linger_ms=2, **connection)
         self._done: dict[TopicPartition, int] = {}
-        """The next offset of each partition, for the orders that are written but not committed."""
+        """The next offset of each partition, after orders that are written but not committed yet."""
 
     async def run(self, stopped: asyncio.Event) -> None:
-        """Read, enrich and write; after `stopped`, finish and commit the orders that were read."""
+        """Read, enrich and write orders until `stopped` is set; then finish and commit what was read."""
         self._consumer.subscribe([SOURCE], listener=self)
         async with self._producer, self._consumer:
             commit_at = 0.0
@@ -47,14 +47,14 @@ class Service(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             await self._commit()
 
     async def on_partitions_revoked(self, revoked: object) -> None:
-        """Commit before another instance gets the partitions."""
+        """Commit before another instance takes over the partitions."""
         await self._commit()
 
     async def on_partitions_assigned(self, assigned: object) -> None:
-        """Do nothing: Kafka knows where to continue."""
+        """Do nothing, because Kafka knows where to continue."""
 
     async def _process(self, orders: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
-        """Write the orders; if one cannot be written, raise its error, so that none of them is committed."""
+        """Write the orders; if one cannot be written, raise the error, so that none is committed."""
         written = []
         for records in orders.values():
             for record in records:
@@ -63,7 +63,7 @@ class Service(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 except ValueError as error:
                     LOG.warning("left out offset %d of partition %d: %s", record.offset, record.partition, error)
                 else:
-                    # With all headers: those of tracing, and the one by which a perf test knows the order again.
+                    # Copy all headers, for tracing, and because perf tests recognize orders by a header.
                     headers = list(record.headers)
                     written.append(await self._producer.send(TARGET, value, key=record.key, headers=headers))
         await asyncio.gather(*written)
@@ -77,4 +77,4 @@ class Service(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             if done:
                 await self._consumer.commit(done)
         except CommitFailedError as error:
-            LOG.warning("another instance has the partitions and writes some orders again: %s", error)
+            LOG.warning("another instance took over the partitions and will write some orders again: %s", error)

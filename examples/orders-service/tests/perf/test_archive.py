@@ -1,4 +1,4 @@
-"""The archive of enriched orders keeps up: a Java application that commits offsets and writes to no topic."""
+"""The archive of enriched orders keeps up: a Java application that commits offsets but writes no topic."""
 
 import os
 

@@ -1,1 +1,1 @@
-"""A sink: it reads orders and stores them in SQLite. Kafka sees only its consumer group."""
+"""A sink that reads orders and stores them in SQLite. Kafka sees only its consumer group."""

@@ -1,4 +1,4 @@
-"""The program: `KAFKA_BOOTSTRAP_SERVERS=localhost:9092 python -m orders_sink`; `ORDERS_DATABASE` names the file."""
+"""The program: `KAFKA_BOOTSTRAP_SERVERS=localhost:9092 python -m orders_sink`; `ORDERS_DATABASE` is the file's path."""
 
 from __future__ import annotations
 

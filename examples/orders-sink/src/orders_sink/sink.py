@@ -1,4 +1,4 @@
-"""The sink: every order is stored before its offset is committed, and stored once."""
+"""The sink: stores every order before it commits the offset, and stores it only once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAIT_S = 0.1
 
 
 def run(store: Store, connection: Mapping[str, str], stopped: threading.Event) -> None:
-    """Read and store; after `stopped`, finish and commit the orders that were read."""
+    """Read and store orders until `stopped` is set; then finish and commit what was read."""
     own = {"group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = Consumer({**connection, **own})
     consumer.subscribe([SOURCE])
@@ -34,7 +34,7 @@ def run(store: Store, connection: Mapping[str, str], stopped: threading.Event) -
 
 
 def orders(messages: Iterable[Message]) -> Iterator[Order]:
-    """Read messages; leave out those that are not orders.
+    """Read messages, and skip those that are not orders.
 
     Raises:
         KafkaException: Kafka reports an error instead of a message.
@@ -51,8 +51,8 @@ def orders(messages: Iterable[Message]) -> Iterator[Order]:
 
 
 def commit(consumer: Consumer) -> None:
-    """Commit all that was read. If this fails, orders are read again, but not stored again."""
+    """Commit everything that was read. If this fails, orders are read again, but not stored again."""
     try:
         consumer.commit(asynchronous=False)
     except KafkaException as error:
-        LOG.warning("not committed, tried again with the next orders: %s", error)
+        LOG.warning("could not commit, trying again with the next orders: %s", error)

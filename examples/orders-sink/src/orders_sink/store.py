@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS orders (
 
 
 class Order(NamedTuple):
-    """An order, and where it was in the topic."""
+    """An order, and its position in the topic."""
 
     partition: int | None
     position: int | None
@@ -53,6 +53,6 @@ class Store:
         self._database.close()
 
     def add(self, orders: Iterable[Order]) -> None:
-        """Store all orders or none; an order that is there already stays as it is."""
+        """Store all orders or none; orders that are already stored do not change."""
         with self._database:  # one transaction
             self._database.executemany("INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?)", orders)

@@ -1,4 +1,4 @@
-"""The promises of the sink: it keeps up, orders are in the database in time, and a restart loses none."""
+"""The sink's SLA: it keeps up, stores orders in time, and does not lose any in a restart."""
 
 import sqlite3
 
