@@ -1,4 +1,4 @@
-"""The access of a client to a cluster, its TLS context, and the files that certificates are read from."""
+"""A client's access settings, its TLS context, and certificate files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 _MIN_SECRET_CHARACTERS = 16
-"""Shorter lines of a private key are not hidden: they reveal nothing and occur in other texts by chance."""
+"""Minimum length of hidden private key lines; shorter ones reveal nothing and occur in other texts by chance."""
 
 
 def _hide_passwords(record: logging.LogRecord) -> bool:
@@ -38,15 +38,15 @@ def _hide_passwords(record: logging.LogRecord) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Valid access settings of a client; can be sent to other processes."""
+    """Valid access settings of a client, which can be sent to other processes."""
 
     protocol: Protocol = "PLAINTEXT"
     login: Login | None = None
-    """None exactly if the protocol is not one of SASL."""
+    """Login; None exactly if the protocol does not use SASL."""
     trusted: str | None = field(default=None, repr=False)
     """Certificates of trusted authorities, PEM; None: the system's trusted authorities."""
     certificate: str | None = field(default=None, repr=False)
-    """The client's certificate, followed by those of its authorities, PEM."""
+    """The client's certificate, followed by its authorities' certificates, PEM."""
     key: SecretStr | None = None
     """The client's private key, PEM, not encrypted."""
     check_hostname: bool = True
@@ -66,7 +66,7 @@ class Access:
         return result | dict(self.options)
 
     def variables(self) -> dict[str, str | None]:
-        """Return environment variables for applications; None: must be unset, as it may be for another cluster."""
+        """Return environment variables for applications; None: unset the variable, which may be for another cluster."""
         login = {} if self.login is None else self.login.variables()
         return {"KAFKA_SECURITY_PROTOCOL": self.protocol, **dict.fromkeys(LOGIN_VARIABLES), **login}
 
@@ -113,7 +113,7 @@ def make_context(
 
     context = ssl.create_default_context(cadata=trusted)
     context.check_hostname = check_hostname
-    # As in Java, a trusted certificate need not be self-signed, and extensions that RFC 5280 demands may be missing.
+    # As in Java, a trusted certificate may not be self-signed, and may lack extensions that RFC 5280 requires.
     # Python sets the strict flag by default from 3.13 on.
     context.verify_flags = (context.verify_flags | ssl.VERIFY_X509_PARTIAL_CHAIN) & ~ssl.VERIFY_X509_STRICT
     if certificate is not None and key is not None:
@@ -122,7 +122,7 @@ def make_context(
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Load a certificate and its key from a file, because OpenSSL offers no other way: on Linux, one in memory."""
+    """Load a certificate and its key from a file (in memory on Linux), because OpenSSL offers no other way."""
     with contextlib.ExitStack() as stack:
         if hasattr(os, "memfd_create"):
             file = stack.enter_context(os.fdopen(os.memfd_create("client.pem"), "w", encoding="ascii"))
@@ -141,7 +141,7 @@ def content_of(path: Path) -> bytes:
     """Read a whole file.
 
     Raises:
-        UsageError: the file cannot be read; gives the reason.
+        UsageError: the file cannot be read; the message contains the reason.
 
     """
     try:

@@ -1,4 +1,4 @@
-"""Reads access settings from a properties file (`--kafka-client-config`) or from a fixture's keyword arguments."""
+"""Access settings, read from a properties file (`--kafka-client-config`) or from a fixture's keyword arguments."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def read_client_properties(path: Path) -> Access:
-    """Read a client properties file, as Kafka's own tools take it by `--command-config`.
+    """Read a client properties file, like the `--command-config` files of Kafka's own tools.
 
     Raises:
-        UsageError: the file cannot be read or has invalid settings; the text lists every problem.
+        UsageError: the file cannot be read or has invalid settings; the message lists all problems.
 
     """
     problem = ""
@@ -64,7 +64,7 @@ def _read_file(path: Path) -> Access:
 
 
 def _numbered(elements: Iterator[PropertiesElement]) -> Iterator[tuple[int, PropertiesElement]]:
-    """Yield the elements of a properties file, each with the line on which it begins."""
+    """Yield the elements of a properties file, each with the line on which it starts."""
     number = 1
     for element in elements:
         yield number, element
@@ -80,7 +80,7 @@ def read_access(given: Mapping[str, object], *, origin: str, folder: Path) -> Ac
         folder: the folder of relative paths.
 
     Raises:
-        UsageError: a setting is invalid; the text lists every problem.
+        UsageError: a setting is invalid; the message lists all problems.
 
     """
     problem = ""
@@ -138,7 +138,7 @@ def _fold_login(texts: dict[str, str]) -> Iterator[str]:
     elif "sasl.jaas.config" in texts:
         yield "'sasl_plain_username' and 'sasl.jaas.config' are both given; use only one of them"
     mechanism = texts.setdefault("sasl.mechanism", "PLAIN")  # aiokafka's default, not Kafka's
-    # Also with a part missing: that is reported already, and without a complete line it would be reported twice.
+    # Even if a part is missing: that is already reported, and an incomplete line would be reported again.
     login = password_login(mechanism, username or "", password or "")
     texts.setdefault("sasl.jaas.config", login.jaas_line())
 
@@ -169,17 +169,17 @@ _STORES = (
 )
 
 _SERVERS = "bootstrap.servers"
-"""Accepted because properties files often have it, but unused: the servers come from `--kafka-cluster`."""
+"""Setting that is accepted because properties files often contain it, but unused: `--kafka-cluster` has the servers."""
 
 _NAMES = tuple(sorted(("security.protocol", HOSTNAME, _SERVERS, *_LOGIN, *_STORES, *_OPTIONS)))
 """All supported settings."""
 
 _MAX_NAMED = 20
-"""Maximum number of unsupported settings that an error names: the file may be of another kind altogether."""
+"""Maximum number of unsupported settings in an error, because the file may be of a different kind altogether."""
 
 _SHORT_NAMES = ("acks", "retries")
-"""Kafka's names without a dot. Other words without a dot may be part of a secret whose line was broken, and are
-hidden."""
+"""Kafka's names without a dot. Other words without a dot are hidden, because they may be part of a secret with a line
+break."""
 
 
 def read_settings(
@@ -221,13 +221,13 @@ def read_settings(
 
 
 class _Problems:
-    """All problems of the settings, so that one error lists every one."""
+    """All problems of the settings, so that a single error lists them."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = [*texts]
 
     def attempt(self, read: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
-        """Return what `read` returns; add its error to the problems and return None."""
+        """Return the result of `read`; if it fails, add its error to the problems and return None."""
         try:
             return read(*args, **kwargs)
         except UsageError as error:
@@ -236,7 +236,7 @@ class _Problems:
 
 
 def _usable(given: Mapping[str, str], problems: _Problems) -> dict[str, str]:
-    """Return the values that are text; an empty one counts as not given, except where empty has a meaning."""
+    """Return the values that are text; an empty value counts as missing, except where empty has a meaning."""
     values = {}
     for name, text in given.items():
         value = text.strip(JAVA_SPACE)
@@ -248,7 +248,7 @@ def _usable(given: Mapping[str, str], problems: _Problems) -> dict[str, str]:
 
 
 def _login(values: Mapping[str, str], protocol: Protocol | None, problems: _Problems) -> Login | None:
-    """Read the login; if the protocol is invalid, a setting of a login shows that one is wanted."""
+    """Read the login; if the protocol is invalid, any login setting shows that a login is intended."""
     is_wanted = any(name in values for name in _LOGIN) if protocol is None else protocol.startswith("SASL_")
     if not is_wanted:
         return None
@@ -288,7 +288,7 @@ def _protocol(values: Mapping[str, str]) -> Protocol:
 
 
 def _without_effect(values: Mapping[str, str], protocol: Protocol) -> Iterator[str]:
-    """Yield the settings of a login or of certificates that the protocol does not use: protocol or setting is wrong."""
+    """Yield login or certificate settings that the protocol does not use: either of the two is wrong."""
     for names, protocols, is_used in (
         (_LOGIN, "SASL_PLAINTEXT or SASL_SSL", protocol.startswith("SASL_")),
         (_STORES, "SSL or SASL_SSL", protocol.endswith("SSL")),

@@ -1,4 +1,4 @@
-"""SASL logins, as a union, and how Kafka's settings `sasl.mechanism` and `sasl.jaas.config` become one of them.
+"""SASL logins, and the conversion of Kafka's settings `sasl.mechanism` and `sasl.jaas.config` to one of them.
 
 To add a login, write a class with the members that `Plain` has and add it to `Login`. Then add its mechanism to
 `Mechanism`, its environment variables to `LOGIN_VARIABLES`, and read it in `read_login`.
@@ -23,7 +23,7 @@ LOGIN_VARIABLES = ("KAFKA_SASL_MECHANISM", "KAFKA_SASL_USERNAME", "KAFKA_SASL_PA
 
 
 class _Secret(str):
-    """A string whose repr is hidden, also inside a mapping: tracebacks print the repr of values."""
+    """String with a hidden repr, even inside a mapping, because tracebacks print the repr of values."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ class _Secret(str):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _UserAndPassword:
-    """Common part of the logins with a user name and a password."""
+    """Base class of logins with a user name and a password."""
 
     module: ClassVar[str]
     """Kafka's login module."""
@@ -46,7 +46,7 @@ class _UserAndPassword:
 
     @property
     def principal(self) -> str:
-        """The name of the user in Kafka's ACLs."""
+        """User name in Kafka's ACLs."""
         return self.username
 
     def arguments(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class _UserAndPassword:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plain(_UserAndPassword):
-    """The login PLAIN, which sends the password itself to the broker."""
+    """Login with PLAIN, which sends the password itself to the broker."""
 
     module: ClassVar[str] = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -87,7 +87,7 @@ class Plain(_UserAndPassword):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scram(_UserAndPassword):
-    """The login SCRAM, which proves to the broker that the client knows the password."""
+    """Login with SCRAM, which proves to the broker that the client knows the password."""
 
     module: ClassVar[str] = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -100,7 +100,7 @@ _MODULES = {Plain.module: ("PLAIN",), Scram.module: get_args(ScramMechanism)}
 """Login modules and the mechanisms of each."""
 
 _OPTION = re.compile(r"""\s*(\w++)\s*=\s*("(?:[^"\\]|\\["\\])*"|'[^'\\]*'|[^\W\d][\w.$-]*+)""")
-"""An option and its value. Other escapes than `\\"` and `\\\\`, which Kafka reads as Java does, are refused."""
+"""Pattern of an option and its value, in which only the escapes `\\"` and `\\\\` are valid, read as in Java."""
 
 MAX_SHOWN = 60
 """Maximum number of characters of an invalid value in an error text."""
@@ -121,10 +121,10 @@ def read_mechanism(values: Mapping[str, str]) -> Mechanism:
 
 
 def read_login(values: Mapping[str, str], mechanism: Mechanism | None) -> Login | None:
-    """Return the login in `sasl.jaas.config`, read as Kafka does; no error text quotes the setting.
+    """Return the login in `sasl.jaas.config`, read as Kafka does; error texts never quote the setting.
 
-    None if the mechanism is missing or invalid, which is reported already. If it is invalid, the expected login module
-    is unknown.
+    Returns None if the mechanism is missing or invalid, which is already reported. If it is invalid, the expected login
+    module is unknown.
     """
     if "sasl.mechanism" in values and mechanism is None:
         return None

@@ -106,7 +106,7 @@ def _open_pkcs12(
 ) -> tuple[PrivateKeyTypes | None, list[x509.Certificate]]:
     """Return the private key and the certificates in a store, the key's own certificate first.
 
-    The type of the store does not matter: recent Java uses the type JKS for PKCS12 too.
+    The store type does not matter, because recent Java versions use the type JKS for PKCS12 as well.
     """
     name = f"ssl.{store}.password"
     password = values.get(name)
@@ -123,8 +123,8 @@ def _open_pkcs12(
 
 
 def _blocks(text: str, source: str) -> Iterator[tuple[str, str]]:
-    """Yield the label and text of each PEM block, with new line breaks: a value in a properties file may have none."""
-    # Each search ends at the next five hyphens, so that many blocks without an end take no longer.
+    """Yield the label and text of each PEM block, with new line breaks, which a properties file may lack."""
+    # Each search ends at the next five hyphens, so that many unterminated blocks do not take longer.
     for label, body in re.findall(r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*(?:-(?!----)[^-]*)*)-----END \1-----", text):
         dense = "".join(body.split())
         try:
@@ -158,7 +158,7 @@ def pem_of(certificate: x509.Certificate) -> str:
 
 
 def _is_usable(trusted: str, certificate: str | None, key: str | None) -> bool:
-    """Return True if clients can make their TLS context with these certificates and this key."""
+    """Return True if clients can create their TLS context with these certificates and this key."""
     try:
         make_context(trusted, certificate, key)
     except (ValueError, OSError):  # an SSLError is an OSError

@@ -30,7 +30,7 @@ class Resource:
     kind: Literal["topic", "group", "transactional-id"]
     name: str
     prefixed: bool = False
-    """True if `name` is a prefix and the resource includes all names that begin with it."""
+    """True if `name` is a prefix, and the resource includes all names that start with it."""
 
     def __str__(self) -> str:
         """Return text for the user."""
@@ -46,7 +46,7 @@ def granted(field: int) -> frozenset[Operation] | None:
 
 
 def refusal(operations: Iterable[Operation], resource: Resource, access: Access, servers: str) -> str:
-    """Describe which operations are not granted, and the command that grants them."""
+    """Format the error for operations that are not granted, with the command that grants them."""
     ordered = sorted(operations)
     names = " and ".join(filter(None, (", ".join(one.name for one in ordered[:-1]), ordered[-1].name)))
     client, principal = _principal(access)

@@ -1,4 +1,4 @@
-"""Creates, counts and removes topics and groups for a test, and reads brokers' properties; each call has a timeout."""
+"""Requests of a test besides load: topics, groups, transactions and broker properties; each call has a timeout."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ TIMEOUT_S = 20
 LOOK_TIMEOUT_S = 5
 """Timeout of requests that no measurement depends on."""
 SWEEP_TIMEOUT_S = 10
-"""Timeout of the removal of what crashed runs left behind."""
+"""Timeout for the removal of leftovers of crashed runs."""
 _TICK_S = 0.05
 _LOOK_S = 2.0
-"""Time without a reply after which a topic may have been deleted; the metadata of all brokers has a new one by then."""
+"""Time without a reply after which a topic may have been deleted; by then, all brokers know a new topic."""
 _RETRY_MS = 10
-"""Pause of a consumer that has asked for the leaders of a topic, which it does not know at first."""
+"""Interval at which a consumer asks for a topic's leaders, which it does not know at first."""
 _TRANSACTION_TIMEOUT_MS = 60_000
-"""Default of aiokafka's producer and of Kafka's own."""
+"""Default of aiokafka's producer and of Kafka's."""
 UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError, kafka_errors.RequestTimedOutError)
 """Errors of aiokafka for a broker that is down or does not respond."""
 
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
-    """A property as a broker reports it."""
+    """Property as reported by a broker."""
 
     value: str
     changed: bool
@@ -64,11 +64,11 @@ class Property:
 
 
 class TopicGoneError(ClusterError):
-    """A topic that existed and that the cluster no longer knows."""
+    """Topic that existed but that the cluster no longer knows."""
 
 
 class TopicExistsError(ClusterError):
-    """Topic that was to be created, and that exists."""
+    """Topic that should be created but already exists."""
 
 
 class TopicRefusedError(ClusterError):
@@ -84,11 +84,11 @@ class Admin:
         self._config = access.arguments()
 
     def create_topic(self, topic: str, scenario: Scenario) -> None:
-        """Create the topic of a scenario and wait until each partition has a leader.
+        """Create a scenario's topic, and wait until each partition has a leader.
 
         Raises:
             ClusterError: the cluster rejected it, or it took too long.
-            TopicExistsError: there is such a topic.
+            TopicExistsError: the topic already exists.
             TopicRefusedError: this client is not permitted to create it.
 
         """
@@ -104,7 +104,7 @@ class Admin:
         self._call(self._delete_topic(topic), f"delete topic {topic!r}", timeout_s)
 
     def delete_groups(self, groups: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> None:
-        """Delete consumer groups of a run whose load is over; those that are gone are skipped.
+        """Delete consumer groups of a run whose load is over, and skip groups that are gone.
 
         Raises:
             ClusterError: the cluster rejected it, or it took too long.
@@ -115,7 +115,7 @@ class Admin:
     def abort_transactions(
         self, transactional_ids: Sequence[str], scenario: Scenario, *, timeout_s: float = TIMEOUT_S
     ) -> None:
-        """Abort what producers left open, as a new producer of the same id does: the old one can write no more.
+        """Abort open transactions as a new producer with the same id does; the old producer can no longer write.
 
         Raises:
             ClusterError: the cluster rejected it, or it took too long.
@@ -127,9 +127,9 @@ class Admin:
     def sweep(self, prefix: str = PREFIX, *, now: datetime.datetime | None = None) -> list[str]:
         """Remove topics and groups of runs that should have ended more than a day ago; returns their names.
 
-        Only names in exactly the format of a run with this prefix are removed; see `run_names`. Those that this client
-        must not see or remove stay. `now` is the time of this machine; None: its clock. A run must have ended by the
-        clock of a broker as well, because this machine's may be fast.
+        Only names in exactly the format of a run with this prefix are removed (see `run_names`), if this client may see
+        and delete them. `now` is this machine's time; None: the time by its clock. A run must have ended by a broker's
+        clock as well, because this machine's may be fast.
 
         Raises:
             ClusterError: the cluster did not respond in time.
@@ -173,7 +173,7 @@ class Admin:
         async with self._admin() as admin:
             response = await admin._send_to_controller(request)  # noqa: SLF001 - its own has no version 4
             for _, code, *message in response.topic_errors:
-                # The metadata of a broker may still have a topic that is deleted, so only this reply is certain.
+                # A broker's metadata may still contain a deleted topic, so only this reply is certain.
                 if code == kafka_errors.TopicAlreadyExistsError.errno:
                     raise TopicExistsError(f"topic {topic!r} already exists")
                 if code:
@@ -184,7 +184,7 @@ class Admin:
     def _refused(
         self, topic: str, scenario: Scenario, config: Mapping[str, str], code: int, message: str
     ) -> ClusterError:
-        """Return the error for a topic that could not be created, with what to do."""
+        """Return the error for a topic that could not be created, including the fix."""
         error = kafka_errors.for_code(code)
         if error in (kafka_errors.TopicAuthorizationFailedError, kafka_errors.ClusterAuthorizationFailedError):
             resource = _own("topic", topic)
@@ -264,7 +264,7 @@ class Admin:
         return removed
 
     async def _broker_time(self, now: datetime.datetime, prefix: str) -> datetime.datetime:
-        """Return the time of a broker's clock: that at which it appends a record to a new topic (KIP-32)."""
+        """Return the time by a broker's clock, at which it appends a record to a new topic (KIP-32)."""
         end = now + datetime.timedelta(seconds=SWEEP_TIMEOUT_S)
         topic = round_name(run_name(end, secrets.token_bytes(SUFFIX_BYTES), prefix), 1)
         config = {"message.timestamp.type": "LogAppendTime"}
@@ -293,7 +293,7 @@ class Admin:
 
     @staticmethod
     async def _unless_deleted(asking: Coroutine[Any, Any, T], client: Any, topic: str) -> T:
-        """Return the reply of a client that asks again and again, as long as the topic exists."""
+        """Return the reply of a client that repeats its request as long as the topic exists."""
         reply = asyncio.ensure_future(asking)
         try:
             while not (await asyncio.wait([reply], timeout=_LOOK_S))[0]:
@@ -336,7 +336,7 @@ async def _started(client: Any) -> AsyncIterator[Any]:
 
 
 def _own(kind: Literal["topic", "group"], name: str) -> Resource:
-    """Return all topics or groups with the prefix of a run's own one; another one stands for itself."""
+    """Return the prefix resource for a run's own topic or group, or the resource itself for any other."""
     prefix = prefix_of(name)
     return Resource(kind=kind, name=prefix, prefixed=prefix != name)
 
@@ -414,7 +414,7 @@ async def visible_topics(client: Any) -> list[str]:
 
 
 async def visible_groups(client: Any) -> list[str]:
-    """Return all groups that this client can see; those of a coordinator that does not respond are missing."""
+    """Return all groups that this client can see, except those whose coordinator does not respond."""
     found: list[str] = []
     for broker in client.cluster.brokers():
         with contextlib.suppress(*UNREACHABLE):

@@ -1,6 +1,6 @@
 """Connections to a cluster: plain clients, calls with a timeout, and the wait until every broker is ready.
 
-A cluster is ready by metadata requests that see every broker, not by lines in a log.
+A cluster is ready when metadata requests see every broker, not when a line appears in a log.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from pytest_kafkaperf.core.notices import Notice, Remark
 T = TypeVar("T")
 
 _CLOSE_TIMEOUT_S = 2
-"""Timeout for closing a client: its broker may be gone, and nothing depends on it any more."""
+"""Timeout for closing a client, whose broker may be gone; nothing depends on it any more."""
 _MAX_NOTES = 5
 
 
 class BoundedLoop(asyncio.SelectorEventLoop):
-    """An event loop that closes while the look-up of a host name is under way.
+    """Event loop that can close while a host name is being resolved.
 
-    asyncio looks names up in threads that it joins at its end, so that a slow DNS server makes every timeout longer.
+    asyncio resolves names in threads that it joins when it closes, so a slow DNS server would prolong every timeout.
     """
 
     async def getaddrinfo(self, *arguments: Any, **named: Any) -> Any:
-        """Look a name up in a thread that nothing joins."""
+        """Resolve a name in a thread that is never joined."""
         found: concurrent.futures.Future[Any] = concurrent.futures.Future()
         found.set_running_or_notify_cancel()  # from here on it cannot be cancelled, and always takes its result
 
@@ -59,10 +59,10 @@ class BoundedLoop(asyncio.SelectorEventLoop):
 
 
 def call(work: Coroutine[Any, Any, T], what: str, servers: str, *, timeout_s: float) -> T:
-    """Run requests to a cluster in a thread and event loop of its own, as the caller may have a running loop.
+    """Run requests to a cluster in a separate thread and event loop, because the caller may have a running loop.
 
     Raises:
-        ClusterError: it took longer than the timeout, or failed; `what` says what could not be done.
+        ClusterError: it took longer than the timeout, or failed; the message is `could not {what} on ...`.
 
     """
     started_s = time.monotonic()
@@ -79,7 +79,7 @@ def call(work: Coroutine[Any, Any, T], what: str, servers: str, *, timeout_s: fl
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in an event loop of its own; in another thread if the caller has a running loop."""
+    """Run a coroutine in a separate event loop, in another thread if the caller has a running loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -182,7 +182,7 @@ _EXTERNAL_PAUSE_S = 0.5
 _MIN_ATTEMPT_S = 1
 """Minimum time for the last attempt, so that it ends with a reason instead of the timeout."""
 _REFUSALS = (SaslAuthenticationFailed, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError)
-"""Errors of a cluster that is up and that this client cannot use with its access settings."""
+"""Errors of a cluster that is up but that this client cannot use with its access settings."""
 
 
 class NotReadyError(ClusterError):
@@ -216,7 +216,7 @@ def wait_ready(
         access: access settings; None: plaintext.
 
     Raises:
-        NotReadyError: not ready in time; has the servers and the last reason.
+        NotReadyError: not ready in time; the message contains the servers and the last reason.
 
     """
     attempts = _Attempts(servers, access or Access(), timeout_s=timeout_s, answer_s=_ANSWER_TIMEOUT_S)
@@ -235,10 +235,10 @@ def wait_ready(
 def wait_reachable(servers: str, access: Access, *, brokers: int, timeout_s: float) -> int:
     """Wait until every broker of an external cluster accepts connections; returns their number.
 
-    The cluster may be far away, and it is not about to start, so that a refusal is final.
+    The cluster may be far away. Because it is not just starting, a refusal is final.
 
     Raises:
-        NotReadyError: not ready in time, or refused; has the servers and the last reason.
+        NotReadyError: not ready in time, or refused; the message contains the servers and the last reason.
 
     """
     answer_s = max(_ANSWER_TIMEOUT_S, timeout_s * _ANSWER_RATIO)
@@ -367,7 +367,7 @@ async def _connect_to_each(brokers: Collection[Any], config: Mapping[str, Any]) 
 
 
 async def _is_reachable(broker: Any, config: Mapping[str, Any]) -> bool:
-    """Return True if the broker answers; each has a client of its own, as one client connects to one at a time."""
+    """Return True if the broker answers; each broker needs a separate client, which connects to one at a time."""
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
     client = AIOKafkaClient(**{**config, "bootstrap_servers": f"{host}:{broker.port}"})
     try:
@@ -380,7 +380,7 @@ async def _is_reachable(broker: Any, config: Mapping[str, Any]) -> bool:
 
 
 async def _other_protocol(servers: str, wanted: str, timeout_s: float) -> str | None:
-    """Describe the first server whose listener has another protocol than the client; None if there is none."""
+    """Describe the first server whose listener uses another protocol than the client; None if there is none."""
     hosts = collect_hosts(servers, randomize=False)
     found = await asyncio.gather(*(_protocol(host, port, timeout_s) for host, port, _ in hosts))
     for (host, port, _), protocol in zip(hosts, found, strict=True):

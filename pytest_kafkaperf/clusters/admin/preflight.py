@@ -1,4 +1,4 @@
-"""Checks before the load: problems that would make it fail, each with what was given and what to do.
+"""Checks before the load for problems that would make it fail, with errors that contain the fix.
 
 Every request has a timeout and changes nothing, except that the cluster remembers the first transactional id of a run
 that uses transactions. Information that a broker does not report, or not to this client, is not a problem.
@@ -72,7 +72,7 @@ class Preflight:
         return self._call(lambda client: self._topic(client, output, _READS)).partitions
 
     def check(self, scenario: Scenario, topic: str, member: str, *, guarded: bool) -> None:
-        """Check what the run is going to use; its topic exists already.
+        """Check the resources that the run will use; its topic already exists.
 
         Args:
             scenario: resolved.
@@ -81,7 +81,7 @@ class Preflight:
             guarded: True if the cluster may deny access to groups and transactional ids, so that these are checked too.
 
         Raises:
-            ClusterError: the load would fail; has one line per problem.
+            ClusterError: the load would fail; the message has one line per problem.
 
         """
         found = self._call(lambda client: self._problems(client, scenario, topic, member, guarded=guarded))
@@ -161,7 +161,7 @@ class Preflight:
         return refusal(operations, resource, self._access, self._servers)
 
     def _call(self, ask: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
-        """Return what a coroutine function returns for a connected client."""
+        """Call a coroutine function with a connected client, and return its result."""
 
         async def asked() -> T:
             async with connected(self._servers, self._access) as client:
@@ -187,7 +187,7 @@ def _topics(topic: str, *, own: bool) -> Resource:
 
 
 _FEW_TOPICS = 20
-"""Up to this number of topics, an error lists all of them if none has a similar name."""
+"""Maximum number of topics that an error lists if none has a similar name."""
 _FRAMING_BYTES = 61 + 13
 """Header of a batch, and what a large record without key and headers has besides its value."""
 

@@ -1,4 +1,4 @@
-"""Names of topics and groups that a run creates, and the decision which of them a later run may remove.
+"""Names of topics and groups that a run creates, and the rules by which a later run may remove them.
 
     kafkaperf-20261121T140509Z-0123456789ab         the run
     kafkaperf-20261121T140509Z-0123456789ab-3       round 3, and its topic if it creates one
@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 
 PREFIX = "kafkaperf-"
-"""Default prefix of every topic, group and transactional id of a run; no others are ever removed."""
+"""Default prefix of a run's topics, groups and transactional ids; nothing else is ever removed."""
 LEGAL_PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{1,180}")
 """Names of topics have at most 249 of these characters; two underscores begin those of Kafka itself."""
 _RETAINED = datetime.timedelta(hours=1)
@@ -48,18 +48,18 @@ def group_names(run: str, *, rounds: int, groups: int) -> list[str]:
 
 
 def prefix_of(name: str) -> str:
-    """Return the prefix of a name that belongs to a run; all of another name."""
+    """Return the prefix of a name that belongs to a run; for another name, the name itself."""
     match = _TOPIC.fullmatch(name) or _GROUP.fullmatch(name)
     return name if match is None else match["prefix"]
 
 
 def stale_topics(names: Iterable[str], now: datetime.datetime, prefix: str = PREFIX) -> list[str]:
-    """Return those of the topics that a run with this prefix created and did not remove."""
+    """Return the topics that a run with this prefix created and did not remove."""
     return [name for name in names if _is_stale(_TOPIC.fullmatch(name), now, prefix)]
 
 
 def stale_groups(names: Iterable[str], now: datetime.datetime, prefix: str = PREFIX) -> list[str]:
-    """Return those of the groups that a run with this prefix created and did not remove."""
+    """Return the groups that a run with this prefix created and did not remove."""
     return [name for name in names if _is_stale(_GROUP.fullmatch(name), now, prefix)]
 
 

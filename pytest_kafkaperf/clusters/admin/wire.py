@@ -30,7 +30,7 @@ _TOPIC_RESOURCE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetadata:
-    """A topic as a cluster describes it."""
+    """Topic as described by a cluster."""
 
     name: str
     partitions: int
@@ -61,7 +61,7 @@ class TopicMetadata:
 
 
 async def _config_of(client: Any, topic: str) -> dict[str, str]:
-    """Return those of `_PROPERTIES` that the cluster reports; sends one request."""
+    """Request the `_PROPERTIES` of a topic, and return those that the cluster reports."""
     request = admin.DescribeConfigsRequest([(_TOPIC_RESOURCE, topic, list(_PROPERTIES))])
     answer = await client.send(client.get_random_node(), request)
     found: dict[str, str] = {}
@@ -148,7 +148,7 @@ async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tup
     """Send a request to the coordinator of a group (kind 0) or of a transactional id (kind 1).
 
     Returns:
-        The error, also that in the response, or `NoError`; and the response, None if there is none.
+        The error (including one in the response) or `NoError`, and the response or None.
 
     """
     deadline = time.monotonic() + _COORDINATOR_S
@@ -214,8 +214,8 @@ def group_members(
     """Ask the group's coordinator, after the removal of the members `without`, whose processes have ended.
 
     Returns:
-        The state as Kafka names it, such as `Stable` or `Dead` (no such group), or the name of an error. And the
-        members by id; Kafka gives a new id to each process that joins.
+        Kafka's name of the state, such as `Stable` or `Dead` (no such group), or the name of an error; and the members
+        by id. Kafka assigns a new id to each process that joins.
 
     Raises:
         ClusterError: it did not answer in time, or this client is not permitted to see the group.
@@ -271,7 +271,7 @@ class CreateTopic(api.Request[_CreateTopicsStruct]):  # type: ignore[misc]
 
 _TIMEOUT_S = 20
 _ITERATIONS = 4096
-"""Kafka's minimum, also recommended by RFC 7677: each connection of a client computes that many."""
+"""Kafka's minimum, which RFC 7677 recommends as well: each client connection computes this number of iterations."""
 _SALT_BYTES = 16
 _SCRAM_SHA_512 = 2
 

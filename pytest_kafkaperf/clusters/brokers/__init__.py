@@ -1,8 +1,8 @@
 """Brokers that a run starts as processes. Read fleet, config, local_brokers.
 
-- fleet: the brokers of one cluster: their start, their supervision, and actions on them
-- config: what a broker is told
-- certificates: certificates of brokers
+- fleet: start, supervision and actions of one cluster's brokers
+- config: broker properties
+- certificates: broker certificates
 - local_brokers: the provider `local`
 - distribution: one version of Kafka in the user's cache
 - java: the Java that runs it

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from pytest_kafkaperf.clusters.access.stores import pem_of, unencrypted
 
 _LEEWAY = datetime.timedelta(hours=1)
-"""Tolerance for clocks of other machines and containers that are behind."""
+"""Tolerance for slow clocks on other machines and in containers."""
 
 _VALIDITY = datetime.timedelta(days=30)
 """Longer than any run, and short enough that a leftover key soon becomes useless."""
@@ -36,7 +36,7 @@ _SIGNS_CERTIFICATES = x509.KeyUsage(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """The certificates and the private key of a server, PEM."""
+    """Certificates and private key of a server, PEM."""
 
     authority: str
     """The authority's certificate. Its private key is discarded, so that it cannot sign anything else."""
@@ -47,7 +47,7 @@ class Certificates:
 
 
 def certificates(hosts: Sequence[str]) -> Certificates:
-    """Make a new authority and a certificate for a server with these host names and IP addresses.
+    """Create a new authority, and a certificate for a server with these host names and IP addresses.
 
     The extensions are those that RFC 5280 requires: Python's verification is strict from 3.13 on.
     """

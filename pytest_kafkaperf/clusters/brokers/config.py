@@ -31,7 +31,7 @@ _INTERNAL_TOPICS = ("offsets.topic", "transaction.state.log", "share.coordinator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One broker of a cluster; addresses are `HOST:PORT`, by listener."""
+    """Broker of a cluster; addresses are `HOST:PORT`, by listener."""
 
     id: int
     bound: Mapping[str, str]
@@ -51,7 +51,7 @@ def broker_properties(
         security: the protection of the listener CLIENT.
         log_folder: value of `log.dirs`.
         keystore: path at which the broker finds `Security.keystore`.
-        config: properties of the spec; they override all but the broker's identity and protection
+        config: the spec's properties, which override everything except the broker's identity and protection
             (`spec.OWN_PROPERTIES`).
 
     """
@@ -119,7 +119,7 @@ _PASSWORD_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """The protection of one cluster's client listener, perhaps none; its repr shows no secret."""
+    """Protection of a cluster's client listener, which may be none; its repr shows no secret."""
 
     scram: bool
     plain: bool
@@ -129,7 +129,7 @@ class Security:
 
     @classmethod
     def make(cls, kind: str | None, hosts: Sequence[str]) -> Security:
-        """Make credentials and certificates.
+        """Create credentials and certificates.
 
         Args:
             kind: `ClusterSpec.security`; None: no protection.

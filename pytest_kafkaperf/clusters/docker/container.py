@@ -1,6 +1,6 @@
-"""One broker or application in a container, and the removal of containers that ended runs left.
+"""Broker or application in a container, and the removal of containers that earlier runs left behind.
 
-Applications are on the network of their host, so that they reach every cluster that the host reaches.
+Applications use their host's network, so that they reach every cluster that the host can reach.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pytest_kafkaperf.core.signals import without_interrupt
 
 
 class Container:
-    """A broker or an application in a container; a stop keeps its data."""
+    """Broker or application in a container, which keeps its data when it is stopped."""
 
     def __init__(
         self,
@@ -168,7 +168,8 @@ def sweep(client: Any, runs: Path) -> None:
 def _owner(cache: Path) -> str:
     """Return the random id of a cache folder.
 
-    A copy of the folder, which CI may restore in several jobs, is another owner: its file has another change time.
+    A copy of the folder, which CI may restore in several jobs, is a different owner, because its file has a different
+    change time.
     """
     path = cache / "owner"
     with contextlib.suppress(FileExistsError), path.open("x", encoding="ascii") as file:
@@ -194,7 +195,7 @@ def removing(client: Any, labels: Mapping[str, str]) -> Iterator[None]:
 def start_reaper(client: Any) -> None:
     """Start testcontainers' reaper Ryuk, which cleans up after killed runs, unless it is disabled or missing.
 
-    The settings stay as they are: the user's own containers follow them, too.
+    The settings are not changed, because they apply to the user's own containers as well.
     """
     if not testcontainers_config.ryuk_disabled:
         with contextlib.suppress(Exception):  # the next run cleans up as well
@@ -243,7 +244,7 @@ def container_process(name: str, image: str, files: Path, **options: Any) -> Ite
 
 
 class ContainerProcess(Container):
-    """An application in a container, with the methods of a `ChildProcess`; each start is that of a new container."""
+    """Application in a container, with the methods of a `ChildProcess`; each start creates a new container."""
 
     def __init__(self, name: str, create: Callable[..., Any], **options: Any) -> None:
         super().__init__(name, create, **options)

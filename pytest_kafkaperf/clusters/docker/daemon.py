@@ -1,4 +1,4 @@
-"""The Docker daemon: its detection, connections to it, and images of brokers."""
+"""Docker daemon: its detection, connections to it, and broker images."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def container_of(name: str) -> Any:
 
 
 def host_of(docker: DockerClient) -> str:
-    """Return the address at which ports are reached that the daemon publishes; `LOOPBACK` if it is on this machine."""
+    """Return the address at which the daemon's published ports are reachable; `LOOPBACK` on this machine."""
     host = docker.host()
     return LOOPBACK if host in ("localhost", LOOPBACK, "::1") else host
 

@@ -1,13 +1,13 @@
-"""The provider `docker`: brokers in containers on a network of their own, started with testcontainers.
+"""Provider `docker`: brokers in containers on a separate network, started with testcontainers.
 
 Images are `apache/kafka` (KIP-975) and `confluentinc/cp-kafka`: both read broker properties from variables `KAFKA_*`.
 Ports are published on loopback only, so that other machines cannot reach a test broker. If the daemon is on another
 machine (`DOCKER_HOST`), they are published on all its addresses, and brokers advertise the one that testcontainers
 uses.
 
-What a killed run leaves is removed by testcontainers' reaper if its image is available, and always by the next run
-with the same cache folder: a label has the path of the run folder, and its lock shows whether the run is alive. Runs
-with another cache folder remove it after its latest end, which is another label.
+If a run is killed, testcontainers' reaper removes its resources, provided that the reaper's image is available. The
+next run with the same cache folder always removes them: a label contains the path of the run folder, whose lock shows
+whether the run is alive. Runs with another cache folder remove them after their latest end, which is another label.
 """
 
 from __future__ import annotations

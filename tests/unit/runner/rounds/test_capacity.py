@@ -292,7 +292,7 @@ def test_where_the_lowest_rate_does_not_hold_the_round_says_why() -> None:
 def test_where_the_generator_cannot_make_the_lowest_rate_it_says_so() -> None:
     found = searched(lambda *_: Round(metrics={}, problems=(SLOW,)))
     assert found.problems == (
-        problem_told(SLOW.kind, f"{SLOW} (at the lowest rate, 1k records/s: the capacity is unknown)"),
+        problem_told(SLOW.kind, f"{SLOW} (at the lowest rate, 1k records/s, so the capacity is unknown)"),
     )
 
 
