@@ -134,7 +134,7 @@ def _judge_first(limit: Relative, subject: Metric, found: Shifts, stored: Agains
     """Judge a relative limit by the first trial. `<` and `<=` are equivalent here, as are `>` and `>=`."""
     imported = stored.baseline.imported
     against = "the baseline" if imported is None else _imported_from(imported)
-    text = f"{_changes(subject, found)} against {against}, {_described(limit)}"
+    text = f"{_changes(subject, found)} against {against}; {_described(limit)}"
     if stored.confirmation != "none" and exceeds(found.shift, limit.log_tolerance):
         return _open(f"{text}; suspected regression, not yet confirmed by fresh trials")
     noise = found.most_by_noise(alpha) if imported is None else None
@@ -175,7 +175,7 @@ def _beyond_noise(
     if noise is None:
         return Finding.of(outcome, beyond)
     explained = format_ratio(change_of(subject, noise if worse else -noise))
-    remark = f"noise explains up to {explained} (baseline of {counted(found.known.days, 'day')})"
+    remark = f"noise can explain up to {explained} (baseline of {counted(found.known.days, 'day')})"
     if abs(found.shift) > noise:
         return Finding.of(outcome, f"{beyond}; {remark}")
     if improved:

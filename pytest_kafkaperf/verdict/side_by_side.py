@@ -130,18 +130,18 @@ def _judge_look(limit: Relative, subject: Metric, last: Look, *, left_out: str |
 
     `left_out` is the reason why a trial does not count; None if all trials count.
     """
-    reason = f"{counted(last.trials, 'trial')} side by side"
+    reason = counted(last.trials, "side-by-side trial")
     if left_out is not None:
         reason = f"{reason} (left out: {left_out})"
     if last.decision == "open":
-        noise = "" if last.deviation is None else f", whose noise is {format_percent(last.deviation)}"
+        noise = "" if last.deviation is None else f" with noise of {format_percent(last.deviation)}"
         reason = f"undecided after {reason}{noise}"
         return Finding.of(Verdict.INCONCLUSIVE, reason, unsettled=not last.settled)
     if last.decision == "improved":
         return Finding.of(Verdict.IMPROVED, reason)
     if last.decision == "equal":
         target = format_ratio(change_of(subject, limit.log_tolerance + MARGIN))
-        return Finding.of(Verdict.PASSED, f"{reason} exclude a change of {target}")
+        return Finding.of(Verdict.PASSED, f"{reason} rule out a change of {target}")
     if last.mean == NOTHING:
         reason = f"{reason}; {subject.name} was 0 in one of them"
     return Finding.of(Verdict.REGRESSED, reason)

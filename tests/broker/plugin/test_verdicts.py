@@ -110,7 +110,7 @@ def test_the_same_twice_is_the_same(project: Project, on_broker: str) -> None:
     compare = on_broker.replace("cluster", "compare", 1)
     run = project.test(guard()).run_steadily(on_broker, compare, *SHORT)
     assert run.verdicts == {"test_guard": "PASSED"}, run.out
-    assert " trials side by side" in run.report["tests"][0]["checks"][0]["reason"]
+    assert " side-by-side trials" in run.report["tests"][0]["checks"][0]["reason"]
 
 
 @pytest.mark.story

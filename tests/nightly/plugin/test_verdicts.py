@@ -34,7 +34,7 @@ def test_a_slower_property_is_found_side_by_side(project: Project, on_broker: st
     assert (run.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "REGRESSED"), run.out
     counting = [each for each in test["trials"][1:] if not each["problems"]]  # others were measured again
     assert len(counting) >= 3
-    assert f"{1 + len(counting)} trials side by side" in " ".join(run.out.split())
+    assert f"{1 + len(counting)} side-by-side trials" in " ".join(run.out.split())
     assert len(test["trials"][0]["baseline_rounds"]) == len(test["trials"][0]["rounds"]) == 2
     assert {len(each["baseline_rounds"]) for each in counting} == {2}
     assert run.baselines == {}

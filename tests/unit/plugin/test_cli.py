@@ -369,8 +369,8 @@ def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path
         "✗ REGRESSED  tests/perf/test_orders.py::test_ingest\n"
         "  threshold                                measured  baseline  change      range\n"
         "  ✗ produce.latency.p99 <= baseline + 10%     15 ms     10 ms    +50%  +10…+105%\n"
-        "  produce.latency.p99: +50.0% against the baseline, the threshold is +10.0%;\n"
-        "    noise explains up to +44.0% (baseline of 1 day)\n"
+        "  produce.latency.p99: +50.0% against the baseline; the threshold is +10.0%;\n"
+        "    noise can explain up to +44.0% (baseline of 1 day)\n"
         "\n"
         "head fails: 1 regressed\n",
         "",

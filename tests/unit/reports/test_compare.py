@@ -200,7 +200,7 @@ def test_a_test_that_failed_by_its_own_code_fails(own: dict[str, Any], *, fails:
         (
             report(perftest()),
             report(perftest(1.3)),
-            "+30.0% against the baseline, the threshold is +10.0%; noise explains up to +44.0% (baseline of 1 "
+            "+30.0% against the baseline; the threshold is +10.0%; noise can explain up to +44.0% (baseline of 1 "
             "day): compare side by side with --kafka-compare, or measure the baseline on more days with "
             "--kafka-update-baselines=add",
         ),

@@ -65,7 +65,7 @@ def test_a_check_has_its_values_and_what_they_lie_between() -> None:
         "detectable_change": pytest.approx(0.242, abs=0.001),
         "verdict": "REGRESSED",
         "reason": (
-            "+50.0% against the baseline, the threshold is +20.0%; noise explains up to +9.5% (baseline of 10 days)"
+            "+50.0% against the baseline; the threshold is +20.0%; noise can explain up to +9.5% (baseline of 10 days)"
         ),
         "implied": False,
     }
@@ -190,7 +190,7 @@ def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
         ("errors", 0.0),
         ("kafka_check_1", "produce.latency.p99 <= baseline + 20%"),
         ("kafka_check_1_verdict", "PASSED"),
-        ("kafka_check_1_reason", "0.0% against the baseline, the threshold is +20.0%"),
+        ("kafka_check_1_reason", "0.0% against the baseline; the threshold is +20.0%"),
         ("kafka_check_1_observed", 0.0121),
         ("kafka_check_1_limit", pytest.approx(0.01452)),
         ("kafka_check_1_baseline", 0.0121),

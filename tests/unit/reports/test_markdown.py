@@ -54,7 +54,7 @@ Changed: <code>Kafka 4.0.0 → 4.1.1</code>, <code>broker setting num.io.threads
 
 - local, Kafka 4.1.1; 5 rounds, 1 trial
 - scenario: defaults
-- produce.latency.p99 &#60;= baseline + 20%: REGRESSED, +50.0% against the baseline, the threshold is +20.0%; noise explains up to +11.6% (baseline of 10 days)
+- produce.latency.p99 &#60;= baseline + 20%: REGRESSED, +50.0% against the baseline; the threshold is +20.0%; noise can explain up to +11.6% (baseline of 10 days)
 
 | metric | value | rounds |
 | --- | --: | --- |
@@ -250,7 +250,7 @@ Changed: <code>commit d0e1f3e → cf541ca</code>, <code>commit cf541ca Prices: r
 - confirmed: 10 side-by-side trials
 - intended? add the label accept-slower, or pass <code>--kafka-accept=regressed</code>
 
-#### ⚠️ test_payments&#91;lz4&#93; could not be decided: undecided after 2 trials side by side
+#### ⚠️ test_payments&#91;lz4&#93; could not be decided: undecided after 2 side-by-side trials
 
 - reduce the noise: <code>pytest 'tests/perf/test_orders.py::test_payments&#91;lz4&#93;' --kafka-cluster=local '--kafka-duration=10 s' --kafka-low-noise</code>
 

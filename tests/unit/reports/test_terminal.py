@@ -87,7 +87,7 @@ EXPECTED_140 = """\
   scenario: defaults
 ✗ REGRESSED     test_slow[1 KiB-acks=all]
   ✗ produce.latency.p99 <= baseline + 20%          18.1 ms  17.8–18.5   12.1 ms    +50%  +38…+63%        +24%
-      14.5 ms allowed; +50.0% against the baseline, the threshold is +20.0%; noise explains up to +11.6% (baseline of 10 days); changed:
+      14.5 ms allowed; +50.0% against the baseline; the threshold is +20.0%; noise can explain up to +11.6% (baseline of 10 days); changed:
       Kafka 4.0.0 → 4.1.1, broker setting num.io.threads (default) → 16
   ✓ e2e.latency.p99 <= max(baseline + 20%, 5 ms)   18.9 ms  18.5–19.3   17.2 ms    +10%   +1…+20%        +24%
   ✓ produce.throughput >= baseline - 10%           52.3k/s  51.3–53.3   52.3k/s      0%    -8…+9%        -13%

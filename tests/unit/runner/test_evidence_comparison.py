@@ -63,7 +63,7 @@ def test_with_a_live_baseline_a_stored_one_neither_decides_nor_hinders(
     trials = [trial(level * own, 1.0) for own in (0.99, 1.01, 1.0, 0.995)]
     judgement = judged(*trials, baseline=baseline)
     assert judgement.verdict is verdict
-    assert judgement.checks[0].reason.startswith("4 trials side by side")
+    assert judgement.checks[0].reason.startswith("4 side-by-side trials")
     assert judged(*trials, baseline=baseline, confirm=False).checks == judgement.checks
 
 
@@ -97,7 +97,7 @@ def test_a_suspected_regression_is_judged_by_what_re_tested_it() -> None:
     fresh = judged(first, trial(1.0), trial(1.0))
     assert (fresh.verdict, fresh.checks[0].rerun) == (Verdict.PASSED, True)
     side_by_side = judged(first, *(trial(0.5 * own, 1.0) for own in (0.99, 1.01, 1.0, 0.995)), rebuilt=Rebuilt())
-    assert side_by_side.checks[0].reason.endswith("confirmed by 4 trials side by side")
+    assert side_by_side.checks[0].reason.endswith("confirmed by 4 side-by-side trials")
 
 
 def test_what_will_re_test_a_suspected_regression_decides_what_is_detectable() -> None:

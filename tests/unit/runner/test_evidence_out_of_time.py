@@ -63,7 +63,7 @@ def test_a_clear_suspected_regression_fails_and_says_why_nothing_confirmed_it() 
     (check,) = judgement.checks
     assert (judgement.verdict, check.outcome, judgement.unsettled) == (Verdict.REGRESSED, Verdict.REGRESSED, False)
     assert check.reason == (
-        "-50.0% against the baseline, the threshold is -10.0%; suspected regression, not yet confirmed by fresh "
+        "-50.0% against the baseline; the threshold is -10.0%; suspected regression, not yet confirmed by fresh "
         "trials; there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and "
         "the noise, and no other program was seen to use much of this machine"
     )

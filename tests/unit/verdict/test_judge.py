@@ -235,7 +235,8 @@ def test_worse_by_more_than_the_tolerance_and_beyond_noise_is_regressed() -> Non
         outcome=Verdict.REGRESSED,
         reasons=(
             Reason(
-                "+50.0% against the baseline, the threshold is +20.0%; noise explains up to +9.5% (baseline of 10 days)"
+                "+50.0% against the baseline; the threshold is +20.0%; noise can explain up to +9.5% "
+                "(baseline of 10 days)"
             ),
         ),
         interval=approx((1.5 / 1.0862 - 1, 1.5 * 1.0862 - 1), abs=1e-3),
@@ -251,7 +252,7 @@ def test_less_throughput_is_worse() -> None:
     assert check.change == approx(-0.5)
     assert check.interval == approx((0.5 / 1.0862 - 1, 0.5 * 1.0862 - 1), abs=1e-3)
     assert check.reason == (
-        "-50.0% against the baseline, the threshold is -10.0%; noise explains up to -8.6% (baseline of 10 days)"
+        "-50.0% against the baseline; the threshold is -10.0%; noise can explain up to -8.6% (baseline of 10 days)"
     )
 
 
@@ -260,7 +261,7 @@ def test_within_the_tolerance_passes() -> None:
     check = _judge(f"{_P99} <= baseline + 20%", _times(1.15), _TEN_MS)
     assert (check.outcome, check.reason) == (
         Verdict.PASSED,
-        "+15.0% against the baseline, the threshold is +20.0%",
+        "+15.0% against the baseline; the threshold is +20.0%",
     )
 
 
@@ -270,7 +271,7 @@ def test_worse_but_not_beyond_noise_is_inconclusive_and_says_what_to_do() -> Non
     check = _judge(f"{_P99} <= baseline + 20%", _times(1.3), one_day)
     assert check.outcome is Verdict.INCONCLUSIVE
     assert check.reason == (
-        "+30.0% against the baseline, the threshold is +20.0%; noise explains up to +44.0% (baseline of 1 day): "
+        "+30.0% against the baseline; the threshold is +20.0%; noise can explain up to +44.0% (baseline of 1 day): "
         "compare side by side with --kafka-compare, or measure the baseline on more days with "
         "--kafka-update-baselines=add"
     )
@@ -281,7 +282,7 @@ def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> Non
     check = _judge(f"{_P99} <= baseline + 20%", _times(0.5), _TEN_MS)
     assert (check.outcome, check.change) == (Verdict.IMPROVED, approx(-0.5))
     assert check.reason == (
-        "-50.0% against the baseline, the threshold is +20.0%; noise explains up to -8.6% (baseline of 10 days)"
+        "-50.0% against the baseline; the threshold is +20.0%; noise can explain up to -8.6% (baseline of 10 days)"
     )
     assert _judge(f"{_RATE} >= baseline - 10%", _times(1.5), _TEN_MS).outcome is Verdict.IMPROVED
 
@@ -464,7 +465,7 @@ def test_a_composed_limit_gives_both_reasons_and_the_value_that_counts() -> None
     check = _judge(f"{_P99} <= max(baseline + 20%, 5 ms)", _WORSE, _TEN_MS)
     assert check.limit_value == approx(0.012)
     assert check.reason == (
-        "baseline + 20%: +100.0% against the baseline, the threshold is +20.0%; noise explains up to +9.5% "
+        "baseline + 20%: +100.0% against the baseline; the threshold is +20.0%; noise can explain up to +9.5% "
         "(baseline of 10 days); 5 ms: median of 5 rounds, from 19.6 ms to 20.4 ms"
     )
 

@@ -54,7 +54,7 @@ def test_a_suspected_regression_is_not_yet_a_regression() -> None:
     judgement = judged()
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
     assert judgement.checks[0].reason == (
-        "+30.0% against the baseline, the threshold is +10.0%; suspected regression, not yet confirmed by fresh trials"
+        "+30.0% against the baseline; the threshold is +10.0%; suspected regression, not yet confirmed by fresh trials"
     )
 
 
@@ -82,7 +82,7 @@ def test_a_confirmed_regression_shows_each_trial() -> None:
     """The reader sees what it rests on, and by how much."""
     (check,) = judged(1.3, 1.25, 1.35).checks
     assert check.reason == (
-        "confirmed by 3 fresh trials: +30.0%, +25.0%, +35.0%; the threshold is +10.0%; noise explains up to "
+        "confirmed by 3 fresh trials: +30.0%, +25.0%, +35.0%; the threshold is +10.0%; noise can explain up to "
         "+9.0% (baseline of 9 days)"
     )
     assert check.change == pytest.approx(0.3, abs=0.01)
@@ -196,7 +196,7 @@ def test_what_days_explain_is_no_regression_and_says_both_numbers() -> None:
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
     assert judgement.checks[0].reason == (
-        "worse in 3 fresh trials: +30.0%, +25.0%, +35.0%; the threshold is +10.0%; noise explains up to +54.0% "
+        "worse in 3 fresh trials: +30.0%, +25.0%, +35.0%; the threshold is +10.0%; noise can explain up to +54.0% "
         "(baseline of 3 days): compare side by side with --kafka-compare, or measure the baseline on more days "
         "with --kafka-update-baselines=add"
     )

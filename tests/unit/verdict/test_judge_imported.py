@@ -44,10 +44,10 @@ def judged(
 @pytest.mark.parametrize(
     ("first", "verdict", "reason"),
     [
-        (1.5, Verdict.REGRESSED, f"+50.0% {ALONE}, {THRESHOLD}"),
-        (1.05, Verdict.PASSED, f"+5.0% {ALONE}, {THRESHOLD}"),
-        (1.1, Verdict.PASSED, f"+10.0% {ALONE}, {THRESHOLD}"),
-        (0.5, Verdict.IMPROVED, f"-50.0% {ALONE}, {THRESHOLD}"),
+        (1.5, Verdict.REGRESSED, f"+50.0% {ALONE}; {THRESHOLD}"),
+        (1.05, Verdict.PASSED, f"+5.0% {ALONE}; {THRESHOLD}"),
+        (1.1, Verdict.PASSED, f"+10.0% {ALONE}; {THRESHOLD}"),
+        (0.5, Verdict.IMPROVED, f"-50.0% {ALONE}; {THRESHOLD}"),
     ],
 )
 def test_one_trial_against_a_single_round_is_judged_by_its_ratio(first: float, verdict: Verdict, reason: str) -> None:
@@ -63,7 +63,7 @@ def test_one_trial_against_a_single_round_is_judged_by_its_ratio(first: float, v
             (),
             Verdict.INCONCLUSIVE,
             True,
-            f"+50.0% {ALONE}, {THRESHOLD}; suspected regression, not yet confirmed by fresh trials",
+            f"+50.0% {ALONE}; {THRESHOLD}; suspected regression, not yet confirmed by fresh trials",
         ),
         (
             (1.5,),

@@ -61,14 +61,14 @@ def test_pairs_see_through_what_the_machine_did_to_both() -> None:
     low, high = check.interval
     assert check.change == approx(math.expm1((math.log1p(low) + math.log1p(high)) / 2))
     assert low < high < -0.1
-    assert check.reason == "5 trials side by side"
+    assert check.reason == "5 side-by-side trials"
 
 
 def test_a_pair_of_equals_passes_and_says_what_it_has_excluded() -> None:
     """The same broker twice."""
     judgement = judged(trials(1.0, 6))
     assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
-    assert judgement.checks[0].reason == "6 trials side by side exclude a change of -16.5%"
+    assert judgement.checks[0].reason == "6 side-by-side trials rule out a change of -16.5%"
 
 
 def test_a_threshold_that_is_decided_stays_so_while_others_go_on() -> None:
@@ -91,7 +91,7 @@ def test_a_trial_without_a_reading_does_not_end_the_comparison() -> None:
     judgement = judged([*trials(0.8, 2), flawed, *trials(0.8, 3)])
     assert judgement.verdict is Verdict.REGRESSED
     assert judgement.checks[0].reason == (
-        "5 trials side by side (left out: produce.throughput is missing in round 1 of 4 of the baseline (trial 3))"
+        "5 side-by-side trials (left out: produce.throughput is missing in round 1 of 4 of the baseline (trial 3))"
     )
 
 
@@ -108,7 +108,7 @@ def test_before_the_first_look_nothing_is_decided(factor: float) -> None:
         assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
         (check,) = judgement.checks
         assert (check.interval, check.detectable_change) == (None, None)
-        assert f"undecided after {number} trial" in check.reason
+        assert f"undecided after {number} side-by-side trial" in check.reason
 
 
 def test_at_the_most_trials_the_test_ends_undecided() -> None:
@@ -117,7 +117,7 @@ def test_at_the_most_trials_the_test_ends_undecided() -> None:
     assert judged(wild[:-1]).unsettled
     last = judged(wild)
     assert (last.verdict, last.unsettled) == (Verdict.INCONCLUSIVE, False)
-    assert f"undecided after {MOST_TRIALS} trials side by side, whose noise is 51" in last.checks[0].reason
+    assert f"undecided after {MOST_TRIALS} side-by-side trials with noise of 51" in last.checks[0].reason
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.8, Verdict.REGRESSED), (1.0, Verdict.PASSED)])
@@ -261,7 +261,7 @@ def test_a_trial_without_anything_is_a_regression(place: int, values: Sequence[f
     (check,) = judgement.checks
     assert (judgement.verdict, judgement.unsettled) == (Verdict.REGRESSED, False)
     assert (check.observed, check.change, check.interval) == (0.0, -1.0, None)
-    assert check.reason == "5 trials side by side; produce.throughput was 0 in one of them"
+    assert check.reason == "5 side-by-side trials; produce.throughput was 0 in one of them"
 
 
 @pytest.mark.parametrize(

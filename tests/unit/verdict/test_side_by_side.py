@@ -63,7 +63,7 @@ def test_worse_than_the_rebuilt_brokers_is_a_regression() -> None:
     assert (judgement.verdict, judgement.unsettled, judgement.warnings) == (Verdict.REGRESSED, False, ())
     assert not judgement.both_slower
     assert check.change == approx(-0.3, abs=0.01)
-    assert check.reason == "first trial: -30.0% against the stored baseline; confirmed by 4 trials side by side"
+    assert check.reason == "first trial: -30.0% against the stored baseline; confirmed by 4 side-by-side trials"
     assert (check.rerun, len(check.trials)) == (True, 4)
 
 
@@ -80,7 +80,7 @@ def test_a_machine_that_is_slower_for_both_passes_with_a_warning() -> None:
     assert told(judgement) == (Remark.MACHINE_SLOWER, RATE, "-30.0%", "")
     assert judgement.both_slower
     assert judgement.checks[0].reason == (
-        "first trial: -30.0% against the stored baseline; not confirmed: 4 trials side by side exclude a change "
+        "first trial: -30.0% against the stored baseline; not confirmed: 4 side-by-side trials rule out a change "
         "of -16.5%"
     )
 
