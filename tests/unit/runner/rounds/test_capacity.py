@@ -282,7 +282,7 @@ def test_where_the_lowest_rate_does_not_hold_the_round_says_why() -> None:
     assert found.problems == (
         problem_told(
             ProblemKind.CAPACITY_NOT_FOUND,
-            "no rate met the thresholds: at the lowest rate, 1k records/s, of 1k records/s only 455 records/s were "
+            "no rate met the thresholds: at the lowest rate, 1k records/s, only 455 records/s of 1k records/s were "
             "acknowledged in time; use a lower low= or looser thresholds",
         ),
     )
