@@ -200,7 +200,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._record(EventKind.READY, time.monotonic_ns())
 
     def stop(self, *, kill: bool = False) -> None:
-        """End the process and its children, in order if they end within 10 s, or at once; nothing if it is stopped."""
+        """Stop the process and its children, gracefully or after 10 s by force; do nothing if it is stopped."""
         with self._changing:
             if self.pid is not None:
                 begun_ns = time.monotonic_ns()
@@ -209,7 +209,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
                 self._record(kind, begun_ns, str(self._process.ending))
 
     def restart(self) -> None:
-        """Stop and start; raises as `launch` does."""
+        """Stop and start the process; raises the same errors as `launch`."""
         self.stop()
         self.start()
 
@@ -377,7 +377,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         def ask() -> None:
             try:
                 answer.set_result(self._recipe.ready(self))
-            except BaseException as error:  # noqa: BLE001 - such as that of pytest.fail
+            except BaseException as error:  # noqa: BLE001 - such as the exception of pytest.fail
                 answer.set_exception(error)
 
         threading.Thread(target=ask, name="kafkaperf-ready", daemon=True).start()

@@ -23,13 +23,13 @@ _POLL_S = 0.02
 _TAIL_BYTES = 16 * 1024
 """Size of the part at the end of the log from which its last lines are read."""
 _JVM_OPTIONS = re.compile(r"(NOTE: )?Picked up ")
-"""Beginning of a JVM's line with the options of `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
+"""Start of a JVM's line with the options of `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
 _MOST_BYTES = 64 * 1024**2
-"""Size beyond which the log starts again."""
+"""Maximum size of the log, after which it starts over."""
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file that only this user can read if it is new: programs print all kinds of things."""
+    """Open a file, readable only by this user if it is new, because programs may print secrets."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
@@ -49,7 +49,7 @@ class ChildProcess:
         self._name = name
         self._log = log
         self._stop_timeout_s = stop_timeout_s
-        """Time for an orderly end after SIGTERM; after that the process group is killed."""
+        """Maximum time to exit after SIGTERM, before the process group is killed."""
         self._redact = redact
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
@@ -63,12 +63,12 @@ class ChildProcess:
 
     @property
     def ending(self) -> str | None:
-        """Cause of its end, such as `exited with status 1`; None as long as neither `stop` nor `failure` knows."""
+        """Cause of its exit, such as `exited with status 1`; None until `stop` or `failure` knows it."""
         return None if self.status is None else _ending(self.status)
 
     @property
     def status(self) -> int | None:
-        """Exit status, below 0 for a signal; None as long as neither `stop` nor `failure` knows it."""
+        """Exit status, below 0 for a signal; None until `stop` or `failure` knows it."""
         return None if self._process is None else self._process.returncode
 
     def probes(self) -> Sequence[Probe]:
@@ -134,7 +134,7 @@ class ChildProcess:
                 _signal(process.pid, signal.SIGCONT)  # a paused process handles SIGTERM only after it continues
                 while (process.poll() is None or _lives(process.pid)) and time.monotonic() < deadline:
                     time.sleep(_POLL_S)
-        finally:  # also after Ctrl-C during the wait
+        finally:  # even after Ctrl-C during the wait
             _signal(process.pid, signal.SIGKILL)
             supervisor.kill(descendants)
             try:
@@ -149,13 +149,13 @@ class ChildProcess:
     def failure(self) -> str | None:
         """Return how the process ended by itself, and the last lines of its log; None if it runs or was stopped."""
         process = self._process
-        if process is None or self._stopped:  # while it is stopped, its children have time for an orderly end, too
+        if process is None or self._stopped:  # while it is stopped, its children have time to exit gracefully as well
             return None
-        with contextlib.suppress(OSError):  # one that prints without end would fill the disk
+        with contextlib.suppress(OSError):  # endless output would fill the disk
             if self._log.stat().st_size > _MOST_BYTES:
                 os.truncate(self._log, 0)
         if process.returncode is None and process.poll() is not None:
-            _signal(process.pid, signal.SIGKILL)  # the children of one that has crashed
+            _signal(process.pid, signal.SIGKILL)  # the children of a crashed process
             supervisor.forget(process.pid)
         if process.returncode is None or self._stopped:
             return None

@@ -128,7 +128,7 @@ class Cluster:
         return probes | {number: [ContainerProbe(each)] for number, each in enumerate(self.containers, 1)}
 
     def check(self) -> None:
-        """Raise `ClusterLostError` with the reason if a broker that the plugin started has ended; cheap."""
+        """Raise `ClusterLostError` with the reason if a broker that the plugin started has exited; cheap."""
         if self.fleet is not None:
             self.fleet.check()
 

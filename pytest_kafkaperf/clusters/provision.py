@@ -210,9 +210,9 @@ _LOCATION_PROPERTIES = (
 def facts(cluster: Cluster, brokers: Mapping[int, Mapping[str, Property]]) -> Mapping[str, str]:
     """Return the facts of a cluster, updated with the properties that its brokers report.
 
-    A property that the brokers do not report keeps its value from the spec; Kafka treats those of plug-ins as secret.
-    Values that a provider sets for every cluster are left out: they change only with the plugin's version. So are those
-    that may be secret: not every plug-in declares its passwords as such.
+    A property that the brokers do not report keeps its value from the spec; Kafka treats broker plugins' properties as
+    secret. Values that a provider sets for every cluster are left out, because they change only with this plugin's
+    version. Values that may be secret are left out as well, because not every broker plugin declares its passwords.
     """
     from pytest_kafkaperf.clusters.brokers.config import default_properties  # noqa: PLC0415 - imports cryptography
 

@@ -86,7 +86,7 @@ class _Started:
     def fields(self) -> dict[str, str | None]:
         """The fields of a cluster that this value sets.
 
-        A version stands for the default image of that version, and an image with a tag for the version of that tag.
+        A version selects the default image of that version, and an image's tag selects the version.
         """
         if self.image is not None:
             return {"image": self.image, **({"version": None} if decides_version(self.image) else {})}

@@ -302,7 +302,7 @@ def plugins_like(name: str) -> list[str]:
 
 
 def _near_miss(name: str) -> str | None:
-    """Return a hint if `name` is a misspelt metric, has its words in another order, or is the beginning of several."""
+    """Return a hint if `name` is a misspelt metric, has its words in another order, or is a prefix of several."""
     near = suggestion(name, _PLUGINS, similarity=_RESEMBLES)
     if near is not None:
         return near

@@ -142,7 +142,7 @@ class Preflight:
         if group in groups:
             return []
         hint = suggestion(group, sorted(name for name in groups if not name.startswith(PREFIX)))
-        start = "start the application, and let it join its group before the load"
+        start = "start the application, and wait until it has joined its group before the load"
         return [f"group {group!r} does not exist{f', {hint}' if hint else ';'} {start} (on {self._servers})"]
 
     async def _transaction_problems(self, client: Any, transactional_id: str, scenario: Scenario) -> list[str]:
@@ -231,7 +231,7 @@ def leaderless(named: str, metadata: TopicMetadata) -> str:
 
 
 def gone(topic: str) -> str:
-    """Return the problem of a topic that existed when the load began."""
+    """Return the problem of a topic that was deleted during the load."""
     return f"topic {topic!r} was deleted while the load ran; exclude it from jobs that delete topics"
 
 

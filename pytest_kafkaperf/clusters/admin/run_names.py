@@ -16,7 +16,7 @@ from collections.abc import Iterable
 PREFIX = "kafkaperf-"
 """Default prefix of a run's topics, groups and transactional ids; nothing else is ever removed."""
 LEGAL_PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{1,180}")
-"""Names of topics have at most 249 of these characters; two underscores begin those of Kafka itself."""
+"""Pattern of topic names: at most 249 of these characters, without the two underscores that start Kafka's own names."""
 _RETAINED = datetime.timedelta(hours=1)
 """Time after the latest end of a run for which brokers keep the records of its topics."""
 KEPT = datetime.timedelta(days=1)

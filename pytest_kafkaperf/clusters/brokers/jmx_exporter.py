@@ -56,7 +56,7 @@ def jar(cache: Path) -> Path:
     Needs neither jgo nor the network if it is in the cache. Safe for runs that start at the same time.
 
     Raises:
-        ClusterError: it is missing and cannot be downloaded, or does not match its pin; says what to do.
+        ClusterError: it is missing and cannot be downloaded, or does not match its pin; contains the fix.
 
     """
     path = cache / "agents" / file_name(COORDINATE)

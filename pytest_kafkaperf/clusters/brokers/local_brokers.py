@@ -68,7 +68,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
     The stopwatch counts the time of downloads for `Span.FETCH`.
 
     Raises:
-        ClusterError: Java or Kafka is missing, or a broker did not start; says what to do.
+        ClusterError: Java or Kafka is missing, or a broker did not start; contains the fix.
 
     """
     cache = distribution.cache_folder()

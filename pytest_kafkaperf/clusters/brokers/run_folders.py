@@ -31,7 +31,7 @@ PREFIX = "kafkaperf-"
 """Prefix of the names of run folders."""
 
 _LOCK_NAME = re.compile(rf"{PREFIX}(?:app-)?[0-9a-f]{{16}}\.lock")
-"""Names of the lock files of run folders, of brokers and of applications; other files may begin in the same way."""
+"""Names of the lock files of run folders, of brokers and of applications; other files may start in the same way."""
 
 PROPERTIES = "server.properties"
 """A broker's configuration file. Its path, on a command line, shows to which run folder a broker process belongs."""
@@ -71,7 +71,7 @@ def held(folder: Path) -> Iterator[None]:
         yield
     finally:
         with without_interrupt():
-            supervisor.clear(folder)  # also ends a broker whose start Ctrl-C interrupted
+            supervisor.clear(folder)  # stops a broker whose start Ctrl-C interrupted as well
             if lock is not None:
                 os.close(lock)
 

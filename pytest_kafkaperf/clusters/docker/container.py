@@ -138,10 +138,10 @@ class Container:
 
 
 LABEL = "pytest-kafkaperf.run"
-"""Label of containers and networks: the owner and the run folder of their run."""
+"""Label of containers and networks with the owner and folder of their run."""
 
 END_LABEL = "pytest-kafkaperf.end"
-"""Label of containers and networks: the latest end of their run. Before it, only the owner removes them."""
+"""Label of containers and networks with the latest end of their run, before which only the owner removes them."""
 
 _LONGEST = datetime.timedelta(days=1)
 """Time after which others assume that a run has ended."""
@@ -220,7 +220,7 @@ def remove(resource: Any) -> None:
 def container_process(name: str, image: str, files: Path, **options: Any) -> Iterator[ContainerProcess]:
     """Provide a container of an image, with the certificates in the folder `files`; remove it afterwards.
 
-    `options` are those of a `Container`.
+    `options` are passed to the `Container`.
 
     Raises:
         ClusterError: there is no daemon or no image.

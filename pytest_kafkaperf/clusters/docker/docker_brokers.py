@@ -62,7 +62,7 @@ _PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
 """Ports inside the container."""
 _LOG_FOLDER = "/var/lib/kafka/data"
 _MEMORY, _MEMORY_SIZE = "/dev/shm/kafkaperf", "8g"  # noqa: S108 - inside of the container
-"""Logs in memory, and their bound. Every user may write there; a tmpfs of our own belongs to root after a restart."""
+"""In-memory logs and their limit. Every user may write there; a separate tmpfs would belong to root after a restart."""
 _KEYSTORE = "/opt/kafkaperf/keystore.pem"
 _AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
 _AGENT_CONFIG = "/opt/kafkaperf/jmx-exporter.yml"
@@ -78,7 +78,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
     The stopwatch counts the time of downloads for `Span.FETCH`.
 
     Raises:
-        ClusterError: there is no daemon or no image, or a broker did not start; says what to do.
+        ClusterError: there is no daemon or no image, or a broker did not start; contains the fix.
 
     """
     image = image_of(spec)
@@ -143,7 +143,7 @@ class _Layout:
 
     def plan(self) -> Fleet:
         """Configure the brokers, on ports that are free now."""
-        ports = free_ports(self.spec.brokers)  # on another machine, too, they are hardly ever taken
+        ports = free_ports(self.spec.brokers)  # they are hardly ever taken on another machine either
         nodes = [self._node(number, port) for number, port in enumerate(ports, 1)]
         cluster_id = new_uuid()
         return Fleet(
@@ -193,7 +193,7 @@ class _Layout:
     def _create(
         self, alias: str, variables: Mapping[str, str], ports: Mapping[int, int], files: Mapping[str, bytes | Path]
     ) -> Any:
-        """Create a container. Unlike testcontainers' own `DockerContainer`, it needs no reaper.
+        """Create a container. Unlike testcontainers' own `DockerContainer`, it does not need a reaper.
 
         `ports` are the published ports by those inside, `files` the contents by path inside.
         """

@@ -1,4 +1,4 @@
-"""CPU time of the compiler threads of JVMs, by which warm brokers and applications are told from cold ones.
+"""CPU time of JVM compiler threads, which distinguishes warm brokers and applications from cold ones.
 
 HotSpot compiles hot code a second time with its optimizing compiler C2. Until C2 has worked through its queue, a broker
 has a third of its final throughput, and the compiler takes up to a core from it.
@@ -246,7 +246,7 @@ class Log:
     cpu_s: list[float] = field(default_factory=list)
 
     def add(self, threads: ThreadCpu) -> None:
-        """Add a reading; one without a compiler thread says nothing."""
+        """Add a reading; a program without a compiler thread is unknown."""
         self.last.update(threads)
         if self.last:
             self.at_ns.append(time.monotonic_ns())
@@ -258,7 +258,7 @@ class Log:
 
 
 class CompilerWatcher:
-    """Reads the compiler threads of all programs in a thread of its own, from entry to exit."""
+    """Reads the compiler threads of all programs in a separate thread, from entry to exit."""
 
     def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]]) -> None:
         """`probes` returns the probes of the programs; it is called for each reading, as brokers may restart."""

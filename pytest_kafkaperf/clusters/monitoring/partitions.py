@@ -1,4 +1,4 @@
-"""The states of a topic's partitions, and the events that they show: moved leaders, missing replicas."""
+"""States of a topic's partitions, and the events that they reveal: moved leaders and missing replicas."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def events(states: Sequence[tuple[int, PartitionState]], start_ns: int) -> list[
 
 
 def instants(states: Sequence[tuple[int, PartitionState]]) -> list[int]:
-    """Return when the events began, in order; unlike `events`, it omits none."""
+    """Return the start times of all events, in order; unlike `events`, it never omits any."""
     return [change.at_ns for change in _changes(states)]
 
 
 class _Change(NamedTuple):
-    """An event of some partitions."""
+    """Event that affects one or more partitions."""
 
     at_ns: int
     end_ns: int

@@ -26,24 +26,24 @@ SCRAPE_TIMEOUT_S = 2.0
 
 
 class Probe(Protocol):
-    """Reads some measurements of one broker. Equal probes read the same ones."""
+    """Reader of some measurements of one broker. Equal probes read the same measurements."""
 
     def read(self) -> Mapping[str, float]:
         """Return the current measurements.
 
         Raises:
-            OSError: they cannot be read.
+            OSError: the measurements cannot be read.
 
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessProbe:
-    """Reads CPU, memory and disk use of a process on this machine."""
+    """Reader of the CPU, memory and disk use of a process on this machine."""
 
     pid: int
     with_children: bool = False
-    """Add the CPU and memory of all its children, also the CPU of those that have ended."""
+    """True to include the CPU and memory of all its children, and the CPU of children that have exited."""
 
     def read(self) -> Mapping[str, float]:
         """Read the process; disk use only without children, and only on Linux."""
@@ -62,9 +62,9 @@ class ProcessProbe:
 
 @dataclass(frozen=True, slots=True)
 class MachineProbe:
-    """Reads the CPU time of all programs on this machine. It belongs to no broker.
+    """Reader of the CPU time of all programs on this machine; it does not belong to any broker.
 
-    Interrupts are excluded: operating systems account for them differently, and the load causes many of them.
+    Interrupts are excluded, because operating systems account for them differently and the load causes many of them.
     """
 
     def read(self) -> Mapping[str, float]:
@@ -80,7 +80,7 @@ class MachineProbe:
 
 @dataclass(frozen=True, slots=True)
 class ContainerProbe:
-    """Reads a container, given as a docker-py object such as testcontainers has."""
+    """Reader of a container, given as a docker-py object like the ones in testcontainers."""
 
     container: Any
 
@@ -95,14 +95,14 @@ class ContainerProbe:
 
 @dataclass(frozen=True, slots=True)
 class ExporterProbe:
-    """Reads the page of a JMX exporter, whoever started the broker."""
+    """Reader of a JMX exporter's page, whoever started the broker."""
 
     url: str
     """`http` or `https`; a user name and password in it become basic authentication. Proxy settings are ignored."""
     timeout_s: float = SCRAPE_TIMEOUT_S
 
     def read(self) -> Mapping[str, float]:
-        """Get the page once."""
+        """Request the page once."""
         try:
             return exporter_readings(get_page(self.url, self.timeout_s))
         except ValueError as error:
@@ -148,7 +148,7 @@ _CPUCLOCK_SCHED = 2
 
 
 def _with_children(process: psutil.Process, readings: Mapping[str, float]) -> dict[str, float]:
-    """Add the children's readings; the CPU time of a child that has ended is in its parent's, so that none is lost."""
+    """Add the children's readings. A parent's CPU time includes exited children, so none is lost."""
     cpu_s = readings["cpu_s"] + sum(process.cpu_times()[2:4])
     memory_bytes = readings["memory_bytes"]
     for child in process.children(recursive=True):

@@ -1,4 +1,4 @@
-"""Metrics and curves of brokers and applications, made of their samples."""
+"""Metrics and curves of brokers and applications, derived from their samples."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Key = str | int | ApplicationKey
 """A broker's number, the address of an exporter, or an application."""
 
 _LEAST_COVERED_RATIO = 0.8
-"""Least part of a window that each probe must read, so that a metric of all brokers is not that of some of them."""
+"""Minimum part of a window that each probe must read, so that a metric of all brokers does not cover only some."""
 
 
 def named(key: Hashable) -> str:
@@ -68,7 +68,7 @@ def named(key: Hashable) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """The resources that one broker used in a window; None if they were not read."""
+    """Resources that one broker used in a window; None if they were not read."""
 
     cpu_cores: float | None
     cpu_max_cores: float | None
@@ -88,7 +88,7 @@ class BrokerCurves(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """The samples of all brokers, prepared for queries; made by `Readings.of`.
+    """Samples of all brokers, prepared for queries by `Readings.of`.
 
     All windows are half-open, in ns on the monotonic clock.
     """
@@ -101,7 +101,7 @@ class Readings:
     def of(samples: Mapping[Any, Iterable[Sample]]) -> Readings:
         """Prepare the samples of each broker, in any order.
 
-        The counters of a restarted broker begin again at 0; their values are added to those before the restart.
+        A restarted broker's counters start again at 0, so their values are added to those before the restart.
         """
         probed: dict[tuple[Hashable, str], list[Sample]] = {}
         for broker, own in samples.items():
@@ -110,9 +110,9 @@ class Readings:
         return Readings({broker: tracks_of(own) for broker, own in samples.items()}, probed)
 
     def partly_read(self, *, start_ns: int, end_ns: int) -> dict[tuple[Hashable, str], float]:
-        """Return the probes that read less than 80 % of a window, by broker and kind, each with the part that it read.
+        """Return the probes that read less than 80% of a window, by broker and kind, each with the part that it read.
 
-        Probes that read nothing are among them.
+        Probes that read nothing are included.
         """
         if end_ns <= start_ns:
             return {}
@@ -172,7 +172,7 @@ class Readings:
         return {broker: use for broker, use in uses.items() if use != nothing}
 
     def strangers(self, *, start_ns: int, end_ns: int, workers_s: float) -> tuple[float, int] | None:
-        """Return the number of cores used by other programs, and of cores of this machine; None if unknown.
+        """Return the number of cores that other programs used, and this machine's number of cores; None if unknown.
 
         Args:
             start_ns: start of the window.

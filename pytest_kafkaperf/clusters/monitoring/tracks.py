@@ -1,4 +1,4 @@
-"""Samples of one program, and the tracks made of them: one measurement over time, continued through restarts."""
+"""Samples of one program, and tracks: one measurement over time, continued through restarts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pytest_kafkaperf.core.units import NS_PER_S
 
 REQUESTS = ("produce", "fetch")
-"""Request types; `fetch` is that of consumers, not of followers."""
+"""Request types; `fetch` covers consumers, not followers."""
 
 
 PARTS = ("total", "queue", "local", "remote", "send")
@@ -48,7 +48,7 @@ Nanoseconds = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One measurement of one broker over time. A counter starts at 0 and continues through restarts."""
+    """Measurement of one broker over time. A counter starts at 0 and continues through restarts."""
 
     at_ns: Nanoseconds
     values: Floats
@@ -140,8 +140,8 @@ def covered_ratio(samples: Iterable[Sample], start_ns: int, end_ns: int) -> floa
 def _shows_restart(counters: Mapping[str, float], last: Mapping[str, tuple[float, int]], restarts: int) -> bool:
     """Return True if a counter fell by more than a tenth since the last known restart.
 
-    It falls a little without one if two readings at almost the same time are told in the wrong order, or if a process
-    has lost a child. Network counters may be the machine's own.
+    Without a restart, it falls a little if two almost simultaneous readings are in the wrong order, or if a process has
+    lost a child. Network counters may be the machine's own.
     """
     reliable = counters.keys() & last.keys() - set(_INDEPENDENT) - set(_SUMS)
     return any(last[name][1] == restarts and counters[name] < 0.9 * last[name][0] for name in reliable)
@@ -159,12 +159,12 @@ def _add_watched(readings: dict[str, list[tuple[int, float]]], at_ns: int, *, re
 
 
 _GAUGE_NAMES = ("machine_cores", "memory_bytes", "under_replicated", "leaders", "request_handler_pools")
-"""Measurements that are no counters."""
+"""Measurements that are not counters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One reading of one broker; it has some of the measurements, and others may be in a sample of their own."""
+    """Reading of one broker; it has some of the measurements, and others may be in separate samples."""
 
     at_ns: int
     """On the monotonic clock."""

@@ -36,11 +36,11 @@ from pytest_kafkaperf.core.units import NS_PER_S
 INTERVAL_S = 1.0
 
 MAX_SAMPLES = 4096
-"""Maximum number of samples per broker and kind of probe: more than an hour. Beyond that, the older half is thinned
+"""Maximum number of samples per broker and kind of probe, for more than an hour. Beyond it, the older half is thinned
 out."""
 
 EXIT_TIMEOUT_S = 1.0
-"""Time that the end of a watch waits for readings in progress."""
+"""Maximum time to wait for readings in progress when a watch ends."""
 
 
 @dataclass(slots=True)
@@ -77,10 +77,10 @@ class _Log:
 
 
 class BrokerWatcher:
-    """Reads each probe once a second, each time in a thread of its own, from entry to exit.
+    """Watcher that reads each probe once a second, each time in a separate thread, from entry to exit.
 
-    All readings follow one grid of times: a slow probe misses some of them and does not delay others. A probe that
-    fails or hangs is counted and read again.
+    All readings follow a common grid of times, so a slow probe misses some of them but does not delay others. Failures
+    and hangs are counted, and the probe is read again.
     """
 
     def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]], *, interval_s: float = INTERVAL_S) -> None:
@@ -125,7 +125,7 @@ class BrokerWatcher:
                 self._start(broker, probe)
 
     def samples(self) -> dict[Key, list[Sample]]:
-        """Return the samples by broker, in order of time; each probe makes samples of its own."""
+        """Return the samples by broker, in order of time; each probe has separate samples."""
         with self._lock:
             found: dict[Key, list[Sample]] = {broker: [] for broker, _ in self._logs}
             for (broker, _), log in self._logs.items():
@@ -133,7 +133,7 @@ class BrokerWatcher:
         return {broker: sorted(found[broker], key=lambda sample: sample.at_ns) for broker in sorted(found, key=str)}
 
     def unread(self, *, gaps: bool = True) -> list[Notice]:
-        """Return warnings of what could not be read and why; `gaps` includes probes that failed only sometimes."""
+        """Return warnings about failed readings; `gaps` includes probes that failed only sometimes."""
         with self._lock:
             found = [log.unread(named(key), kind, gaps=gaps) for (key, kind), log in self._logs.items()]
         return sorted((notice for notice in found if notice is not None), key=str)
@@ -198,7 +198,7 @@ _MIN_UNKNOWN_RESPONSES = 3
 
 
 class ClientWatcher(ABC):
-    """Asks the cluster at an interval in a thread of its own, from entry to exit; tries again if no broker responds."""
+    """Watcher that asks the cluster at an interval in a separate thread, and tries again if no broker responds."""
 
     def __init__(self, bootstrap_servers: str, access: Access, *, interval_s: float) -> None:
         self._servers = bootstrap_servers
@@ -249,7 +249,7 @@ class ClientWatcher(ABC):
 
 
 class TopicWatcher(ClientWatcher):
-    """Reads a topic's state once a second."""
+    """Watcher that reads a topic's state once a second."""
 
     def __init__(self, bootstrap_servers: str, access: Access, topic: str) -> None:
         super().__init__(bootstrap_servers, access, interval_s=INTERVAL_S)
@@ -294,9 +294,9 @@ OFFSETS_INTERVAL_S = 0.1
 """Interval between two readings: the finest commit interval that they show. Each reading takes 1 ms of CPU time here,
 and up to 2 ms of the brokers'."""
 _LATEST = -1
-"""The timestamp that stands for the end offset in a ListOffsets request."""
+"""Timestamp for the end offset in a ListOffsets request."""
 _NO_LEADER = -1
-"""The leader of a partition whose replicas are all down, in a metadata response."""
+"""Leader of a partition whose replicas are all down, in a metadata response."""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -322,7 +322,7 @@ class GroupOffsets:
 
 
 class GroupWatcher(ClientWatcher):
-    """Reads the committed offsets of groups on one topic, and its end offsets, ten times a second."""
+    """Watcher that reads groups' committed offsets on one topic, and its end offsets, ten times a second."""
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, groups: Sequence[str]) -> None:
         super().__init__(cluster.bootstrap_servers, cluster.access, interval_s=OFFSETS_INTERVAL_S)

@@ -1,9 +1,9 @@
-"""The clocks of several machines, and their shared counters, kept together through the Dask scheduler.
+"""Synchronization of several machines' clocks and shared counters through the Dask scheduler.
 
-A machine reads the common clock by repeated requests for its time. The response is created between request and arrival,
-so that the error is at most half of the shortest round trip (RFC 5905, section 10).
+A machine reads the common clock by repeatedly requesting its time. The response is created between request and arrival,
+so the error is at most half of the shortest round trip (RFC 5905, section 10).
 
-Each party sends its row and receives the rows of the others. A party that is silent for long counts as lost. If the
+Each party sends its row and receives the rows of the others. A party that is silent for too long counts as lost. If the
 controller is lost, the round ends.
 """
 
@@ -81,7 +81,7 @@ def spread(readings: Mapping[str, Clock], shares: int) -> list[str]:
 
 
 def clock_name() -> str:
-    """Return an identifier that exactly those processes share that share a monotonic clock.
+    """Return an identifier that processes have in common exactly if they share a monotonic clock.
 
     On Linux a time namespace changes that clock (time_namespaces(7)).
     """
@@ -94,7 +94,7 @@ def clock_name() -> str:
 
 
 TICK_S = 0.05
-"""Interval of synchronisation. Values from other machines are up to two intervals old, plus the network latency."""
+"""Interval of synchronization. Values from other machines are up to two intervals old, plus the network latency."""
 
 SILENT_S = 8.0
 """A party that has not sent its row for this long is lost."""
@@ -127,7 +127,7 @@ class SyncState:
     def share(self, worker: int, attempt: str, at_ns: int, cells: list[int], *, now_s: float) -> dict[str, Any]:
         """Take a worker's row; return all others, or `over` if the worker must end.
 
-        A second attempt at a share must end: a Dask cluster may repeat tasks, but nothing would measure their load.
+        A second attempt at a share must end, because a Dask cluster may repeat tasks, but their load is not measured.
         """
         if self._attempts.setdefault(worker, attempt) != attempt or now_s - self._controller_s > SILENT_S:
             return {"over": True}
@@ -203,14 +203,14 @@ Workers = Sequence[tuple[Future[Any], str]]
 
 
 @contextlib.contextmanager
-def synchronised(ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers) -> Iterator[None]:
-    """Synchronise the controller's counters until the block ends, and fail the futures of lost workers.
+def synchronized(ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers) -> Iterator[None]:
+    """Synchronize the controller's counters until the block ends, and fail the futures of lost workers.
 
     `ask` sends a message to the scheduler; a thread calls it.
     """
     closing = threading.Event()
     thread = threading.Thread(
-        target=_synchronise, args=(closing, ask, counters, workers), name="kafkaperf-counters", daemon=True
+        target=_synchronize, args=(closing, ask, counters, workers), name="kafkaperf-counters", daemon=True
     )
     thread.start()
     try:
@@ -220,7 +220,7 @@ def synchronised(ask: Callable[..., dict[str, Any]], counters: SharedCounters, w
         thread.join(2 * ANSWER_S)
 
 
-def _synchronise(
+def _synchronize(
     closing: threading.Event, ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers
 ) -> None:
     rows, answered_s = AlignedCounters(), time.monotonic()

@@ -1,7 +1,6 @@
-"""A Dask task: a worker process on its machine, and the shared counters there.
+"""Dask task that runs a worker process on its machine, and the shared counters there.
 
-The load does not run in a thread of the Dask worker, because that has an event loop, a garbage collector and other
-tasks.
+The load does not run in a thread of the Dask worker, which has an event loop, a garbage collector and other tasks.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.scenarios.payloads import Samples
 
 _KILL_S = 5
-"""Time limit for a killed process to end."""
+"""Time limit for a killed process to exit."""
 
 _starting = threading.Lock()
 """Held while a thread hides `__main__`, so that no other thread keeps the replacement."""
@@ -184,7 +183,7 @@ def _localised(assignment: Assignment, folder: str, samples: bytes | None, count
 
 
 class _Host:
-    """A machine's side of the synchronisation, for one process there."""
+    """A machine's side of the synchronization, for one process there."""
 
     def __init__(self, worker: Worker, share: Share, counters: SharedCounters) -> None:
         self._dask_worker = worker
@@ -193,7 +192,7 @@ class _Host:
         self._attempt = secrets.token_hex(8)
 
     def follow(self, results: Connection) -> WorkerReport:
-        """Synchronise the counters until the process has ended; return its report.
+        """Synchronize the counters until the process has exited; return its report.
 
         Raises:
             LoadError: the process failed or died, or must be killed.

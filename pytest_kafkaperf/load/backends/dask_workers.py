@@ -1,7 +1,7 @@
 """Worker processes on the machines of a Dask cluster.
 
-Each share of the load is a Dask task, pinned to one Dask worker and never repeated. On that machine it runs in a
-process of its own, as on the controller's machine. Meanwhile the task's thread synchronises the shared counters (see
+Each share of the load is a Dask task, pinned to one Dask worker and never repeated. On that machine, it runs in a
+separate process, as on the controller's machine. Meanwhile, the task's thread synchronizes the shared counters (see
 `dask_sync`).
 """
 
@@ -31,7 +31,7 @@ from pytest_kafkaperf.load.backends.dask_sync import (
     by_clock,
     relative_to,
     spread,
-    synchronised,
+    synchronized,
     tolerated_ns,
 )
 from pytest_kafkaperf.load.backends.dask_task import Share, read_clock, read_clock_by, run_share, send
@@ -57,7 +57,7 @@ _VERSIONS: Mapping[str, tuple[Any, ...]] = {
 
 
 class DaskWorkers:
-    """A connection to a Dask cluster, from entry to exit."""
+    """Connection to a Dask cluster, from entry to exit."""
 
     margin_ns = _MARGIN_NS
 
@@ -113,10 +113,10 @@ class DaskWorkers:
     def load(
         self, assignments: Sequence[Assignment], counters: SharedCounters
     ) -> Iterator[Sequence[Future[WorkerReport]]]:
-        """Read the clocks, hand the assignments to Dask workers, and synchronise the counters.
+        """Read the clocks, hand the assignments to Dask workers, and synchronize the counters.
 
         Raises:
-            LoadError: no worker can take them.
+            LoadError: no worker can take the assignments.
             ClusterError: new workers have other versions, or credentials would be sent without TLS.
 
         """
@@ -144,13 +144,13 @@ class DaskWorkers:
         names = [f"{address} on {clock.host}" for address, clock in zip(addresses, clocks, strict=True)]
         with self._run(sync_id, addresses, shares) as tasks:
             futures = [_result_of(task, name) for task, name in zip(tasks, names, strict=True)]
-            with synchronised(
+            with synchronized(
                 functools.partial(self._ask, sync_id=sync_id), counters, list(zip(futures, names, strict=True))
             ):
                 yield futures
 
     def audit(self, task: AuditTask) -> Audit:
-        """Audit the log in a process on this machine; raises as `controller.WorkerBackend.audit`."""
+        """Audit the log in a process on this machine; raises the same errors as `controller.WorkerBackend.audit`."""
         with Processes(1) as process:
             return process.audit(task)
 
@@ -174,7 +174,7 @@ class DaskWorkers:
                 task.cancel()
 
     def _samples(self, scenario: Scenario, addresses: Sequence[str]) -> Any:
-        """Send the file of samples to the machines of producers; return None if there is no file."""
+        """Send the sample file to the producers' machines; return None if there is no file."""
         payload = scenario.payload
         if not isinstance(payload, Samples) or payload.path is None:
             return None
@@ -337,7 +337,7 @@ def refuse_plain_text(access: Access, addresses: Sequence[str]) -> None:
 
 
 def _result_of(task: Future[WorkerReport], name: str) -> Future[WorkerReport]:
-    """Return a future of a task's report; its LoadError names the Dask worker."""
+    """Return a future of a task's report, whose LoadError contains the Dask worker."""
     result: Future[WorkerReport] = Future()
 
     def conclude(done: Future[WorkerReport]) -> None:

@@ -1,7 +1,7 @@
 """The engine on aiokafka. Read worker, producers, consumer, sender, decoder.
 
-- aiokafka_engine: the engine, as others see it
-- client_config: parameters of clients that a test may set
+- aiokafka_engine: the engine's interface
+- client_config: client parameters that a test may set
 - worker: one worker's part of a load
 - clients: aiokafka's clients, adapted
 - producers: the producers' base, with transactions

@@ -1,7 +1,7 @@
-"""The producer of explicit batches, for records without keys.
+"""Producer of explicit batches, for records without keys.
 
-A batch opens at a record's due time, and closes when it is full or has lingered. Without keys, the whole batch gets one
-partition, as in Kafka's own producer (KIP-480). Due times are known in advance, and so is the closing time: the
+A batch opens at a record's due time and closes when it is full or has lingered. Without keys, the whole batch gets one
+partition, as in Kafka's own producer (KIP-480). Because due times are known in advance, so is the closing time: the
 producer sleeps until then and builds the batch at once.
 """
 
@@ -41,7 +41,7 @@ class Records(NamedTuple):
 
 
 class BatchProducer(Producer):
-    """A producer that sends records without keys in explicit batches."""
+    """Producer that sends records without keys in explicit batches."""
 
     def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
         super().__init__(client, number, setup)
@@ -160,7 +160,7 @@ def _bytes_of_last(template: Template, count: int, measured: int) -> int:
 
 
 _OUTSTANDING_BYTES = 32 << 20
-"""Limit of unacknowledged data of one producer: the default of `buffer.memory` of Kafka's own producer."""
+"""Limit of one producer's unacknowledged data: the default `buffer.memory` of Kafka's own producer."""
 
 
 class InFlightLimit:
@@ -172,7 +172,7 @@ class InFlightLimit:
 
     def __init__(self, partitions: int, *, batches: int, first: int, batch_bytes: int) -> None:
         self._batches = batches
-        # Producers begin at different partitions to spread their load.
+        # Producers start at different partitions to spread their load.
         self._turns = collections.deque((first + turn) % partitions for turn in range(partitions))
         self._taken = [0] * partitions
         self._full: set[int] = set()

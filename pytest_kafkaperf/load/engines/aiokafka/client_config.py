@@ -1,7 +1,7 @@
 """Validation of the client parameters in `producer_config` and `consumer_config`.
 
-The signatures of aiokafka's clients define the valid parameters. The tables in this module list those that scenario
-fields, the cluster or the plugin set.
+The signatures of aiokafka's clients define the valid parameters. The tables in this module list the parameters that
+scenario fields, the cluster or the plugin set.
 """
 
 from __future__ import annotations
@@ -88,5 +88,5 @@ def _parameters(client: str) -> frozenset[str]:
 
 
 def _normalized(name: str) -> str:
-    """Replace the dots of Kafka's names by aiokafka's underscores."""
+    """Replace the dots in Kafka's names with aiokafka's underscores."""
     return name.replace(".", "_")

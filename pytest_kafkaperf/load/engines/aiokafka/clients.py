@@ -1,6 +1,6 @@
-"""The aiokafka clients of the load, made from a scenario, and the names inside aiokafka that it replaces.
+"""The load's aiokafka clients, created from a scenario, and the aiokafka internals that it replaces.
 
-These names are private or may move. Therefore `pyproject.toml` caps aiokafka's version, `check_aiokafka` checks it
+These names are private or may move. Therefore, `pyproject.toml` caps aiokafka's version, `check_aiokafka` checks it
 before a load, and `tests/unit/load/engines/aiokafka/test_clients.py` checks that each name exists and behaves as
 expected.
 
@@ -65,10 +65,10 @@ _IN_FLIGHT = 5
 """Produce requests in flight per broker: the default of Kafka's own producer."""
 _MAX_REQUEST_BYTES = 1 << 20
 _FETCH_WAIT_MS = 100
-"""A fetch that waits for new records holds up the next request on its connection, such as the one for end offsets after
-the load. With Kafka's default of 500 ms each round with consumers took 0.4 s longer."""
+"""Maximum wait of a fetch for new records, which holds up the next request on its connection, such as the one for end
+offsets after the load. With Kafka's default of 500 ms, each round with consumers took 0.4 s longer."""
 _HEARTBEAT_MS = 300
-"""Members learn of a rebalance by a heartbeat. With Kafka's default of 3 s each round would begin up to 3 s later."""
+"""Heartbeat interval, by which members learn of a rebalance. With Kafka's 3 s, rounds would start up to 3 s later."""
 
 
 def make_producer(
@@ -100,12 +100,12 @@ def make_producer(
 def make_consumer(
     scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: dict[str, Any]
 ) -> aiokafka.AIOKafkaConsumer:
-    """Create a member of a consumer group that reads new records, or also those that are there; do not start it."""
+    """Create a member of a consumer group that reads new records, or existing ones as well, without starting it."""
     defaults = {
         "heartbeat_interval_ms": _HEARTBEAT_MS,
         "fetch_max_wait_ms": _FETCH_WAIT_MS,
         "request_timeout_ms": REQUEST_TIMEOUT_S * 1000,
-        "max_poll_interval_ms": RECORDS_TIMEOUT_S * 1000,  # one that has read all its records waits for the others
+        "max_poll_interval_ms": RECORDS_TIMEOUT_S * 1000,  # it may have to wait for the others
     }
     return aiokafka.AIOKafkaConsumer(
         topic,
@@ -140,7 +140,7 @@ more CPU."""
 
 
 class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
-    """A connection that raises `KafkaConnectionError` for every failed write, so that clients connect again.
+    """Connection that raises `KafkaConnectionError` for every failed write, so that clients reconnect.
 
     With uvloop, writing to a closed transport raises a RuntimeError (https://github.com/aio-libs/aiokafka/issues/1038).
     With acks=0, `drain` takes the place of a response and raises an OSError. Either error would end aiokafka's tasks.
@@ -188,7 +188,7 @@ class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
         return answer
 
     def _handle_frame(self, resp: bytes) -> None:
-        """Handle a response like aiokafka's own method; that to `produce` in fewer calls."""
+        """Handle a response like aiokafka's own method, but responses to `produce` in fewer calls."""
         correlation_id, request, answer = self._requests[0]
         if request is not None or correlation_id is None:
             super()._handle_frame(resp)

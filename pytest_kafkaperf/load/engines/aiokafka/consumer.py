@@ -1,4 +1,4 @@
-"""A consumer: a group member that reads live or from a backlog, and measures each record's time since it was due."""
+"""Consumer: a group member that reads live or from a backlog, and measures each record's time since it was due."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _POLL_MS = 100
 _REBALANCE_S = 1
 """Time limit of one poll during a rebalance."""
 _POSITION_TIMEOUT_S = 5
-"""Time limit for setting positions; the worker tries again until the round begins or stops."""
+"""Time limit for setting positions; the worker tries again until the round starts or stops."""
 _OFFSETS_TIMEOUT_S = 10
 _QUIET_S = 10
-"""Records that an application has not put out this long after its previous record count as lost."""
+"""Records that do not come out of an application this long after its previous record count as lost."""
 
 
 class Consumer:
-    """The reading of one group member. `client` is started, and no other code uses it.
+    """Consumption by one group member. `client` is already started, and no other code uses it.
 
-    Without producers, it reads what others have written, from the begin of the drain on, and times only records that
-    are created after the window's start. At a backlog, it begins to read when the window opens.
-    If other applications write to the topic, too, the consumer reads their records and ignores them.
-    An application's output has no known end: the shared counters tell how many records the group has yet to receive.
+    Without producers, it reads the records of other programs from the start of the drain on, and times only records
+    that are created after the window's start. At a backlog, it starts to read when the window opens.
+    If other applications write to the topic as well, the consumer reads their records and ignores them.
+    An application's output has no known end: the shared counters show how many records the group has yet to receive.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Consumer:
         return self.report
 
     async def _hold(self, until_ns: int | None = None) -> None:
-        """Stay in the group without reading until an instant; None: until the drain begins."""
+        """Stay in the group without reading until an instant; None: until the drain starts."""
         partitions = self._client.assignment()
         self._client.pause(*partitions)
         while not self._counters.stopped:
@@ -122,7 +122,7 @@ class Consumer:
     async def _await_application(self, start_ns: int) -> None:
         """Receive until all records have come out, or until no member of the group receives any more.
 
-        Records that were not acknowledged may come out, too, in place of others.
+        Unacknowledged records may come out as well, in place of others.
         """
         before, deadline = (0, 0), 0.0
         unsure = self._counters.total(Counter.SETTLED) > self._counters.total(Counter.VISIBLE)
@@ -139,12 +139,12 @@ class Consumer:
             await self._poll(start_ns)  # another member may have counted a duplicate in place of a record still to come
 
     def _missing(self) -> int:
-        """Return the number of records, also of a backlog that it reads, which the group has not received."""
+        """Return the number of records, including a backlog, that the group has not received."""
         written = self._counters.total(Counter.VISIBLE) + (self._backlog if self._catches_up else 0)
         return written - self._counters.received()[self.report.group]
 
     async def _drain(self, start_ns: int, drain_s: float) -> None:
-        # End offsets leave out what followers lack, and what follows an open transaction, also of other applications.
+        # End offsets exclude records that followers lack, or that follow any application's open transaction.
         wait = Stall(_QUIET_S)
         while (missing := self._missing()) > 0 and not wait.is_over(missing) and not self._counters.stopped:
             await self._poll(start_ns)
@@ -159,7 +159,7 @@ class Consumer:
                         fewest, deadline = left, time.monotonic() + drain_s
                     if left:
                         await self._poll(start_ns)
-        # On a topic that others write to, unread records may be theirs.
+        # If other programs write to the topic, unread records may be theirs.
         self.report.unread = left if self._filter is None else 0
 
     async def _poll(self, start_ns: int, *, returns: bool = False) -> None:
@@ -218,7 +218,7 @@ class Consumer:
             self._series.record(shown, latencies_since(shown, received_ns))
 
     def _first_time(self, batch: ReceivedBatch, start_ns: int) -> ReceivedBatch | None:
-        """Return the part of a batch that came out for the first time; the rest counts as duplicated."""
+        """Return the records of a batch that came out for the first time; the others count as duplicated."""
         producers, indexes = origin(batch.tags[:, 1])
         names = names_of(producers, indexes)
         measured = batch.tags[:, 0] >= start_ns

@@ -1,10 +1,10 @@
-"""Vectorised decoding of fetched record batches.
+"""Vectorized decoding of fetched record batches.
 
-Measurements need only the tag at the beginning of each value, and the sizes of key and value. Every byte is read
-nevertheless, because the decoder always checks the CRC of a batch, which covers all records.
+Measurements need only the tag at the start of each value, and the sizes of key and value. Every byte is read anyway,
+because the decoder always checks a batch's CRC, which covers all records.
 
-There are two ways to decode a batch. Records of one layout have equal distances, so that numpy extracts all tags at
-once, after it has compared every byte that is not part of a timestamp, key or value with that layout. A batch that
+There are two ways to decode a batch. If all records have one layout, they are equidistant, so numpy extracts all tags
+at once, after it has compared every byte that is not part of a timestamp, key or value with that layout. A batch that
 differs in a single byte (mixed sizes, null values, offsets removed by compaction) is decoded record by record with
 aiokafka's own parser.
 
@@ -50,7 +50,7 @@ _TAG = np.dtype(">i8")
 
 
 class FetchedBatch(NamedTuple):
-    """One complete batch with a valid CRC; its header is decoded, its records are not."""
+    """Complete batch with a valid CRC; its header is decoded, but not its records."""
 
     base_offset: int
     last_offset_delta: int
@@ -84,7 +84,7 @@ class FetchedBatch(NamedTuple):
         )
 
     def created_ms(self, fetch_offset: int, since_ms: float) -> list[int]:
-        """Return the producer's timestamps (CreateTime) of the records from an offset and an instant on."""
+        """Return the producer's timestamps (CreateTime), starting at the given offset and time."""
         is_new = _HEADER.unpack_from(self.encoded)[8] >= since_ms  # its largest timestamp
         stamped = is_new and not self.attributes & _APPEND_TIME_BIT
         records = default_records.DefaultRecordBatch(self.uncompressed()) if stamped else ()
@@ -128,7 +128,7 @@ class FetchedBatch(NamedTuple):
 
 
 class FetchedBatches:
-    """The batches in a broker's fetch response for one partition.
+    """Batches in a broker's fetch response for one partition.
 
     A fetch response is cut off at its size limit. As Kafka's protocol requires, an incomplete batch at its end is
     ignored. The class takes the place of aiokafka's `MemoryRecords` and keeps the names that aiokafka's fetcher uses.
@@ -147,7 +147,7 @@ class FetchedBatches:
         return self._end() is not None
 
     def checked(self, partition: object) -> Iterator[FetchedBatch]:
-        """Yield each following complete batch after a check of its CRC. Errors name the partition.
+        """Yield each following complete batch after checking its CRC. Errors contain the partition.
 
         Raises:
             CorruptRecordException: a batch is damaged.
@@ -236,7 +236,7 @@ def uniform_tags(plain: memoryview, count: int) -> tuple[Int64s, int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """Consecutive records of a uniform batch with offset deltas of one length, and so at equal distances."""
+    """Consecutive, equidistant records of a uniform batch, whose offset deltas have the same length."""
 
     stop: int
     """Index of the first record after the span."""
@@ -342,7 +342,7 @@ def reader_of(scenario: Scenario) -> type[BatchedRecords]:
 
 
 def _with_named_errors(correlate: Correlate) -> Correlate:
-    """Wrap the test's function so that errors name it."""
+    """Wrap the test's function, so that errors contain its name."""
 
     def tag_of(record: Any) -> bytes | None:
         try:

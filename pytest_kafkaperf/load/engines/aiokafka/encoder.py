@@ -1,6 +1,7 @@
 """Encoding of record batches (format magic 2, with codecs and CRC) and of produce requests, with their responses.
 
-Only versions 5 to 7 (Kafka 1.0 and later), which are alike: https://kafka.apache.org/protocol#The_Messages_Produce
+It supports only versions 5 to 7 (Kafka 1.0 and later), which are alike:
+https://kafka.apache.org/protocol#The_Messages_Produce
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from aiokafka.record.util import calc_crc32c
 
 
 class EncodedBatch:
-    """A batch of encoded records that takes the place of aiokafka's `BatchBuilder`.
+    """Batch of encoded records that replaces aiokafka's `BatchBuilder`.
 
     The format is magic 2 (KIP-98; https://kafka.apache.org/documentation/#recordbatch).
     """
@@ -136,7 +137,7 @@ class Response(NamedTuple):
 
 
 def correlation_id_of(response: bytes) -> int:
-    """Return the correlation id of a response, which is that of its request."""
+    """Return the correlation id of a response, which is the same as in its request."""
     return int.from_bytes(response[: _INT32.size], "big")
 
 

@@ -1,4 +1,4 @@
-"""The producer of records with keys: the key determines a record's partition, as in Kafka's own producer.
+"""Producer of records with keys, which determine a record's partition, as in Kafka's own producer.
 
 Each partition gathers records until its batch is full or has lingered. A partition that has reached its in-flight limit
 holds up the others only when too many records have gathered, like a full `buffer.memory`.
@@ -23,7 +23,7 @@ from pytest_kafkaperf.scenarios.payloads import Keys
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES
 
 _AT_ONCE = 4096
-"""Number of records that a closed loop takes at once."""
+"""Number of records that a closed loop handles at once."""
 
 _GATHERED_BYTES = 32 << 20
 """Limit of gathered records, as Kafka's default `buffer.memory`; beyond it the backlog waits in the schedule."""
@@ -33,7 +33,7 @@ _GATHERED_BATCHES = 2
 
 
 class KeyedProducer(BatchProducer):
-    """A producer that sends records with keys in explicit batches."""
+    """Producer that sends records with keys in explicit batches."""
 
     def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
         super().__init__(client, number, setup)
@@ -79,7 +79,7 @@ class KeyedProducer(BatchProducer):
                 taken = self._next = due
             blocked = await self._send_due(now, end_ns)
             if any(self._slots.free(partition) for partition in blocked):
-                continue  # batches ended while a transaction did; `_change` would not notice them later
+                continue  # batches ended together with a transaction, which `_change` would not notice later
             is_full = self._gathering.total >= self._bound
             closing_ns = self._next_closing_ns(schedule, taken if is_full else stop, blocked)
             await self._until(timer, closing_ns, blocked=bool(blocked))

@@ -1,7 +1,7 @@
-"""One producer: it takes records when they are due, sends them, and awaits the outcome of each.
+"""Producer that takes records when they are due, sends them, and awaits the outcome of each.
 
-Latency counts from the due time, so that it includes every delay of a record. The kinds of producer decide how records
-become batches: `batch_producer`, `keyed_producer`, `record_producer`.
+Latency counts from the due time, so it includes every delay of a record. The subclasses decide how records become
+batches: `batch_producer`, `keyed_producer`, `record_producer`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _REFUSALS = (
     kafka_errors.InvalidTopicError,
     kafka_errors.PolicyViolationError,
 )
-"""Errors after which the batch is certainly not in the log; any other failure leaves that unknown.
+"""Errors after which the batch is certainly not in the log; after any other failure, this is unknown.
 
-The list has only errors after which a client does not retry, because the error of a last attempt says nothing about
-earlier attempts.
+The list contains only errors after which a client does not retry, because the last attempt's error does not reveal the
+outcome of earlier attempts.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The measured window of one producer."""
+    """Measured window of one producer."""
 
     start_ns: int
     warm_from_ns: int
@@ -69,7 +69,7 @@ class ProducerSetup:
 
 
 class Producer(ABC):
-    """The load of one producer. `client` is started, and no other code uses it."""
+    """Load of one producer. `client` is already started, and no other code uses it."""
 
     def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
         scenario = setup.scenario
@@ -95,7 +95,7 @@ class Producer(ABC):
         self._enough.set()
 
     def abandon(self) -> None:
-        """Stop waiting for what is in flight, too."""
+        """Stop waiting for records in flight as well."""
         self._abandoned = True
         self._wake()
 
@@ -137,12 +137,12 @@ class Producer(ABC):
         )
 
     async def _limit_to_transaction(self, count: int) -> int:
-        """Return how many of `count` records the open transaction takes; begin another one first if it is full."""
+        """Return how many of `count` records the open transaction takes; start another one first if it is full."""
         return count if self._transactions is None else min(count, await self._transactions.remaining())
 
     @property
     def _begun_ns(self) -> int:
-        """Time at which the open transaction began; 0 without transactions."""
+        """Start of the open transaction; 0 without transactions."""
         return 0 if self._transactions is None else self._transactions.begun_ns
 
     def _count_missing(self, schedule: Schedule, stop: int) -> None:
@@ -201,7 +201,7 @@ class Producer(ABC):
 
 
 async def first_of(*awaitables: Awaitable[object]) -> None:
-    """Wait until one of them ends, cancel the others, and raise an error of any."""
+    """Wait until one of the tasks ends, cancel the others, and raise any of their errors."""
     tasks = [asyncio.ensure_future(each) for each in awaitables]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -216,26 +216,26 @@ async def first_of(*awaitables: Awaitable[object]) -> None:
 
 @dataclass(slots=True)
 class Transactions:
-    """Begins and ends transactions, one at a time, as Kafka requires."""
+    """Transactions of one producer, one at a time, as Kafka requires."""
 
     client: Any
     ledger: Ledger
     settled: Callable[[], Awaitable[None]]
-    """Waits until the outcome of every sent record is known."""
+    """Function that waits until the outcome of every sent record is known."""
     size: int
     abort_ratio: float
     begun_ns: int = 0
-    """Time at which the open transaction began; nothing could be sent before."""
+    """Start of the open transaction, before which nothing could be sent."""
     _left: int | None = None
     """Number of records that the open transaction still takes; None if none is open."""
     _number: int = 0
     _ending: asyncio.Task[None] | None = None
 
     async def remaining(self) -> int:
-        """Return how many records the transaction still takes, at least one; a full one is ended and another begun.
+        """Return how many records the transaction still takes, at least one; a full one is replaced.
 
         Raises:
-            LoadError: the transaction could not begin or end.
+            LoadError: the transaction could not be started or ended.
 
         """
         if self._left == 0:
@@ -281,7 +281,7 @@ class Transactions:
 
 
 async def _told(asked: Awaitable[None], what: str) -> None:
-    """Wait until a client has begun or ended a transaction; raise a LoadError if it could not."""
+    """Wait until a client has started or ended a transaction; raise a LoadError if it could not."""
     try:
         await asked
     except (AssertionError, KafkaError) as error:  # aiokafka asserts that no fatal error came before

@@ -1,4 +1,4 @@
-"""The producer of single records, which leaves batching to the client, as an application on aiokafka does."""
+"""Producer of single records, which leaves batching to the client, as applications with aiokafka do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AT_ONCE = 256
 
 
 class RecordProducer(Producer):
-    """A producer that sends each record with `AIOKafkaProducer.send`."""
+    """Producer that sends each record with `AIOKafkaProducer.send`."""
 
     def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
         super().__init__(client, number, setup)
@@ -114,7 +114,7 @@ class RecordProducer(Producer):
         return batch
 
     async def _all_settled(self) -> None:
-        """Send what lingers in the client first if a transaction ends then, as the commit of an application does."""
+        """Send records that linger in the client first if a transaction ends, as an application's commit does."""
         if self._transactions is not None:  # the event loop itself would keep only a weak reference to the task
             self._flushing = asyncio.ensure_future(self._client._message_accumulator.flush_for_commit())  # noqa: SLF001
         await super()._all_settled()

@@ -1,7 +1,7 @@
-"""The sender of encoded batches: aiokafka's queue and sender, with less work for each batch and each request.
+"""Sender of encoded batches: aiokafka's queue and sender, with less work for each batch and each request.
 
-aiokafka's own take two futures for a batch and a task for a request, and allow one request per broker at a time. Here
-a batch reports its end by a call, and only a request that fails becomes a task, in which aiokafka decides what is sent
+aiokafka's own need two futures for a batch and a task for a request, and allow one request per broker at a time. Here,
+a batch reports its end with a call, and only failed requests become tasks, in which aiokafka decides what is sent
 again. `clients.adapt` puts these classes in place of aiokafka's.
 """
 
@@ -39,7 +39,7 @@ OnEnded = Callable[[int | None, BaseException | None], None]
 
 
 class Sender(sender.Sender):  # type: ignore[misc]
-    """A sender with several produce requests per broker in flight, as in Kafka's own producer; aiokafka allows one.
+    """Sender with several produce requests per broker in flight, as in Kafka's own producer; aiokafka allows one.
 
     Without idempotence, a batch that is sent again may follow later batches of its partition, as in Kafka's own
     producer. With idempotence, each partition has one batch in flight, which keeps its sequence numbers in order.
@@ -148,7 +148,7 @@ def _is_success(answer: asyncio.Future[Response]) -> bool:
 
 
 class _InFlight:
-    """Replacement for a set of brokers or partitions with a request in flight: contains each once it has so many."""
+    """Replacement for a set of brokers or partitions in flight, which contains an element once it reaches its limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -165,7 +165,7 @@ class _InFlight:
 
 
 class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]
-    """A batch of encoded records that reports its end by a call; aiokafka's makes two futures for each batch."""
+    """Batch of encoded records that reports its end with a call; aiokafka creates two futures for each batch."""
 
     def __init__(self, tp: TopicPartition, builder: EncodedBatch, ttl: float, accumulator: Accumulator) -> None:
         self._tp = tp
@@ -260,8 +260,8 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
         batch = queue.popleft()
         if not queue:
             del self._batches[tp]
-        if transactions is not None and not batch.retry_count:  # one that is sent again keeps its sequence number
-            # The broker expects a batch that failed; only in a later epoch do the numbers begin again (KIP-360).
+        if transactions is not None and not batch.retry_count:  # a batch that is sent again keeps its sequence number
+            # The broker expects a batch that failed; only in a later epoch do the numbers start again (KIP-360).
             failures = self._failures[tp] if transactions.transactional_id is None else 0
             epoch = min(transactions.producer_epoch + failures, _MAX_EPOCH)
             sequence = transactions.sequence_number((tp, epoch))

@@ -1,4 +1,4 @@
-"""A worker: one picklable function that takes an assignment and returns a report."""
+"""Worker: a picklable function that takes an assignment and returns a report."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def work(assignment: Assignment) -> WorkerReport:
     """Run one worker's part of one round.
 
     Raises:
-        LoadError: a client could not connect or join its group; the text names the client and the reason.
+        LoadError: a client could not connect or join its group; the message contains the client and the reason.
 
     """
     import uvloop  # noqa: PLC0415 - for worker processes only; takes 10 to 25 % less CPU per record than asyncio's
@@ -69,7 +69,7 @@ def kind_of_producer(scenario: Scenario) -> type[Producer]:
 
 
 class LoadWorker:
-    """State shared by the parts of one worker."""
+    """State that the parts of one worker share."""
 
     def __init__(self, assignment: Assignment, notes: Notes) -> None:
         self._assignment = assignment
@@ -279,7 +279,7 @@ class LoadWorker:
 
 
 class _Meter:
-    """CPU time and utilisation of this process since `start`."""
+    """CPU time and utilization of this process since `start`."""
 
     def __init__(self) -> None:
         self.start()
