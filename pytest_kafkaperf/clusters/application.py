@@ -187,7 +187,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     def close(self) -> None:
         """Stop the application permanently, and delete the topics that were created for it."""
-        self._process.retire()  # an action of the test may be about to start it in another thread
+        self._process.retire()  # a test's action may be about to start it in another thread
         self.closing.close()
 
     def start(self) -> None:
@@ -214,7 +214,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.start()
 
     def check(self) -> None:
-        """Raise `ApplicationError` with its exit status and last lines if it has ended by itself; cheap."""
+        """Raise `ApplicationError` with its exit status and last lines if it exited unexpectedly; cheap."""
         if (failure := self._process.failure()) is not None:
             is_taken = "ddress already in use" in failure or (self._kind == "port" and _accepts(self._sign))
             raise ApplicationError(f"{self._taken_port()}: {failure}" if is_taken else failure)
@@ -268,7 +268,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
                 warn(f"could not delete topic {topic} of an application: {error}")
 
     def _spawn(self) -> int | None:
-        """Start the process and return its id; raises as `launch` does."""
+        """Start the process and return its id; raises the same errors as `launch`."""
         if self.pid is not None:
             raise UsageError(f"application {self} is already running; stop it first: stop()")
         if self._kind == "group":
@@ -333,7 +333,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
             if self._kind != "group":
                 return self._missing_sign()
             state, members = self._group_members()
-        except (OSError, ClusterError) as error:  # such as a connection that is refused
+        except (OSError, ClusterError) as error:  # such as a refused connection
             return str(error) or type(error).__name__
         # Other members may be of a process that has ended, which Kafka has not noticed yet.
         working = {name for name, member in members.items() if member.partitions}
@@ -344,14 +344,14 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return None
 
     def _missing_sign(self) -> str | None:
-        """Return the reason if the line of its output, or its port, is not there."""
+        """Return the reason if the line or port that shows its readiness is missing."""
         if self._kind == "line":
             found = self._sign in self._process.log()
             return None if found else f"no line of its output contains {self._sign!r}"
         return None if _accepts(self._sign) else f"port {self._sign} does not accept connections"
 
     def _require_whole_group(self, members: Mapping[str, Member]) -> None:
-        """Raise `ApplicationError` if a foreign member has partitions: the test would measure that one as well."""
+        """Raise `ApplicationError` if a foreign member has partitions, because the test would measure it as well."""
         if any(self._shares_group(other) for other in self.side_by_side if other is not self):
             return
         foreign = [member for name, member in members.items() if name in self._others and member.partitions]
@@ -387,20 +387,20 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
 
 def _environment(cluster: Cluster, side: str, folder: Path, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment, after writing certificates to files in a folder of the user alone."""
+    """Return the environment, after writing certificates to files in a private folder."""
     access = cluster.access
     own = {
         "KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
         **access.variables(),
         "KAFKAPERF_SIDE": side,
-        "PYTHONUNBUFFERED": "1",  # the output of a process that is killed would be lost
+        "PYTHONUNBUFFERED": "1",  # buffered output of a killed process would be lost
     }
     key = None if access.key is None else access.key.get_secret_value()
     for name, text in (("CA", access.trusted), ("CERTIFICATE", access.certificate), ("KEY", key)):
         path = own[f"KAFKA_SSL_{name}_FILE"] = None if text is None else str(folder / f"{name.lower()}.pem")
         if path is not None and text is not None:
             Path(path).write_text(text, encoding="ascii")
-    # The user's variables may be of another cluster.
+    # The user's variables may belong to another cluster.
     given = {name: text for name, text in inherited.items() if name not in own}
     return given | {name: text for name, text in own.items() if text is not None}
 

@@ -369,12 +369,8 @@ def _digits(value: float, digits: int) -> str:
 
 
 def _unreadable(quantity: object, unit: str) -> str:
-    names = _unit_names(unit)
-    valid = f"use one of {', '.join(names)}" if len(names) > 1 else f"use {names[0]}" if names else "use a number"
+    names = [name for name in _SCALES.get(unit, {}) if name not in _ALIASES] or ["a number"]
+    valid = f"use {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
     shown = repr_of(shortened(quantity, _MAX_LENGTH) if isinstance(quantity, str) else quantity)
     dimension, examples = _HELP.get(unit, (f"a number of {unit}", f"'5', '5k {unit}'"))
     return f"cannot read {shown} as {dimension}; {valid}, for example {examples}"
-
-
-def _unit_names(unit: str) -> list[str]:
-    return [name for name in _SCALES.get(unit, {}) if name not in _ALIASES]

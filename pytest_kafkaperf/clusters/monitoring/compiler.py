@@ -26,13 +26,13 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.units import NS_PER_S
 
 ThreadCpu = Mapping[tuple[int, int], float]
-"""CPU time (s) of each compiler thread, by its id and its start time in clock ticks: ids are used again."""
+"""CPU time (s) of each compiler thread, by its id and its start time in clock ticks, because ids are reused."""
 
 INTERVAL_S = 0.2
 """Time between two readings. HotSpot removes compiler threads that are idle, and their last work would be missed."""
 
 _NAMES = ("C1 ", "C2 ", "JVMCI", "JIT Compilation")
-"""Beginnings of the names of compiler threads: of HotSpot, of GraalVM and of OpenJ9. Linux cuts names to 15 bytes."""
+"""Prefixes of compiler thread names in HotSpot, GraalVM and OpenJ9. Linux truncates names to 15 bytes."""
 _TICKS_PER_S = 100
 """Clock ticks in `/proc/PID/stat`, which Linux fixes to 100 for programs on all common processors (USER_HZ)."""
 _FAMILY_INTERVAL_S = 1.0
@@ -47,7 +47,7 @@ _JCMD_LINE = re.compile(r'^"(?P<name>[^"]+)" #(?P<number>\d+).*? cpu=(?P<cpu_ms>
 
 
 class CompilerReader(Protocol):
-    """Reads the compiler threads of one program: a process with its children, or a container."""
+    """Reader of one program's compiler threads: a process with its children, or a container."""
 
     @property
     def is_costly(self) -> bool:
@@ -83,7 +83,7 @@ class Usage:
 
 
 class ThreadFiles:
-    """Reads the threads of a process on Linux from `/proc`, and those of its children."""
+    """Reader of the threads of a process and its children from `/proc` on Linux."""
 
     is_costly = False
 
@@ -93,7 +93,7 @@ class ThreadFiles:
         self._family: tuple[int, ...] = (pid,)
         self._searched_s = -_FAMILY_INTERVAL_S
         self._others: dict[tuple[int, int], int] = {}
-        """Threads that are no compiler threads, by process and thread, with the number of times that they were read:
+        """Threads that are not compiler threads, by process and thread, with the number of times that they were read:
         a thread gets its name only some time after it has started."""
 
     def read(self) -> ThreadCpu:
@@ -128,7 +128,7 @@ class ThreadFiles:
 
 
 class ContainerFiles:
-    """Reads the threads of a container: from this machine's `/proc` if they are visible there, else inside it."""
+    """Reader of a container's threads: from this machine's `/proc` if they are visible there, else inside it."""
 
     def __init__(self, container: Any) -> None:
         self._container = container
@@ -167,7 +167,7 @@ class ContainerFiles:
 
 
 class JcmdThreads:
-    """Asks a JVM for its threads with the `jcmd` of its JDK, where there is no `/proc`. All its threads stop for it."""
+    """Reader that asks a JVM with its JDK's `jcmd`, where there is no `/proc`; this stops all its threads briefly."""
 
     is_costly = True
 
@@ -189,7 +189,7 @@ class JcmdThreads:
 
 
 def reader_of(probes: Sequence[Probe]) -> CompilerReader | None:
-    """Return what reads the program that these probes read; None if they read no program."""
+    """Return the reader for the program that these probes read; None if they do not read a program."""
     for probe in probes:
         match probe:
             case ProcessProbe(pid, with_children):
@@ -238,7 +238,7 @@ def _family(pid: int) -> Iterable[int]:
 
 @dataclass(slots=True)
 class Log:
-    """The readings of one program, which may be restarted."""
+    """Readings of one program, which may be restarted."""
 
     last: dict[tuple[int, int], float] = field(default_factory=dict)
     """CPU time of each thread so far; a thread that has ended keeps it."""
@@ -258,7 +258,7 @@ class Log:
 
 
 class CompilerWatcher:
-    """Reads the compiler threads of all programs in a separate thread, from entry to exit."""
+    """Watcher that reads the compiler threads of all programs in a separate thread, from entry to exit."""
 
     def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]]) -> None:
         """`probes` returns the probes of the programs; it is called for each reading, as brokers may restart."""
