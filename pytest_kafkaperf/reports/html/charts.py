@@ -147,9 +147,10 @@ def rounds_chart(result: Result) -> Chart | None:
     names = _names_in_chart(result)
     baselines = {name: _joined(trials) for name, trials in baselines_of(result).items()}
     now: Rounds = [one.metrics for one in result.rounds]
-    re_tests: Rounds = [one.metrics for trial in result.trials[1:] for one in trial.rounds]
+    further: Rounds = [one.metrics for trial in result.trials[1:] for one in trial.rounds]
     sides = [(name, colour, rounds) for (name, rounds), colour in zip(baselines.items(), _COLOURS, strict=False)]
-    sides += [(THIS_TRIAL, NOW, now), ("re-tests", RETESTS, re_tests)]
+    more = "re-tests" if result.live_baseline is None else "further trials"
+    sides += [(THIS_TRIAL, NOW, now), (more, RETESTS, further)]
     sides = [side for side in sides if side[2]]
     if not names or sum(len(rounds) for _, _, rounds in sides) <= 1:
         return None

@@ -105,7 +105,7 @@ def test_the_baseline_that_decides_is_the_reference_of_the_rounds() -> None:
     """Limits are judged by the live baseline; a stored one only shows what raised the suspicion."""
     result = results.side_by_side()
     names = {each.name for each in _series(rounds_chart(result))}
-    assert names == {"live baseline", "this trial", "re-tests", "threshold"}
+    assert names == {"live baseline", "this trial", "further trials", "threshold"}
     re_tested = dataclasses.replace(result, live_baseline=None, baseline=results.regression().baseline)
     chart = rounds_chart(re_tested)
     colours = {each.name: each.colour for each in _series(chart)}
