@@ -55,6 +55,7 @@ OUTSIDE = (
     "tests/README.md",
     "tests/faults.md",
     "examples/ci/*",
+    "examples/experiments/README.md",
 )
 """Files outside the guide's folder that the site also contains, under the same path."""
 
