@@ -145,18 +145,12 @@ def rounds_chart(result: Result) -> Chart | None:
     single round with nothing next to it shows nothing that the table does not, so it has no chart.
     """
     names = _names_in_chart(result)
-    baselines = {name: _joined(trials) for name, trials in baselines_of(result).items()}
-    now: Rounds = [one.metrics for one in result.rounds]
-    further: Rounds = [one.metrics for trial in result.trials[1:] for one in trial.rounds]
-    sides = [(name, colour, rounds) for (name, rounds), colour in zip(baselines.items(), _COLOURS, strict=False)]
-    more = "re-tests" if result.live_baseline is None else "further trials"
-    sides += [(THIS_TRIAL, NOW, now), (more, RETESTS, further)]
-    sides = [side for side in sides if side[2]]
+    sides = _sides(result)
     if not names or sum(len(rounds) for _, _, rounds in sides) <= 1:
         return None
-    reference = next(iter(baselines), THIS_TRIAL)
-    centre = medians(now, names)
-    centre |= {name: at for name, at in medians(baselines.get(reference, ()), names).items() if 0 < at < math.inf}
+    reference, _, standard = sides[0]
+    centre = medians([one.metrics for one in result.rounds], names)
+    centre |= {name: at for name, at in medians(standard, names).items() if 0 < at < math.inf}
     series = [
         dots(name, _round_points(rounds, centre, height=(place + 0.5) / len(sides)), colour)
         for place, (name, colour, rounds) in enumerate(sides)
@@ -166,7 +160,7 @@ def rounds_chart(result: Result) -> Chart | None:
     series.append(Trace(name="threshold", colour=LIMIT, line="", bars=limits))
     return Chart(
         title="Rounds",
-        note=f"each dot is one round; 1: median of {f'the {reference}' if baselines else reference}",
+        note=f"each dot is one round; 1 is the median ({reference})",
         x=log_axis([1.0, *xs_of(series)], lambda ratio: f"{ratio:.3g}"),
         y=Axis(low=len(centre), high=0, ticks=dict(enumerate(centre))),
         series=[each for each in series if each.points or each.bars],
@@ -175,6 +169,18 @@ def rounds_chart(result: Result) -> Chart | None:
         height_px=(_ROW_PX + _SIDE_PX * len(sides)) * len(centre),
         wide=True,
     )
+
+
+def _sides(result: Result) -> list[tuple[str, str, Rounds]]:
+    """Return name, color and rounds of each side that has rounds, the baselines first."""
+    baselines = zip(baselines_of(result).items(), _COLOURS, strict=False)
+    further: Rounds = [one.metrics for trial in result.trials[1:] for one in trial.rounds]
+    sides = [
+        *((name, colour, _joined(trials)) for (name, trials), colour in baselines),
+        (THIS_TRIAL, NOW, [one.metrics for one in result.rounds]),
+        ("re-tests" if result.live_baseline is None else "further trials", RETESTS, further),
+    ]
+    return [side for side in sides if side[2]]
 
 
 def _names_in_chart(result: Result) -> list[str]:

@@ -117,7 +117,7 @@ def test_the_baseline_that_decides_is_the_reference_of_the_rounds() -> None:
         "threshold": "",
     }
     assert chart is not None
-    assert chart.note == "each dot is one round; 1: median of the re-test baseline"
+    assert chart.note == "each dot is one round; 1 is the median (re-test baseline)"
 
 
 def test_the_change_is_shown_after_each_trial() -> None:
