@@ -91,7 +91,7 @@ def test_a_run_that_judges_nothing_says_so_and_fails_if_it_is_strict(project: Pr
     project.write("pytest.ini", "[pytest]\nkafka_cluster = local\naddopts = --benchmark-disable\n").test(BROKEN)
     run = project.run(on_broker)
     assert run.status == pytest.ExitCode.OK
-    assert "this run judges no threshold (--benchmark-disable)" in run.out
+    assert "does not judge any threshold (--benchmark-disable)" in run.out
     assert project.run(on_broker, "--kafka-strict").status == FAILED
 
 
