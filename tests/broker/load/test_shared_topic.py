@@ -176,4 +176,4 @@ def test_what_compaction_removes_is_not_lost() -> None:
         assert "lost" not in one.metrics
         (problem,) = one.problems
         assert problem.kind is ProblemKind.LOSSES_UNKNOWN
-        assert re.match(r"losses are unknown: compaction has removed \d+ records of the topic, ", problem.text)
+        assert re.match(r"losses are unknown: compaction has removed \d+ records from the topic, ", problem.text)
