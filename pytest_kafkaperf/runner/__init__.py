@@ -1,29 +1,29 @@
 """One test, from its declaration to its result. Read perftest, flow, decision, trial, retest, result.
 
-- settings: the options of a run, and revisions of code
-- perftest: what a test declares, with the options applied
-- perf_run: what the tests of a run share, and their results
+- settings: a run's options, and code revisions
+- perftest: a test's declarations, with the options applied
+- perf_run: the state shared by a run's tests, and their results
 - shared_clusters: a run's clusters and applications
-- flow: runs one test from start to end
-- baseline: what a test is compared with
-- decision: runs trials until they decide
+- flow: runs one test from start to finish
+- baseline: the data or side that a test is compared with
+- decision: runs trials until the test reaches a verdict
 - trial: runs trials, on one side or two
 - measure: measurements in scripts
-- warmup: the warm-up of a trial
+- warmup: the warm-up before a trial's rounds
 - cold_brokers: how cold brokers affect a verdict
-- evidence: which trials count, and their judgment
+- evidence: judges the trials that count
 - retest: ways to re-test a suspected regression
-- common_shift: a common cause of many suspected regressions
-- result: trials, the results of tests, and the result of a run
-- baseline_update: which trials become the stored baseline
+- common_shift: detects a cause that many suspected regressions share
+- result: trials, test results, and the result of the whole run
+- baseline_update: chooses the trials that become the stored baseline
 - time_budget: one deadline for all tests
 - bottleneck: where time or throughput was lost
 - drift: warnings about rounds that drift
-- checkout: files and virtual environment of another revision
+- checkout: another revision's files and virtual environment
 - removed_tests: tests that only the other revision has
-- peer: the pytest of the other revision
-- peer_messages: the messages to and from it
+- peer: the pytest process that runs the other revision
+- peer_messages: the messages exchanged with that process
 - rounds: a load on one side
 
-It may import every package except `reports` and `plugin`.
+This package may import every package except `reports` and `plugin`.
 """

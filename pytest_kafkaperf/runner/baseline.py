@@ -1,4 +1,4 @@
-"""The baseline of a test: earlier trials, another side, or nothing."""
+"""A test's baseline: earlier trials, another side, or nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBaseline:
-    """The rounds of earlier trials; empty if there is no baseline, or if a revision replaces it."""
+    """The rounds of earlier trials; empty if there is no baseline or a revision is used instead."""
 
     rounds: BaselineRounds = field(default_factory=BaselineRounds)
     revision: Revision | None = None

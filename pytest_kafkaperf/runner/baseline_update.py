@@ -1,4 +1,4 @@
-"""Updates a test's baseline: which trials of a result are written, and why others are not."""
+"""Updates a test's baseline: chooses the trials to write, and reports why others are left out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def update_baseline(
 ) -> tuple[BaselineRecord | None, list[Notice]]:
     """Write the acceptable trials of a result, if the settings ask for it.
 
-    Returns the written record, or None, and notes.
+    Returns the written record (None if nothing was written) and notes.
 
     Raises:
         BaselineError: the file is damaged, has a newer format, or cannot be written.
@@ -68,15 +68,15 @@ def update_baseline(
 def accepted(
     mode: str, result: Result, *, thresholds: Sequence[Threshold], exists: bool, calibrated: bool
 ) -> tuple[list[Trial], list[Notice]]:
-    """Choose the trials to write, by the mode of `--kafka-update-baselines` and the test's verdict.
+    """Choose the trials to write, based on the `--kafka-update-baselines` mode and the test's verdict.
 
-    Returns the trials, none if the baseline must not change, and the reasons why trials that the mode asks for are left
-    out.
+    Returns the trials (none if the baseline must not change), and the reasons for leaving out trials that the mode
+    requested.
 
     Args:
         mode: `replace`, `new` or `add`.
-        result: the result of the test; a failed test is never written.
-        thresholds: the thresholds of the test.
+        result: the test's result; failed tests are never written.
+        thresholds: the test's thresholds.
         exists: True if the test has a baseline file, comparable or not.
         calibrated: True if `--kafka-calibrate` ran all trials.
 
@@ -131,9 +131,9 @@ def orphans_of(
     """
     stored = store.stored()
     known = {file_of(nodeid) for nodeid in stored.values()}
-    # Another project may share a folder outside this one. Its baselines are left alone.
+    # A folder outside this project may be shared with another project, whose baselines are left alone.
     ours = settings.baselines.resolve().is_relative_to(settings.root.resolve())
-    # A baseline may contain a name that is too long for a file, for which Path.exists would raise.
+    # A name in a baseline may be too long for a file name, and Path.exists would then raise an error.
     missing = {file for file in known if ours and not os.path.exists(settings.root / file)}  # noqa: PTH110
     complete = {*files, *missing}
     return {path: one for path, one in stored.items() if file_of(one) in complete and one not in collected}

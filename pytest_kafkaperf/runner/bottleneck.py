@@ -1,4 +1,4 @@
-"""The deduced bottleneck of a failed test with an application: the application, or Kafka and the machine before it."""
+"""Deduces the bottleneck of a failed test with an application: the application, or Kafka and the machine before it."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ Values = Mapping[str, float]
 _APPLICATION = "the application is the bottleneck"
 _BEFORE = "Kafka or the machine, before the application"
 _SAME = 0.2
-"""Change of a latency that noise explains: p50 of a paced load varies by 20 % between trials."""
+"""Change in a latency that noise can explain: with a paced load, p50 varies by 20% between trials."""
 _MOST = 2.0
-"""Change of the produce latency up to which its share in the additional time decides: on a busy machine, p50 rises from
-4 to 10 ms. A larger change, such as that by a quota, may hit the application's own requests more."""
+"""Change in the produce latency up to which its share of the additional time is conclusive: on a busy machine, p50
+rises from 4 to 10 ms. A larger change, for example because of a quota, may slow the application's own requests even
+more."""
 _BEHIND = 0.9
 """Share of the input rate below which an application falls behind."""
 _COMPUTES = 0.9
-"""CPU use, in cores, from which on an application keeps at least one thread busy."""
+"""CPU usage, in cores, above which an application keeps at least one thread busy."""
 _WAITS = 0.5
-"""Share of the time per record, spent on a CPU, below which an application mostly waits. Between both values, nothing
-is known: on a busy machine, a program that computes may get less than a core."""
+"""Share of the time per record spent on a CPU below which an application mostly waits. Between the two values, the
+cause is unknown, because on a busy machine even a program that only computes may get less than a core."""
 _NO_WAY = (*PROCESS_METRICS, "app.output_ratio")
-"""Metrics of applications that are about neither the time nor the rate of records."""
+"""Application metrics that measure neither the time per record nor the record rate."""
 _SMALL, _LARGE = 1 / 6, 1 / 2
-"""Shares of the produce latency in the time through the application, or in the time that it takes for one record. An
-application that writes to Kafka again needs the produce latency twice, and the consumer's fetch."""
+"""Produce latency as a share of the time through the application, or of the application's time per record. For an
+application that writes back to Kafka, the produce latency counts twice, and the consumer's fetch is added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """The metrics of an application by one of the ways to observe it."""
+    """An application's metrics for one of the ways to observe it."""
 
     word: str
     throughput: str
     latency: str
     lag: str
     families: tuple[str, ...]
-    """Beginnings of the names of all its metrics."""
+    """Name prefixes of all these metrics."""
 
 
 OUTPUT = Way(
@@ -59,7 +60,7 @@ GROUP = Way(word="committed", throughput="app.throughput", latency="app.delay", 
 
 
 def bottleneck(result: Result) -> Notice | None:
-    """Return a note that says where the time or the rate of a failed test went; None if the values do not show it."""
+    """Return a note about where a failed test lost time or throughput; None if the values do not show it."""
     is_late = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in result.problems)
     if not result.verdict.fails or not is_late:
         return None
@@ -82,7 +83,7 @@ def bottleneck(result: Result) -> Notice | None:
 
 
 def _failed_way(result: Result) -> tuple[Way, list[str]] | None:
-    """Return the first way of observation with failed metrics of the application, and these metrics; None without."""
+    """Return the first way to observe the application that has failed metrics, with these metrics; None if none has."""
     failed = [each.metric for each in result.checks if each.outcome.fails and each.metric not in _NO_WAY]
     ways = []
     if result.scenario.output_topic is not None:
@@ -97,7 +98,7 @@ def _failed_way(result: Result) -> tuple[Way, list[str]] | None:
 
 
 def _rounds_before(result: Result) -> list[Values]:
-    """Return the rounds of the live baseline, or else of the stored one; empty without both."""
+    """Return the live baseline's rounds, otherwise the stored baseline's; empty without a baseline."""
     live: list[Values] = [one.metrics for trial in judged(result.trials) for one in trial.other_side or ()]
     if live or not result.baseline_trials:
         return live
@@ -106,7 +107,7 @@ def _rounds_before(result: Result) -> list[Values]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Names:
-    """The metrics that are compared: what happens before the application, and at its end."""
+    """The metrics to compare: before the application, and at its output."""
 
     before_latency: str
     before_throughput: str
@@ -114,24 +115,24 @@ class _Names:
     end_throughput: str
 
     def all_in(self, values: Values) -> bool:
-        """Return True if all of them are known and not 0."""
+        """Return True if all these metrics are known and not 0."""
         names = (self.before_latency, self.before_throughput, self.end_latency, self.end_throughput)
         return all(values.get(name) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Evidence:
-    """Texts that blame the application, or what is before it; None: nothing shows it."""
+    """Evidence against the application, and against everything before it; None without evidence."""
 
     application: str | None
     before_it: str | None
 
 
 def deduced(way: Way, part: str, now: Values, before: Values, *, rate: float | None, relative: bool) -> str | None:
-    """Return where the time or the rate went, from medians of metrics; `before` may be empty.
+    """Return where time or throughput was lost, based on the median of each metric; `before` may be empty.
 
-    `part` is the quantile of the latencies that are compared, `rate` the declared rate of the load. `relative`: only a
-    change against `before` made the test fail.
+    `part` is the latency quantile to compare, and `rate` is the load's declared rate. `relative` is True if the test
+    failed only because of a change from `before`.
     """
     names = _Names(
         before_latency=f"produce.latency.{part}",
@@ -154,9 +155,9 @@ def deduced(way: Way, part: str, now: Values, before: Values, *, rate: float | N
 
 
 def _behind(way: Way, names: _Names, now: Values) -> str | None:
-    """Return by how much an application falls behind its input; None if it keeps up."""
+    """Describe how far an application falls behind its input; None if it keeps up."""
     given = now[names.before_throughput]
-    # The throughput of a group includes the wait for its last commit.
+    # A group's throughput includes the wait for its last commit.
     grows = way is OUTPUT or now.get("app.lag.slope", 0.0) > (1 - _BEHIND) * given
     taken = now[names.end_throughput]
     if not grows or taken >= _BEHIND * given:
@@ -166,7 +167,7 @@ def _behind(way: Way, names: _Names, now: Values) -> str | None:
 
 
 def _by_values(names: _Names, now: Values, behind: str | None, rate: float | None) -> _Evidence:
-    """Return what the values of this run alone show."""
+    """Return the evidence from this run's values alone."""
     given = now[names.before_throughput]
     if rate is not None and given < _BEHIND * rate:
         text = f"{names.before_throughput} {_shown(given)} of {_shown(rate)}"
@@ -185,7 +186,7 @@ def _by_values(names: _Names, now: Values, behind: str | None, rate: float | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slowdown:
-    """The change of a latency or a throughput, whichever got worse by more."""
+    """The change in latency or throughput, whichever got worse by more."""
 
     ratio: float
     text: str
@@ -200,7 +201,7 @@ def _slowdown(now: Values, before: Values, latency: str, throughput: str) -> _Sl
 def _by_change(
     names: _Names, now: Values, before: Values, at_end: _Slowdown, before_it: _Slowdown, behind: str | None
 ) -> _Evidence:
-    """Return what the changes since `before` show of an application that got slower."""
+    """Return the evidence about a slower application from the changes since `before`."""
     if behind:  # then the time for one record counts
         additional_s = 1 / now[names.end_throughput] - 1 / before[names.end_throughput]
     else:
@@ -216,11 +217,11 @@ def _by_change(
 
 
 def _work(way: Way, now: Values, *, is_behind: bool) -> str:
-    """Return whether the application waits or computes; empty if its CPU use is unknown, or shows neither.
+    """Describe whether the application waits or computes; empty if its CPU usage is unknown or inconclusive.
 
-    An application that falls behind works on some record all the time, so its throughput shows the time per record. One
-    that keeps up also idles, so the time is that from the acknowledgement to the output. The time until a commit does
-    not show it.
+    An application that falls behind is never idle, so its throughput shows the time per record. An application that
+    keeps up is idle at times, so the time per record is the time from the acknowledgement to the output. The time until
+    a commit does not show the time per record.
     """
     cpu = now.get("app.cpu")
     if cpu is None:
@@ -236,7 +237,7 @@ def _work(way: Way, now: Values, *, is_behind: bool) -> str:
 
 
 def _time_in_application_s(way: Way, now: Values) -> float | None:
-    """Return the median time from the acknowledgement of a record to its output; None if it is unknown."""
+    """Return the median time from a record's acknowledgement to its output; None if unknown."""
     end_s, before_s = now.get(f"{way.latency}.p50"), now.get("produce.latency.p50")
     if way is not OUTPUT or end_s is None or before_s is None or end_s <= before_s:
         return None

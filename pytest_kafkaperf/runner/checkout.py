@@ -1,4 +1,4 @@
-"""The files of another revision of the code under test, and the virtual environment in which its tests run."""
+"""Another revision of the code under test: its files, and the virtual environment for its tests."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from pytest_kafkaperf.runner.settings import Revision
 _OPTION, _SETUP = "--kafka-compare", "--kafka-compare-setup"
 _SETUP_TIMEOUT_S = 1200
 _MOST_SUBJECTS = 5
-"""Maximum number of commits between the two sides that a report lists; further commits are only counted."""
+"""Maximum number of commits between the two sides that reports list; older commits are only counted."""
 _KEPT = 5
-"""Number of virtual environments that stay in the cache, the most recently used ones."""
+"""Number of most recently used virtual environments to keep in the cache."""
 _TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TARGET")
-"""Environment variables with the name of a pull request's base branch, of GitHub, GitLab and Jenkins."""
+"""Environment variables in which GitHub, GitLab and Jenkins pass the name of a pull request's base branch."""
 _BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 _PATHS = "kafkaperf_revision.pth"
 _PAYLOAD = re.compile(r"""["']file(?::|["']\s*:\s*["'])([^"'\n]+)["']""")
@@ -48,26 +48,26 @@ _OWN_NAME = "pytest-kafkaperf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """The files of a revision, and the interpreter that runs its tests."""
+    """A revision's files, and the interpreter that runs its tests."""
 
     root: Path
-    """The folder that corresponds to this side's pytest root folder."""
+    """The revision's counterpart of this side's pytest root folder."""
     python: str
     commit: str | None
     subjects: tuple[str, ...] = ()
-    """This side's commits since then, newest first: `commit cf541ca Enrich orders`."""
+    """This side's commits since that revision, newest first: `commit cf541ca Enrich orders`."""
 
 
 @contextlib.contextmanager
 def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: str | None) -> Iterator[Checkout]:
-    """Provide the files of a revision; a commit is checked out into a separate folder, which is removed afterwards.
+    """Provide a revision's files; a commit is checked out into a separate folder and removed afterwards.
 
     Args:
-        revision: what to provide.
+        revision: the revision to provide.
         root: this side's pytest root folder.
-        files: the files with perf tests, relative to `root`; they and their payload files replace the commit's files.
+        files: the perf test files, relative to `root`; they and their payload files overwrite the commit's files.
         setup: a shell command that installs the commit's packages into a separate virtual environment, which is kept
-            for the next run; None if the live baseline uses this virtual environment.
+            for later runs; None if the live baseline uses the current virtual environment.
 
     Raises:
         UsageError: the commit does not exist, or the command failed.
@@ -99,7 +99,7 @@ def is_base(revision: Revision, root: Path, own_commit: str | None) -> bool:
 
 
 def check_revision(revision: Revision, root: Path, *, setup: str | None) -> None:
-    """Refuse a revision that cannot be compared, as far as this is known before anything starts.
+    """Reject a revision that cannot be compared, as far as that can be checked before anything starts.
 
     The arguments are the same as for `checked_out`.
 
@@ -112,14 +112,14 @@ def check_revision(revision: Revision, root: Path, *, setup: str | None) -> None
         _found(revision, root)
     else:
         own = top_folder(_existing(revision, revision.folder, root).root)
-    if setup is None and revision.python is None:  # the other side uses the packages of this virtual environment
+    if setup is None and revision.python is None:  # the other side uses this virtual environment's packages
         refusal = refusal_of_shared(installed_from_others(worktrees(root), own))
         if refusal is not None:
             raise UsageError(f"the baseline, {_OPTION}={revision}: {refusal}")
 
 
 def refusal_of_shared(found: Mapping[str, Path]) -> str | None:
-    """Return an error if the other side uses any of these files or folders of this side; None if there are none."""
+    """Return an error if the other side would import any of these files or folders of this side, otherwise None."""
     if not found:
         return None
     name = min(found)
@@ -145,7 +145,7 @@ def _found(revision: Revision, root: Path) -> tuple[Path, str]:
 
 
 def _existing(revision: Revision, folder: Path, root: Path) -> Checkout:
-    """Return a checkout that the user made."""
+    """Return a checkout that the user created."""
     if not folder.is_dir():
         raise UsageError(f"{_OPTION}={revision}: there is no folder {folder}; give the root folder of another checkout")
     if folder.resolve() == root.resolve():
@@ -159,10 +159,10 @@ def _existing(revision: Revision, folder: Path, root: Path) -> Checkout:
 
 
 def _check_out(commit: str, top: Path, tree: Path, *, problem: str) -> None:
-    """Check a commit out into `tree`, which may be a clone from an earlier run.
+    """Check out a commit into `tree`, which may contain a clone from an earlier run.
 
     Raises:
-        UsageError: git failed; if the commit cannot be checked out, the text starts with `problem`.
+        UsageError: git failed; if the checkout itself failed, the message starts with `problem`.
 
     """
     try:
@@ -177,7 +177,7 @@ def _check_out(commit: str, top: Path, tree: Path, *, problem: str) -> None:
 
 
 def _copy_tests(files: Iterable[str], root: Path, inside: Path, *, tests: str | None) -> None:
-    """Copy this side's perf test files and their payload files, depending on the revision's `tests`."""
+    """Copy this side's perf test files and their payload files, as the revision's `tests` option requires."""
     if tests == "ref":
         return
     for file in files:
@@ -197,14 +197,14 @@ def _subjects(top: Path, commit: str) -> tuple[str, ...]:
 
 
 def _payloads(file: str, root: Path) -> list[str]:
-    """Return the sample files that a test file refers to; both sides must have the same load."""
+    """Return the sample files that a test file refers to, because both sides must get the same load."""
     found = _PAYLOAD.findall((root / file).read_text(encoding="utf-8", errors="replace"))
     names = [os.path.normpath(Path(file).parent / name) for name in found]
     return [name for name in names if not name.startswith(("/", "..")) and (root / name).is_file()]
 
 
 def installed_from(folder: Path) -> dict[str, Path]:
-    """Return the packages installed from a folder or its subfolders, with the folder of each."""
+    """Return the packages installed from a folder or its subfolders, each with its source folder."""
     found: dict[str, Path] = {}
     for each in importlib.metadata.distributions():
         url = json.loads(each.read_text("direct_url.json") or "{}").get("url", "")
@@ -214,7 +214,7 @@ def installed_from(folder: Path) -> dict[str, Path]:
 
 
 def installed_from_others(origins: Sequence[Path], own: Path | None) -> dict[str, Path]:
-    """Return the packages installed from one of these folders, but not from `own`, which may be inside one."""
+    """Return the packages installed from these folders, except from `own`, which may be inside one of them."""
     found: dict[str, Path] = {}
     for origin in origins:
         found |= installed_from(origin)
@@ -222,7 +222,7 @@ def installed_from_others(origins: Sequence[Path], own: Path | None) -> dict[str
 
 
 def is_of_others(path: Path, origins: Sequence[Path], own: Path | None) -> bool:
-    """Return True if the innermost of these folders that contains the path is an origin and not `own`."""
+    """Return True if the path's innermost enclosing folder is one of the origins and not `own`."""
     folders = origins if own is None else (own, *origins)
     holders = [folder for folder in folders if path.is_relative_to(folder)]
     return bool(holders) and max(holders, key=lambda folder: len(folder.parts)) != own
@@ -244,7 +244,7 @@ def worktrees(root: Path) -> list[Path]:
 
 
 def commit_of(ref: str, root: Path, asked: str) -> str:
-    """Return the hash of a commit, branch or tag; errors start with `asked`, the option that has it.
+    """Return the hash of a commit, branch or tag; errors start with `asked`, the option that contains it.
 
     Raises:
         UsageError: the commit does not exist.
@@ -273,15 +273,15 @@ def _hint(root: Path) -> str:
 
 @contextlib.contextmanager
 def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
-    """Provide a folder: with a setup, one that stays in the cache for this commit, otherwise a temporary one."""
+    """Provide a folder: with a setup, a folder that is cached for this commit, otherwise a temporary one."""
     lock = None
     if setup is not None:
         cache = platformdirs.user_cache_path("pytest-kafkaperf") / "revisions"
-        # The setup installs only what this environment lacks, so other packages here need another folder.
+        # The setup installs only packages missing from this environment, so the cache key includes its packages.
         made_of = f"{commit}\n{top}\n{setup}\n{sys.executable}\n{sys.version}\n{sorted(packages().items())}"
         key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
         lock = FileLock(cache / f"{key}.lock", timeout=0)
-        # Fails if another run uses the folder, or the cache is not writable or does not support locks.
+        # Fails if another run uses the folder, or if the cache is read-only or does not support locks.
         with contextlib.suppress(Timeout, OSError, NotImplementedError):
             cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock.acquire()
@@ -307,12 +307,12 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
 
 
 def _environment(folder: Path, root: Path, setup: str) -> str:
-    """Return the interpreter of a virtual environment in which the setup command succeeded, now or earlier.
+    """Return the interpreter from a virtual environment in which the setup command succeeded, now or earlier.
 
-    It has the packages of this process, except for those that the command installs.
+    The environment also sees this process's packages, except those that the command installs.
 
     Raises:
-        UsageError: the command failed; the text has the end of its output.
+        UsageError: the command failed; the message contains the end of its output.
 
     """
     python = folder / "bin" / Path(sys.executable).name
@@ -346,7 +346,7 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
 
 
 def without_origin(environment: Mapping[str, str], origin: Path, other: Path) -> dict[str, str]:
-    """Return the environment variables with PYTHONPATH entries below the checkout `origin` moved to `other`."""
+    """Return the environment variables, with PYTHONPATH entries inside the checkout `origin` redirected to `other`."""
     paths = [Path(path).resolve() for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     moved = [other / path.relative_to(origin) if path.is_relative_to(origin) else path for path in paths]
     return {**environment, **({"PYTHONPATH": os.pathsep.join(map(str, moved))} if moved else {})}

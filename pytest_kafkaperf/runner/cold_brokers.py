@@ -1,7 +1,7 @@
 """The effect of cold brokers and applications on a verdict. Pure functions.
 
-A cold program is always slower than a warm one, so a limit that is met by cold programs is met, but a limit that is not
-met proves nothing.
+A cold program is always slower than a warm one. If cold programs meet a limit, warm programs would meet it too, but a
+limit that cold programs miss proves nothing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)
 
 
 def is_cold(trial: Trial) -> bool:
-    """Return True if the compiler of a broker or application was still busy in a round, on either side."""
+    """Return True if the compiler of any broker or application, on either side, was still busy during a round."""
     return any(one.cold for one in trial.all_rounds)
 
 
 def cold_warnings(trials: Sequence[Trial]) -> list[Notice]:
-    """Return a warning for each side that was cold in some round, except after a short warm-up, which has a note."""
+    """Return a warning for each side that was cold in some round; a short warm-up has a note instead."""
     warmed = [each for each in trials if each.warm_up_end is not WarmUpEnd.SHORT]
     return [Notice.of(problem, Remark.COLD) for problem in _problems(warmed)]
 
@@ -51,9 +51,9 @@ def _problems(trials: Sequence[Trial]) -> list[Problem]:
 def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool) -> Judgement:
     """Return the judgment without outcomes that cold programs may have caused.
 
-    It does not change if the user has turned off the warm-up.
+    The judgment does not change if the user has disabled the warm-up.
 
-    - If values are `kept`, in a baseline or as the noise of a test, the test is INVALID.
+    - If values are `kept` in a baseline or to measure a test's noise, the test is INVALID.
     - An absolute limit that is not met becomes INVALID, except for counts from the log.
     - A side-by-side comparison becomes INVALID unless both sides were equally cold.
     - REGRESSED against a stored baseline becomes INCONCLUSIVE.
@@ -108,13 +108,13 @@ def _cause(ends: set[WarmUpEnd | None]) -> Cause:
 
 
 def warm_up_notes(trials: Sequence[Trial]) -> list[Notice]:
-    """Return a note if the warm-up of the trials was short, because their values then come from cold brokers."""
+    """Return a note if the trials had a short warm-up, so their values come from cold brokers."""
     are_cold = any(trial.warm_up_end is WarmUpEnd.SHORT for trial in trials)
     return [Notice(Remark.SHORT_WARM_UP)] if are_cold else []
 
 
 def describe_warm_ups(trial: Trial) -> Iterator[str]:
-    """Yield a line for each side: its warm-up, and how busy its compilers were during it and in the rounds."""
+    """Yield a line for each side about its warm-up, and about compiler usage during the warm-up and the rounds."""
     sides = (("", trial.rounds), ("the baseline: ", trial.other_side or ()))
     for warm_up, (side, rounds) in zip(trial.warm_ups, sides, strict=False):
         slices = _busiest(warm_up.shares)

@@ -1,4 +1,4 @@
-"""A common cause of a run's suspected regressions: the machine or all of Kafka is slower today."""
+"""Detects a common cause of a run's suspected regressions: the machine or all of Kafka is slower today."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pytest_kafkaperf.verdict.scale import sign_of
 _FEWEST = 6
 """Minimum number of compared tests before a common cause is assumed."""
 _SHARE = 1 / 3
-"""Share of compared tests beyond which suspected regressions have a common cause, the machine or Kafka; a side-by-side
-comparison shows which.
-If each of 6 tests is falsely suspected with a probability of 10%, they exceed the share in 2 of 100 runs."""
+"""Share of compared tests above which suspected regressions are assumed to have a common cause. A side-by-side
+comparison shows whether it is the machine or Kafka. If each of 6 tests is falsely suspected with a probability of 10%,
+this share is exceeded in 2 of 100 runs."""
 
 
 class CommonShift:
-    """Counts a run's suspected regressions, and records what side-by-side comparisons found about them."""
+    """Counts a run's suspected regressions, and records the findings of side-by-side comparisons."""
 
     def __init__(self) -> None:
         self._tests = self._suspected = 0
         self._machine: str | None = None
-        """The last test whose sides were equal but both slower than the baseline; None if there is none."""
+        """The last test with two equal sides that were both slower than the baseline; None if there is none."""
 
     def add(self, result: Result, *, both_slower: bool) -> None:
         """Count a finished test; `both_slower` is True if its re-test found both sides slower than the baseline."""
@@ -36,7 +36,7 @@ class CommonShift:
         self._suspected += 1
         side_by_side = [check for check in suspected if check.trials]
         if any(check.outcome is Verdict.REGRESSED for check in side_by_side):
-            self._machine = None  # maybe all of Kafka is slower, so each suspected regression must be confirmed
+            self._machine = None  # all of Kafka may be slower, so each suspected regression must be confirmed
         elif both_slower:
             self._machine = result.nodeid
 

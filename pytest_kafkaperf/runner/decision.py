@@ -1,4 +1,4 @@
-"""Runs trials until they decide: the loop that all comparisons share, and its outcome, the `Decision`."""
+"""Runs trials until the test reaches a verdict: the loop that all comparisons share, and its result, `Decision`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
 OnTrial = Callable[[Sequence[Trial], Judgement], None]
-"""Called after each trial, with all trials of the test so far and their judgment."""
+"""Called after each trial with all of the test's trials so far and their judgment."""
 _MOST_COLD = 2
-"""Maximum number of times that a first trial is repeated because cold brokers may have failed it."""
+"""Maximum number of times to repeat a first trial that may have failed because of cold brokers."""
 
 
 class RetestFailedError(Exception):
-    """A way to re-test a suspected regression cannot decide; the text has the reason."""
+    """A way to re-test a suspected regression did not work; the message contains the reason."""
 
 
 class OutOfTimeError(Exception):
@@ -44,7 +44,7 @@ class OutOfTimeError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """Everything with which a test is measured and judged."""
+    """Everything needed to measure and judge a test."""
 
     runner: TrialRunner
     judging: Judging
@@ -52,11 +52,11 @@ class Bench:
     on_trial: OnTrial = lambda *_: None
     """Called after each trial."""
     began_s: float = field(default_factory=time.monotonic)
-    """Start of the first trial, in seconds of the monotonic clock."""
+    """Start time of the first trial, in seconds on the monotonic clock."""
 
     @property
     def test(self) -> PerfTest:
-        """The test that is measured and judged."""
+        """The test to measure and judge."""
         return self.judging.test
 
     @property
@@ -67,39 +67,39 @@ class Bench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FurtherTrials:
-    """A way to run the trials after the first one."""
+    """A way to run further trials after the first one."""
 
     runner: TrialRunner
     label: str = "trial"
-    """Label of its trials in the progress."""
+    """Label for its trials in the progress display."""
     rebuilt: Rebuilt | None = None
     """The stored baseline's brokers if they run side by side with the test's own; otherwise None."""
     note: Notice | None = None
-    """Note for the report if this way is used."""
+    """Note to report if this way is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The trials of a test, and their judgment."""
+    """A test's trials, and their judgment."""
 
     trials: tuple[Trial, ...]
     judgement: Judgement
     notes: tuple[Notice, ...] = ()
-    """Remarks about the measurement: repeated trials, rounds that the time budget left out."""
+    """Remarks about the measurement, such as repeated trials or rounds skipped by the time budget."""
     partial: bool = False
-    """True if there was no time to measure everything declared; such results never become a baseline."""
+    """True if time ran out before everything declared was measured; such results never become a baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstTrial:
-    """The first trial of a test, and a note if it was repeated."""
+    """A test's first trial, and a note if it was repeated."""
 
     trial: Trial
     note: Notice | None = None
 
 
 def first_trial(bench: Bench) -> FirstTrial:
-    """Run the first trial, and repeat it if only cold brokers or this machine may have failed it."""
+    """Run the first trial, and repeat it if it may have failed only because of cold brokers or this machine."""
     warm = _on_warm_brokers(bench)
     if not warm.trial.is_invalidated or bench.budget.refuses_trial(bench.runner.rounds) is not None:
         return warm
@@ -110,7 +110,7 @@ def first_trial(bench: Bench) -> FirstTrial:
 
 
 def _on_warm_brokers(bench: Bench) -> FirstTrial:
-    """Run the first trial; while cold brokers may fail it, repeat it without a restart, so that they get warm."""
+    """Run the first trial; while cold brokers may be why it fails, repeat it without a restart to warm them up."""
     suffices = bench.judging.suffices
     short = not bench.test.needs_warm_brokers
     first = FirstTrial(trial=bench.runner.measure(bench.budget, suffices=suffices, short=short))
@@ -126,23 +126,23 @@ def _on_warm_brokers(bench: Bench) -> FirstTrial:
 
 
 def _is_undecided(trial: Trial, judging: Judging) -> bool:
-    """Return True if the trial fails or cannot be judged only because brokers or applications were cold."""
+    """Return True if cold brokers or applications are the only reason why the trial fails or cannot be judged."""
     if trial.lost_records or (trial.problems and not trial.is_invalidated):
         return False
     if trial.warm_up_end is WarmUpEnd.SHORT:
         return judging.judge([trial]).verdict.fails
-    if not is_cold(trial):  # saves a second judgment, because only cold rounds have this problem
+    if not is_cold(trial):  # only cold rounds have this problem, so a second judgment is unnecessary
         return False
     problems = judging.judge([trial]).problems
     return any(problem.kind is ProblemKind.COLD_BROKER for problem in problems)
 
 
 def decide(bench: Bench, first: FirstTrial, way: FurtherTrials) -> Decision:
-    """Run new trials in this way until they decide, or until there is no time for another trial.
+    """Run new trials in this way until they are conclusive, or until there is no time for another trial.
 
     Raises:
-        RetestFailedError: the stored baseline's brokers failed. The user did not ask for them, so the test does not
-        fail.
+        RetestFailedError: the stored baseline's brokers failed. The user did not request these brokers, so the test
+        does not fail.
 
     """
     trials = [first.trial]
@@ -158,7 +158,7 @@ def decide(bench: Bench, first: FirstTrial, way: FurtherTrials) -> Decision:
 
 
 def _is_open(bench: Bench, trials: Sequence[Trial], judgement: Judgement) -> bool:
-    """Return True if these trials do not decide yet, or are too few to calibrate."""
+    """Return True if these trials are not conclusive yet, or too few for a calibration."""
     if bench.calibrate is not None:
         return len(judged(trials)) < bench.calibrate and not problems_of(trials)
     return judgement.unsettled
@@ -168,7 +168,7 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
     """Run one more trial on restarted brokers.
 
     Raises:
-        OutOfTimeError: there is no time for it, or the deadline cut it short.
+        OutOfTimeError: there is no time for the trial, or the deadline cut it short.
         RetestFailedError: the stored baseline's brokers failed.
 
     """
@@ -187,7 +187,7 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
 def end(
     bench: Bench, first: FirstTrial, trials: Sequence[Trial], way: FurtherTrials, *, out_of_time: Notice | None = None
 ) -> Decision:
-    """Judge the trials, and note how they ran; `out_of_time` is the reason why no other trial could run."""
+    """Judge the trials, and note how they ran; `out_of_time` is the reason why no further trial could run."""
     judging, budget = bench.judging, bench.budget
     judge = judging.judge if out_of_time is None else judging.judge_clear
     judgement = judge(trials, rebuilt=way.rebuilt)
@@ -214,7 +214,7 @@ def end(
 
 
 def _enough(bench: Bench, first: Trial) -> Notice | None:
-    """Return a note if the first trial stopped early because its rounds were enough."""
+    """Return a note if the first trial stopped early because its rounds were conclusive."""
     ran, declared = len(first.rounds), bench.runner.rounds
     if ran >= declared or not bench.judging.suffices(first.rounds):
         return None
@@ -230,7 +230,7 @@ def _comparison(bench: Bench, trials: Sequence[Trial]) -> Notice | None:
 
 
 def _filled(first: Trial, rounds: int) -> Trial:
-    """Return a trial with this number of rounds; rounds that did not run have no values."""
+    """Return the trial extended to this number of rounds; rounds that did not run have no values."""
     if not first.rounds:
         return first
     missing = [Round(metrics={})] * (rounds - len(first.rounds))
@@ -238,10 +238,10 @@ def _filled(first: Trial, rounds: int) -> Trial:
 
 
 def _cut_short(judgement: Judgement, filled: Judgement, reason: str) -> Judgement:
-    """Return the judgment of a trial with too few rounds for a decision.
+    """Return the judgment of a trial with too few rounds for a verdict.
 
-    `filled` is the judgment of the same trial, filled up with rounds without values. An absolute threshold is VIOLATED
-    if these rounds could not change that, otherwise INVALID. Relative thresholds are INCONCLUSIVE.
+    `filled` is the judgment of the same trial, padded with rounds without values. An absolute threshold is VIOLATED
+    if the missing rounds could not change that, otherwise INVALID. Relative thresholds are INCONCLUSIVE.
     """
     outcomes = {check.expression: check.outcome for check in filled.checks}
     checks = []

@@ -1,7 +1,7 @@
-"""Drift of the rounds on an external cluster, whose brokers the plugin cannot observe. Pure functions.
+"""Drift between rounds on an external cluster, whose brokers the plugin cannot observe. Pure functions.
 
-The plugin warms up the brokers that it starts. For other brokers, only the rounds show whether they are warm: on a cold
-broker, each round is faster than the last.
+The plugin warms up the brokers that it starts. Whether other brokers are warm can only be seen from the rounds: on a
+cold broker, each round is faster than the one before.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.scale import flaw_of, logs
 
 ALPHA = 0.01
-"""False-alarm rate of a test, divided equally among its sides (Bonferroni)."""
+"""False-alarm rate per test, divided equally among its sides (Bonferroni)."""
 LEAST_CHANGE = 0.1
 """Smallest relevant change from the first to the last round, as a ratio."""
 FEWEST_ROUNDS = 4
 """Minimum number of rounds; with fewer, even a perfectly regular drift can be noise."""
 _POINTS = 1000
-"""Number of points of the numerical integral, whose error is below 1e-4 for four or more rounds."""
+"""Number of points for the numerical integration, whose error is below 1e-4 for four or more rounds."""
 
 
 def drift_warnings(result: Result, own: Side, other: Side | None = None) -> list[Notice]:
     """Return a warning for each side on an external cluster whose rounds drift more than noise can explain.
 
-    Only the first trial is checked, because its values are the values of the test and later trials run on a warmer
-    cluster. Not checked are rounds of capacity searches, which choose their own rates, and rounds with actions.
-    Recording a custom metric does not count as an action.
+    Only the first trial is checked, because it provides the test's values and later trials run on a warmer cluster.
+    Capacity searches are not checked, because they choose their own rates, nor are rounds with actions. Recording a
+    custom metric does not count as an action.
     """
     first = result.trials[0]
     acted = any(action.metric is None for action in own.actions)
@@ -55,7 +55,7 @@ def drift_warnings(result: Result, own: Side, other: Side | None = None) -> list
 
 
 def _drift(rounds: Sequence[Round], scenario: Scenario, alpha: float) -> Notice | None:
-    """Return the warning about these rounds; None if they do not drift, are too few, or lack the metric."""
+    """Return a warning if these rounds drift; None if not, or if there are too few rounds or the metric is missing."""
     subject = CATALOGUE[_metric_for(scenario)]
     metrics = [one.metrics for one in rounds]
     if len(rounds) < FEWEST_ROUNDS or flaw_of(subject, metrics, ratio=True) is not None:
@@ -81,13 +81,13 @@ def chance_of(values: Sequence[float]) -> float:
     """Return the probability that normal noise alone yields values whose neighbors are as similar as these.
 
     The statistic is the sum of the squared differences between neighbors, divided by the sum of the squared differences
-    from the mean. Any smooth drift makes it small, a straight line as well as a step. It does not depend on the size of
-    the noise, which is unknown on an external cluster.
+    from the mean. Any smooth drift makes the statistic small, whether it is a straight line or a step. The statistic
+    does not depend on the noise level, which is unknown on an external cluster.
 
-    It is the most powerful of the tests that we tried. In 42 stored trials of half-warm brokers, whose throughput rose
-    by half within five rounds (median), it found 10 drifts at the 1% level, and Student's t test of the slope found 7.
-    With five rounds, the Mann-Kendall test cannot reach 1% in both directions. A jump in the last of five rounds cannot
-    be distinguished from an outlier.
+    This test is the most powerful one that we tried. In 42 stored trials with half-warm brokers, whose throughput rose
+    by half within five rounds (median), it detected 10 drifts at the 1% level, whereas Student's t-test of the slope
+    detected 7. With five rounds, the Mann-Kendall test cannot reach 1% in both directions. A jump in the last of five
+    rounds cannot be distinguished from an outlier.
 
     Sources: J. von Neumann, "Distribution of the ratio of the mean square successive difference to the variance"
     (Annals of Mathematical Statistics 12, 1941) for its distribution, a ratio of quadratic forms; J. P. Imhof,

@@ -1,4 +1,4 @@
-"""The judgment of one test: its thresholds, changes of other metrics, and its noise from calibration."""
+"""Judges one test: its thresholds, changes in other metrics, and its noise from a calibration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pytest_kafkaperf.verdict.scale import logs, no_ratio
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySide, SideBySideWithStored
 
 _NOISY = 0.05
-"""Noise between trials, on the log scale, from which a comparison needs more than the minimum number of trials."""
+"""Noise between trials, on a log scale, above which a comparison needs more than the minimum number of trials."""
 _IMPLIED = {
     "lost": "Kafka acknowledged these records, but they are not in the log",
     "errors": "these records could not be sent, after all retries",
@@ -51,7 +51,7 @@ _CLEAR = (
 
 
 class Judging:
-    """Judges the trials of a test by its thresholds, its baseline and the options."""
+    """Judges a test's trials based on its thresholds, its baseline and the options."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class Judging:
         return self.baseline.obstacle is None and self._settings.calibrate is None
 
     def judge(self, trials: Sequence[Trial], *, rebuilt: Rebuilt | None = None, final: bool = False) -> Judgement:
-        """Judge the thresholds by the first trial, or by further trials that re-test a suspected regression.
+        """Judge the thresholds based on the first trial, or on further trials that re-test a suspected regression.
 
-        The verdict is INVALID if a threshold is smaller than the uncertainty of the clocks or a group's commit
-        interval. `rebuilt` are the stored baseline's brokers if the further trials ran side by side with them. `final`
+        The verdict is INVALID if a threshold is smaller than the clock uncertainty or a group's commit interval.
+        `rebuilt` are the stored baseline's brokers if the further trials ran side by side with them. `final`
         is True if there is no time for another trial.
         """
         with self._stopwatch.measure(Span.JUDGE):
@@ -110,12 +110,12 @@ class Judging:
         return dataclasses.replace(check, reasons=(Reason(f"{meaning}{actions}"), Reason(replaced)))
 
     def suffices(self, rounds: Sequence[Round]) -> bool:
-        """Return True if the first trial can stop after these rounds, because further rounds could not fail the test.
+        """Return True if the first trial can stop after these rounds because further rounds could not fail the test.
 
-        That is so if the rounds pass, and a majority of the declared rounds individually meets each threshold. The
-        median of all rounds then meets it whatever the remaining rounds are, which is curtailed sampling (Dodge and
-        Romig 1929). Sums, such as `errors`, can grow with each round. All rounds run if the test declares their number,
-        or if values are kept in a baseline.
+        This requires that the rounds pass, and that for each threshold, a majority of the declared rounds meets it
+        individually. The median of all rounds then meets the threshold regardless of the remaining rounds. This is
+        known as curtailed sampling (Dodge and Romig 1929). It does not apply to sums such as `errors`, which can grow
+        with each round. All rounds run if the test declares their number, or if values are kept in a baseline.
         """
         test, most = self.test, self.test.scenario.rounds // 2 + 1
         if len(rounds) < most or self._needs_all_rounds or any(one.problems for one in rounds):
@@ -128,7 +128,7 @@ class Judging:
 
     @property
     def _needs_all_rounds(self) -> bool:
-        """True if the outcome always depends on all rounds, or if their values are kept."""
+        """True if the outcome always depends on all rounds, or if the values are kept."""
         test, settings = self.test, self._settings
         are_values_kept = settings.update is not None or settings.calibrate is not None
         are_rounds_declared = "rounds" in test.sources
@@ -140,9 +140,9 @@ class Judging:
     def judge_clear(self, trials: Sequence[Trial], *, rebuilt: Rebuilt | None = None) -> Judgement:
         """Judge suspected regressions that there is no time to confirm; clear ones fail (see `is_clear`).
 
-        If other programs used this machine, or the machine is known to be slower today, only further trials could
-        exclude that as the cause. Side by side, both explanations are ruled out, and the last look is final (see
-        `verdict.sequential`).
+        If other programs used this machine, or if the machine is known to be slower today, only further trials could
+        rule that out as the cause. In a side-by-side comparison, both causes are already ruled out, and the last look
+        is final (see `verdict.sequential`).
         """
         judgement = self.judge(trials, rebuilt=rebuilt, final=True)
         slower = rebuilt is not None and rebuilt.slower_machine is not None
@@ -166,7 +166,7 @@ class Judging:
         return busy or side_by_side or bool(self.baseline.imported) or self.baseline.obstacle is not None
 
     def other_changes(self, trials: Sequence[Trial]) -> tuple[OtherChange, ...]:
-        """Return significant changes of metrics without a threshold, from the trials that decided the thresholds."""
+        """Return significant changes in metrics without a threshold, from the trials that the verdict is based on."""
         gated = {one.metric.name for one in self.test.thresholds if one.relative is not None}
         measured = [one.measured for one in judged(trials)]
         fresh = measured[1:] if measured[0].other_side is None else []
@@ -203,7 +203,7 @@ class Judging:
         return found, notes
 
     def _comparison(self, trials: Sequence[Trial], rebuilt: Rebuilt | None, *, final: bool) -> Comparison:
-        """Return how to compare the test with its baseline."""
+        """Return the method for comparing the test with its baseline."""
         if trials[0].other_side is not None:
             return SideBySide(final=final)
         if not self._settings.confirm:
@@ -224,7 +224,7 @@ class Judging:
             judgement = self._judged(trials, accepted)
             if not judgement.verdict.fails:
                 return judgement
-            # A run that violates an absolute threshold never becomes the baseline, so the old one judges the others.
+            # A run that violates an absolute threshold never becomes the baseline, so others are judged by the old one.
         judgement = self._judged(trials, comparison)
         if update == "add" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
             undecided = [one for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE]
@@ -238,7 +238,8 @@ class Judging:
         return judgement
 
     def _judged(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
-        """Judge the thresholds by the trials that count; if these have problems, by what is certain anyway."""
+        """Judge the thresholds based on the trials that count; if these have problems, only on what is still
+        certain."""
         counted, bounds = judged(trials), frozenset(at_least(trials))
         problems = (*problems_of(trials), *self._skew_problems(trials))
         thresholds = (*self.test.thresholds, *self.test.implied)
@@ -253,7 +254,7 @@ class Judging:
         certain = judge(known, sure, comparison, bounds=bounds)
         if _fails(certain):
             return _led(judgement, certain)
-        # Further trials may confirm a regression if the first was slower by far more than the generator can explain.
+        # Further trials can confirm a regression if the first one was slower by far more than the generator explains.
         goes_on = late_only and certain.unsettled and not any(trial.problems for trial in counted[1:])
         return dataclasses.replace(judgement, unsettled=goes_on)
 
@@ -263,7 +264,7 @@ class Judging:
 
 
 def _regressed(check: Check) -> Check:
-    """Return the check of a suspected regression that needs no confirmation, as REGRESSED."""
+    """Return the check for a suspected regression that does not have to be confirmed, as REGRESSED."""
     reasons = (*check.reasons, Reason(_CLEAR))
     return dataclasses.replace(check, outcome=Verdict.REGRESSED, reasons=reasons, rerun=False)
 
@@ -289,7 +290,7 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
 
 
 def _led_check(check: Check, sure: Check | None) -> Check:
-    """Return a check with its certain outcome; `sure` is its failing check from certain values, or None."""
+    """Return a check with the outcome that is certain; `sure` is the check if it fails on certain values, or None."""
     if sure is not None:
         is_less = sure.observed != check.observed
         reasons = (Reason(f"{sure.reason}, {_AT_LEAST}"),) if is_less else sure.reasons
@@ -302,7 +303,7 @@ def _led_check(check: Check, sure: Check | None) -> Check:
 def is_acceptable(verdict: Verdict, judgement: Judgement) -> bool:
     """Return True if a test failed only because it is slower, beyond doubt.
 
-    `--kafka-accept=regressed` does not accept thresholds that are VIOLATED or INVALID, or runs that are in doubt.
+    `--kafka-accept=regressed` does not accept VIOLATED or INVALID thresholds, or doubtful runs.
     """
     failing = {check.outcome for check in judgement.checks if check.outcome.fails}
     return verdict is Verdict.REGRESSED and failing == {Verdict.REGRESSED} and not judgement.doubts
@@ -315,14 +316,14 @@ def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:
 
 
 def stale_notes(result: Result) -> list[Notice]:
-    """Return a note if the test has improved so much that its baseline can no longer find regressions."""
+    """Return a note if the test has improved so much that its baseline can no longer reveal regressions."""
     relative = [check for check in result.checks if check.is_relative]
     is_stale = relative and all(check.outcome is Verdict.IMPROVED for check in relative)
     return [Notice(Remark.STALE)] if is_stale else []
 
 
 def baseline_doubts(result: Result) -> list[Notice]:
-    """Return reasons to trust a test's baseline less, for the baseline that judged or the one that this run wrote."""
+    """Return reasons to trust a baseline less, either the one that was compared with or the one that this run wrote."""
     days = result.baseline.days if result.baseline_trials is not None else ()
     doubts, written = [], result.days_written
     known = result.baseline.trials if written is None else [one.rounds for one in result.trials]
@@ -348,7 +349,8 @@ _MACHINE = ("java", "kernel", "cpu", "cpu family")
 
 
 def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[Notice]:
-    """Return a note if a comparison on started brokers was so noisy that low noise would save trials."""
+    """Return a note if a comparison on brokers that the plugin started was so noisy that less noise would save
+    trials."""
     deviations = [each.trials[-1].deviation or 0.0 for each in checks if each.trials]
     started = test.live_baseline is not None and not isinstance(test.settings.compare, External)
     if not started or test.spec.low_noise or max(deviations, default=0.0) < _NOISY:

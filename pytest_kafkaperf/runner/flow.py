@@ -1,4 +1,4 @@
-"""Runs one test from start to end: `run_test` measures and judges it."""
+"""Runs one test from start to finish: `run_test` measures and judges it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 
 
 class Watch(NamedTuple):
-    """Callbacks for the progress of each load, and, after each trial, for all trials so far with their judgment."""
+    """Callbacks: one for the progress of each load, and one after each trial for all trials so far and their
+    judgment."""
 
     progress: OnProgress = lambda *_: None
     trials: OnTrial = lambda *_: None
@@ -50,7 +51,7 @@ def run_test(
     `later` are the tests after this one, which share the time budget.
 
     Raises:
-        BaselineError: the baseline file is damaged or has a newer format; raised before the load, not minutes later.
+        BaselineError: the baseline file is damaged or has a newer format; raised before the load runs.
         ClusterError: the live baseline did not start.
         ScenarioError: the scenario has properties for a new topic, but its topic exists.
         UsageError: the target of `--kafka-compare` cannot provide the live baseline, an action cannot run on it, or
@@ -100,14 +101,14 @@ def measured(bench: Bench, suspected: Suspected) -> Decision:
 
 
 def _not_run(judging: Judging, absent: ClusterError | None, no_time: Notice | None) -> Decision:
-    """Return the decision on a test whose topic does not exist, or for which there is no time, which is noted."""
+    """Return the decision on a test whose topic does not exist or that there is no time for, with a note about it."""
     trials = (not_run(absent),)
     notes = (no_time,) if absent is None and no_time is not None else ()
     return Decision(trials=trials, judgement=judging.judge(trials), notes=notes, partial=True)
 
 
 def refused_for_time(test: PerfTest, run: PerfRun, later: Sequence[PerfTest]) -> Result | None:
-    """Return a result, without starting a cluster, if the time budget does not allow this test; otherwise None."""
+    """Return a result if the time budget does not allow this test, without starting a cluster; otherwise None."""
     if run.settings.time_budget_s is None:
         return None
     no_time = run.budget_of(as_run(test), later).obstacle
@@ -121,7 +122,7 @@ def refused_for_time(test: PerfTest, run: PerfRun, later: Sequence[PerfTest]) ->
 
 
 def _resolved(test: PerfTest, cluster: Cluster) -> tuple[PerfTest, ClusterError | None]:
-    """Return the test with the content of its samples and the partitions of its existing topic.
+    """Return the test with its samples' content and its existing topic's partitions.
 
     If the topic does not exist, returns the error as well.
 
@@ -208,7 +209,7 @@ def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun)
 
 
 def _remarked(result: Result, baseline: Baseline, own: Side) -> Result:
-    """Return the result with remarks deduced from it, about the bottleneck and drifting rounds."""
+    """Return the result with remarks about its bottleneck and about drifting rounds."""
     remarks = [note for note in (bottleneck(result), baseline.note) if note is not None]
     other = baseline.side if isinstance(baseline, LiveBaseline) else None
     return dataclasses.replace(

@@ -1,4 +1,4 @@
-"""Measurement of a scenario from a script or a notebook, without pytest."""
+"""Measures a scenario from a script or a notebook, without pytest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 _WARM_UP_S = 60.0
-"""Maximum warm-up of brokers that were started here, as in tests by default."""
+"""Maximum warm-up for brokers started here, the same as the default in tests."""
 
 
 def measure(

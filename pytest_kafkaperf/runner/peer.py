@@ -1,11 +1,11 @@
-"""The other side of a comparison of two revisions: a second pytest, which does not measure anything.
+"""The other side when two revisions are compared: a second pytest process, which does not measure anything.
 
-It runs the same test in another revision, and keeps its cluster, fixtures and applications alive while this process
-alternately measures both sides. The messages (see `peer_messages`):
+The peer runs the same test in another revision, and keeps its cluster, fixtures and applications alive while this
+process alternately measures both sides. The messages (see `peer_messages`) are:
 
 - First, the peer sends its packages and the tests that it has collected.
 - `run` starts a test; the peer replies when the test calls `kafka_perf()` or ends without doing so.
-- `check`, `renew`, `act` and `application` do what a round needs on the peer's side; replies have its new state.
+- `check`, `renew`, `act` and `application` prepare the peer's side for a round; replies contain its new state.
 - `stop` ends the test; the peer replies after fixture teardown.
 
 The peer exits when the connection is closed.
@@ -52,7 +52,7 @@ _END_TIMEOUT_S = 60
 
 
 class NewTestError(errors.KafkaPerfError):
-    """The other revision does not have the test, so there is nothing to compare it with."""
+    """The other revision does not contain the test, so there is nothing to compare the test with."""
 
 
 class IncomparableTestError(errors.KafkaPerfError):
@@ -60,7 +60,7 @@ class IncomparableTestError(errors.KafkaPerfError):
 
 
 class PeerBrokers:
-    """The peer's brokers. The peer restarts them, and this process reads their CPU and memory."""
+    """The peer's brokers. The peer restarts them, and this process reads their CPU and memory usage."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -83,7 +83,7 @@ class PeerBrokers:
 
 
 class PeerApp:
-    """An application of the peer."""
+    """An application that the peer runs."""
 
     def __init__(self, peer: Peer, name: str) -> None:
         self._peer = peer
@@ -147,10 +147,10 @@ class Peer:
             peer_messages.INTERPRETER: sys.executable,
             "PATH": path_from(checkout.python),
             "KAFKAPERF_SIDE": "baseline",
-            "PYTEST_ADDOPTS": "",  # it may have report options, which are for this side only
+            "PYTEST_ADDOPTS": "",  # may contain report options, which are only for this side
             "COMPOSE_PROJECT_NAME": f"kafkaperf-revision-{secrets.token_hex(4)}",
         }
-        # A cache folder is necessary, because `addopts` may have options such as `--ff`.
+        # A cache folder is necessary because `addopts` may contain options such as `--ff`.
         options = [f"--rootdir={checkout.root}", f"-ocache_dir={self._folder}", *options]
         command = [checkout.python, "-m", "pytest", *options]
         command += files or [str(self._folder)]  # without a path, pytest would run all tests there
@@ -168,7 +168,7 @@ class Peer:
 
         Raises:
             ClusterLostError: the peer has exited or does not answer.
-            UsageError: it has another protocol version, or imports this side's code.
+            UsageError: the peer uses another protocol version, or imports this side's code.
 
         """
         said = self._result(self._hello, _HELLO_TIMEOUT_S, "did not start")
@@ -195,7 +195,7 @@ class Peer:
         Raises:
             ClusterError: the test failed there before it called `kafka_perf()`.
             IncomparableTestError: the other revision could not collect the test, or lacks a fixture that it needs.
-            NewTestError: the other revision collected the test's file without problems, but does not have the test.
+            NewTestError: the other revision collected the test's file without problems, but the test is not in it.
             UsageError: the test differs there, or both sides use the same cluster.
 
         """
@@ -225,10 +225,10 @@ class Peer:
             self._stopping, self._running = self._send("stop"), None
 
     def call(self, do: str, *arguments: object, timeout_s: float = _READY_TIMEOUT_S) -> Any:
-        """Make the peer do something, and return the result.
+        """Make the peer carry out a request, and return the result.
 
         Raises:
-            KafkaPerfError: the same error was raised there.
+            KafkaPerfError: the peer raised the same error.
             ClusterLostError: the peer has exited or does not answer.
 
         """
@@ -299,7 +299,7 @@ class Peer:
         )
 
     def _update(self, state: Mapping[str, Any] | None) -> None:
-        """Keep the other side's state: its processes and their events."""
+        """Store the other side's state: its processes and their events."""
         if self._test is None or state is None:
             return
         if self._brokers is not None:
@@ -337,7 +337,7 @@ class Peer:
             if self._channel.skipped:
                 how += f" (something there wrote {counted(self._channel.skipped, 'line')} into the connection)"
             if timeout_s >= _HELLO_TIMEOUT_S:
-                self._channel.close()  # it hangs, so no later test should wait for it
+                self._channel.close()  # the peer hangs, so later tests should not wait for it
             raise ClusterLostError(f"{self._name} {how}; {log}") from None
 
     def _read(self) -> None:
@@ -354,13 +354,13 @@ class Peer:
 
 
 def _holds(collector: str, nodeid: str) -> bool:
-    """Return True if the collector with this nodeid is the test, or a folder, file or class that contains it."""
+    """Return True if this collector's nodeid is the test, or a folder, file or class that contains the test."""
     is_root = collector in ("", ".")
     return is_root or nodeid == collector or nodeid.startswith((f"{collector}/", f"{collector}::"))
 
 
 def _number_of(message: Mapping[str, Any]) -> int:
-    """Return the number of the request that this message answers; 0 if it does not answer any."""
+    """Return the number of the request that this message answers; 0 if it is not a reply."""
     number = message.get("id")
     return number if isinstance(number, int) else 0
 
@@ -369,7 +369,7 @@ def _number_of(message: Mapping[str, Any]) -> int:
 def opened_peer(
     revision: Revision, settings: Settings, *, files: Sequence[str], options: Sequence[str]
 ) -> Iterator[Peer]:
-    """Start the other side of the tests in `files`, with these pytest options, and stop it afterwards.
+    """Start the other side for the tests in `files` with these pytest options, and stop it afterwards.
 
     Raises:
         UsageError: the revision does not exist or is this side's own folder, or its setup failed.

@@ -1,4 +1,4 @@
-"""The messages between the two pytests of a comparison of revisions: JSON, one message per line, over a socket pair."""
+"""The messages between the two pytest processes that compare revisions: JSON lines over a socket pair."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PROTOCOL = 4
 SOCKET = "KAFKAPERF_PEER_SOCKET"
 """Environment variable with the file descriptor of the peer's socket."""
 ORIGIN = "KAFKAPERF_PEER_ORIGIN"
-"""Environment variable with the folders of the measuring side's code, which the peer must not import."""
+"""Environment variable with the measuring side's code folders, which the peer must not import from."""
 INTERPRETER = "KAFKAPERF_PEER_INTERPRETER"
 """Environment variable with the measuring side's Python interpreter."""
 
 
 _MOST_CHARACTERS = 64 << 20
-"""Maximum length of a message; longer lines are read in parts, which are not valid messages."""
+"""Maximum length of a message; longer lines are split, so their parts are not valid messages."""
 
 
 class Channel:
@@ -77,7 +77,7 @@ def _parsed(line: str) -> dict[str, Any] | None:
 
 
 def probes_to_json(found: Sequence[probes.Probe]) -> list[dict[str, Any]]:
-    """Convert the probes of a broker or an application to JSON."""
+    """Convert a broker's or an application's probes to JSON."""
     return [
         {"kind": "ContainerProbe", "container": one.container.id}
         if isinstance(one, probes.ContainerProbe)
@@ -103,7 +103,7 @@ def _container(name: str) -> Any:
 
 
 def events_from_json(rows: Sequence[Sequence[Any]]) -> list[Event]:
-    """Return the events, which are sent as lists of fields."""
+    """Return the events, each of which is sent as a list of fields."""
     return [Event(at_ns, EventKind(kind), subject, detail) for at_ns, kind, subject, detail in rows]
 
 
