@@ -107,7 +107,9 @@ def test_a_worker_with_another_version_is_refused_before_any_load(tmp_path: Path
     path = os.pathsep.join([str(info.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     with dask(tmp_path) as workers:
         workers.add(PYTHONPATH=path)
-        with pytest.raises(ClusterError, match="the Dask worker tcp://127.0.0.1:[0-9]+ has aiokafka 0.1.2, but this machine has"):
+        with pytest.raises(
+            ClusterError, match="the Dask worker tcp://127.0.0.1:[0-9]+ has aiokafka 0.1.2, but this machine has"
+        ):
             DaskWorkers.connected(workers.address).__enter__()
         assert left_behind(workers) == ([], [], 0)
 
