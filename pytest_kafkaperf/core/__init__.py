@@ -1,16 +1,16 @@
-"""Foundations without Kafka and pytest. Read errors, units, metrics, problems, notices.
+"""Foundations that depend on neither Kafka nor pytest. Read errors, units, metrics, problems, notices.
 
-- errors: exceptions that users see, and `warn`
-- text: safe reading and display of foreign text
-- units: quantities, parsed and formatted
+- errors: user-facing exceptions, and `warn`
+- text: safe parsing and display of untrusted text
+- units: parsing and formatting of quantities
 - metrics: the metric catalogue
-- problems: reasons why a round is INVALID, with their texts
-- notices: warnings, notes and events, with their texts
+- problems: reasons for INVALID rounds, with their messages
+- notices: warnings, notes and events, with their messages
 - spans: where a test's time goes
 - environment: facts about the machine, the software and the commit
 - files: atomic writes and folder locks
-- signals: Ctrl-C during setup and cleanup
+- signals: Ctrl-C handling during setup and cleanup
 - supervisor: a process that cleans up after a killed pytest
 
-It imports no other package of the plugin.
+It does not import any other package of the plugin.
 """

@@ -27,24 +27,24 @@ _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?"
 _MAX_KEY = 100
 
 _MAX_CPU = 40
-"""Maximum number of characters of the CPU name in a key."""
+"""Maximum length of the CPU name in a key, in characters."""
 
 _MAX_SHOWN = 40
-"""Maximum number of characters of an invalid name in an error."""
+"""Maximum length of an invalid name in an error message, in characters."""
 
 _NOISE = r"(?i)\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b"
-"""Pattern of the parts of a CPU name that do not identify the model."""
+"""Pattern that matches the parts of a CPU name that do not identify the model."""
 
 _CPUINFO = Path("/proc/cpuinfo")
 _FAMILY = ("cpu family", "model", "stepping", "CPU implementer", "CPU part")
-"""Fields of /proc/cpuinfo that identify the generation of the CPU; x86 has the first three, ARM the last two."""
+"""Fields in /proc/cpuinfo that identify the CPU generation: x86 has the first three, ARM the last two."""
 
 CLUSTER_ID = "cluster id"
-"""Name of the fact for an external cluster's id; clusters that the plugin starts get a new id each time."""
+"""Name of the fact with an external cluster's id. Clusters started by the plugin get a new id each time."""
 
 
 class Part(StrEnum):
-    """Subject of a fact, in descending order of its effect on results."""
+    """Subject of a fact. Members are in descending order of their effect on results."""
 
     CODE = "code"
     PACKAGES = "packages"
@@ -68,16 +68,16 @@ cluster."""
 _BROKER_SETTING = "config."
 _SETTINGS = (_BROKER_SETTING, "java options")
 _PROPER_NAMES = {"kafka": "Kafka", "java": "Java", "python": "Python", "cpu": "CPU"}
-"""Facts that reports write with capitals."""
+"""Facts whose names are capitalized in reports."""
 
 
 @functools.cache
 def this_machine() -> Mapping[str, str | None]:
     """Return the facts about this machine by name, cached for the lifetime of the process.
 
-    The value is None if the operating system does not report it. `cpu family` contains the numbers of the CPU's family,
-    model and stepping, `6-85-7`, or an ARM CPU's implementer and part, because virtual machines of several CPU
-    generations have the same `cpu`.
+    A value is None if the operating system does not report it. `cpu family` contains the CPU's family, model and
+    stepping numbers (`6-85-7`), or an ARM CPU's implementer and part. It is recorded because virtual machines on
+    different CPU generations can report the same `cpu`.
     """
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
@@ -105,7 +105,7 @@ def default_environment_key(provider: str, machine: Mapping[str, str | None] | N
 
 
 def environment_key(name: str) -> str:
-    """Validate the value of `--kafka-environment`, and return it.
+    """Validate and return the value of `--kafka-environment`.
 
     Raises:
         UsageError: the name is not a safe folder name on every supported system.
@@ -125,9 +125,9 @@ def is_safe_name(name: str) -> bool:
 
 
 def fingerprint(cluster: Mapping[str, str | None], machine: Mapping[str, str | None] | None = None) -> dict[str, str]:
-    """Return the facts on which results may depend (cluster, versions and machine), as text by name.
+    """Return the facts that can affect results (cluster, versions and machine), as a mapping from names to text.
 
-    Unknown facts are left out.
+    Unknown facts are omitted.
     """
     facts = {
         **cluster,
@@ -145,12 +145,12 @@ class Change:
 
     fact: str
     before: str | None
-    """Value on the earlier side; None if that side lacks the fact."""
+    """Value on the earlier side; None if the fact is missing there."""
     now: str | None
-    """Value on the later side; None if that side lacks the fact."""
+    """Value on the later side; None if the fact is missing there."""
     of: Part
     remark: str = ""
-    """Addition to the text, in parentheses."""
+    """Text appended in parentheses."""
 
     def __str__(self) -> str:
         """Format the change for files: `kafka: 4.0.0 -> 4.1.1`."""
@@ -168,14 +168,14 @@ class Change:
         return replace(self, remark=remark)
 
     def _text(self, name: str, *, colon: str, arrow: str, default: str) -> str:
-        """Format the name and its values, if there are any. `default` is the text for an unset setting."""
+        """Format the name and any values. `default` is shown for an unset setting."""
         text = name
         if self.before is not None or self.now is not None:
             text = f"{name}{colon} {self._value(self.before, default)} {arrow} {self._value(self.now, default)}"
         return f"{text} ({self.remark})" if self.remark else text
 
     def _value(self, value: str | None, default: str) -> str:
-        """Format a value. It is unknown if an older version of the plugin did not record it."""
+        """Format a value. A value that an older version of the plugin did not record is unknown."""
         if value is not None:
             return value
         if self.of is Part.PACKAGES:
@@ -201,7 +201,7 @@ def cluster_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[
 
 def package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
     """Return the differences between two sets of installed packages: `package numpy: 1.26 -> not installed`."""
-    names = sorted({*before, *now} - {"pip"})  # pip created the environment, and no code imports it
+    names = sorted({*before, *now} - {"pip"})  # pip comes with the virtual environment, and no code imports it
     return tuple(
         Change(f"package {name}", before.get(name), now.get(name), Part.PACKAGES)
         for name in names
@@ -210,12 +210,12 @@ def package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[
 
 
 def commits(texts: Iterable[str]) -> tuple[Change, ...]:
-    """Return commits as changes without values: `commit cf541ca Round prices`."""
+    """Convert commits to changes without values: `commit cf541ca Round prices`."""
     return tuple(Change(text, None, None, Part.CODE) for text in texts)
 
 
 def commit_change(before: str | None, now: str | None) -> tuple[Change, ...]:
-    """Return the difference between two commits, empty if one of them is unknown: `commit: e46af78 -> cf541ca`."""
+    """Return the difference between two commits; empty if either is unknown: `commit: e46af78 -> cf541ca`."""
     if before is None or now is None or before == now:
         return ()
     return (Change("commit", _short(before), _short(now), Part.CODE),)
@@ -226,9 +226,10 @@ def _short(commit: str) -> str:
 
 
 def code_change(folder: Path, before: str | None, now: str | None) -> tuple[Change, ...]:
-    """Return the commit change if it affects a file of the repository that this process has imported.
+    """Return the commit change if it affects a repository file that this process has imported.
 
-    If the earlier code is unknown, for example because a shallow clone lacks its commit, the change is always returned.
+    If the earlier code is unknown, for example because its commit is missing in a shallow clone, the change is always
+    returned.
     Earlier uncommitted changes are ignored as long as the commit is the same.
     """
     change = commit_change(before, now)
@@ -272,12 +273,12 @@ def _version(package: str) -> str | None:
 
 
 def read_cpu_model(cpuinfo: Path) -> str | None:
-    """Return the CPU model that Linux reports; ARM kernels do not report it."""
+    """Return the CPU model reported by Linux. ARM kernels do not report it."""
     return _first_core(cpuinfo).get("model name") or None
 
 
 def read_cpu_family(cpuinfo: Path) -> str | None:
-    """Return the numbers that identify the CPU generation on Linux, joined by `-`; None if unknown."""
+    """Return the numbers that identify the CPU generation on Linux, joined with `-`; None if unknown."""
     core = _first_core(cpuinfo)
     return "-".join(core[name] for name in _FAMILY if name in core) or None
 
@@ -300,7 +301,7 @@ def _apple_model() -> str | None:
 
 
 def usable_cores(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return the number of cores that this process may use, limited by its control group's quota."""
+    """Return the number of cores available to this process, taking its cgroup quota into account."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = cpu_max.read_text(encoding="ascii").split()
@@ -311,7 +312,7 @@ def usable_cores(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 
 def read_governor(cpus: Path) -> str | None:
-    """Return the distinct governors of all cores; None if there are none, as on most virtual machines."""
+    """Return the distinct CPU frequency governors of all cores; None if there are none, as on most virtual machines."""
     found = set()
     for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor"):
         with contextlib.suppress(OSError):  # the core is offline
@@ -322,17 +323,17 @@ def read_governor(cpus: Path) -> str | None:
 _TIMEOUT_S = 5
 
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
-"""Variables that git sets for its hooks, and that would select the wrong repository."""
+"""Variables that git sets for hooks and that would select the wrong repository here."""
 
 DIRTY = "-dirty"
-"""Suffix of a commit hash if tracked files have changes."""
+"""Suffix appended to the commit hash if tracked files have uncommitted changes."""
 SHORT_HASH = 7
-"""Number of displayed digits of a commit hash, as in git."""
+"""Number of commit hash digits to display, as in git."""
 _HEAD = r"(?m)^# branch\.oid ([0-9a-f]{40,64})$"
 
 
 def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
-    """Return the hash of the checked-out commit, with `-dirty` if tracked files have changes.
+    """Return the hash of the checked-out commit, with `-dirty` if tracked files have uncommitted changes.
 
     Returns None if git is not installed, if there is no repository or commit, or if git does not answer within 5 s.
 
@@ -340,8 +341,8 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
     folder, runs four commands without a timeout, and writes git's index.
 
     Args:
-        folder: a folder of the working tree, such as pytest's rootdir.
-        besides: a folder whose changes do not count. The plugin passes the baseline folder, which runs modify
+        folder: a folder in the working tree, such as pytest's rootdir.
+        besides: a folder whose changes are ignored. The plugin passes the baseline folder, because runs modify it
             without changing the code under test.
 
     """
@@ -356,12 +357,12 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
     return f"{found[1]}{DIRTY}" if dirty else found[1]
 
 
-# The file system monitor is a process that would outlive this one.
+# The file system monitor would be a process that outlives this one.
 _STATUS = ("-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--no-ahead-behind", "-uno")
 
 
 def _pathspecs(folder: Path, besides: Path | None) -> list[str]:
-    """Select the whole working tree, except `besides` if that is inside `folder`."""
+    """Return pathspecs for the whole working tree, excluding `besides` if it is inside `folder`."""
     folder = folder.resolve()
     besides = None if besides is None else (folder / besides).resolve()
     if besides is None or besides == folder or not besides.is_relative_to(folder):

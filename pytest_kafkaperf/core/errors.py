@@ -1,4 +1,4 @@
-"""Exceptions that the plugin raises for the user.
+"""User-facing exceptions raised by the plugin.
 
 ::
 
@@ -19,7 +19,7 @@
     ├── IncomparableTestError           test that the other revision cannot run
     └── NotMeasuredError                metric without a value in a result
 
-Every message contains the given value, the valid values and the fix.
+Every message shows the given value, the valid values and the fix.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_ALIKE = 5
 
 
 class KafkaPerfError(Exception):
-    """Base class of all errors of this plugin, which shows their messages without a traceback."""
+    """Base class of the plugin's errors, whose messages are shown without a traceback."""
 
 
 class UsageError(KafkaPerfError):
@@ -42,7 +42,7 @@ class UsageError(KafkaPerfError):
 
 
 class UnitError(UsageError, ValueError):
-    """Invalid quantity. It is a ValueError as well, so that pydantic adds the field name."""
+    """Invalid quantity. It is also a ValueError, so that pydantic adds the field name."""
 
 
 class ScenarioError(UsageError):
@@ -72,7 +72,7 @@ class LoadError(KafkaPerfError):
 def warn(text: str) -> None:
     """Show a warning in pytest's summary.
 
-    It stays a warning even with `-W error`, because an error would replace an exception that is being raised.
+    It remains a warning even with `-W error`, because an error would mask an exception that is being raised.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -80,12 +80,12 @@ def warn(text: str) -> None:
 
 
 def shortened(text: str, characters: int) -> str:
-    """Cut a text after the given number of characters and append `...` if it is longer."""
+    """Truncate text to the given number of characters, and append `...` if anything was cut off."""
     return text if len(text) <= characters else f"{text[:characters]}..."
 
 
 def innermost(error: BaseException) -> str:
-    """Format the root cause of a chained exception; `requests` wraps it four times."""
+    """Format the root cause of a chained exception, which `requests` wraps four times."""
     inner: BaseException | None = error
     while inner is not None:
         error = inner
@@ -126,7 +126,7 @@ def suggestion(given: str, choices: Sequence[str], *, similarity: float = 0.6) -
 
 
 def ending_alike(given: str, choices: Iterable[str]) -> list[str]:
-    """Return the choices that end with the same word as `given` and whose words contain, or are among, its words."""
+    """Return the choices that end with the same word as `given` and whose words include its words or vice versa."""
     words = words_of(given)
     found = []
     for choice in choices:
@@ -138,7 +138,7 @@ def ending_alike(given: str, choices: Iterable[str]) -> list[str]:
 
 
 def words_of(name: str) -> list[str]:
-    """Return the words of a name: `["lag", "max"]` for `lag.max` and `lag_max`."""
+    """Split a name into words: `["lag", "max"]` for `lag.max` and `lag_max`."""
     return re.split(r"[ ._-]", name.lower())
 
 

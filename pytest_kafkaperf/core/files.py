@@ -17,21 +17,21 @@ from filelock import FileLock, Timeout
 from pytest_kafkaperf.core.errors import BaselineError, UsageError
 
 _LOCK_TIMEOUT_S = 30
-"""Maximum time to wait for a folder lock; each writer holds it only while it writes one file."""
+"""Maximum time to wait for a folder lock. Each writer holds the lock only while it writes one file."""
 _ABANDONED_S = 3600
-"""Age at which a temporary file is stale. A younger one may belong to a writer on another machine that shares the
+"""Age at which a temporary file is stale. A younger file may belong to a writer on another machine that shares the
 folder."""
 _PREFIX, _SUFFIX = ".kafkaperf-", ".tmp"
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file atomically, and create its folder if necessary.
+    """Write a file atomically, creating its folder if necessary.
 
     An existing file keeps its mode. If a writer is killed, its supervisor deletes the temporary file. If the supervisor
-    was killed as well, the file becomes stale, and a later call deletes it.
+    is killed as well, a later call deletes the file once it is stale.
 
     Raises:
-        OSError: the file cannot be written; an existing file stays unchanged.
+        OSError: the file cannot be written; an existing file remains unchanged.
 
     """
     from pytest_kafkaperf.core import supervisor  # noqa: PLC0415 - imports psutil
@@ -56,7 +56,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def write_report(path: Path, text: str, *, kind: str) -> None:
-    """Write a report to the path in `--kafka-report=KIND:PATH`, or to the target if that path is a symbolic link.
+    """Write a report to the path in `--kafka-report=KIND:PATH`, or to the link target if the path is a symbolic link.
 
     Raises:
         UsageError: the file cannot be written; the message contains the option, the file and the reason.
@@ -73,7 +73,7 @@ def write_report(path: Path, text: str, *, kind: str) -> None:
 
 
 def remove_report(path: Path, *, kind: str) -> None:
-    """Remove an earlier run's report at the path in `--kafka-report=KIND:PATH`, if there is one.
+    """Remove an earlier run's report, if any, at the path in `--kafka-report=KIND:PATH`.
 
     Raises:
         UsageError: the file cannot be removed; the message contains the option, the file and the reason.
@@ -95,8 +95,8 @@ def remove_report(path: Path, *, kind: str) -> None:
 def lock_folder(folder: Path) -> Iterator[None]:
     """Lock a folder against this user's other runs on this machine; the folder does not have to exist yet.
 
-    The lock file is in the user's cache folder. If that is not writable or does not support locks, the block runs
-    without a lock.
+    The lock file is in the user's cache folder. If that folder is not writable or does not support locks, the block
+    runs without a lock.
 
     Raises:
         BaselineError: another run has held the lock for too long.

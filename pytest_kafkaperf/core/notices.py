@@ -1,4 +1,4 @@
-"""Warnings, notes and events: kinds and values for programs, and the table of texts for people."""
+"""Warnings, notes and events: machine-readable kinds and values, and the table of user-facing texts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pytest_kafkaperf.core.problems import SKEWED, Place, Problem
 
 
 class NoticeKind(StrEnum):
-    """Kinds of notices; notices on the same topic share a kind."""
+    """Kinds of notices. Notices on the same topic share a kind."""
 
     EVENT = "event"
-    """A change of brokers, partitions or applications at a point in time, planned or not."""
+    """Brokers, partitions or applications changed at a point in time, whether planned or not."""
     CLIENT = "client"
     """The client library logged a warning."""
     CONSUMERS_LIMIT = "consumers_limit"
@@ -37,12 +37,12 @@ class NoticeKind(StrEnum):
     """A trial or a test was measured again."""
     COLD = "cold"
     DOUBT = "doubt"
-    """A problem that does not explain why the test fails, or a reason why a threshold is undecided."""
+    """A problem that is not the cause of the test's failure, or the reason for an undecided threshold."""
     BOTH_SLOWER = "both_slower"
     DRIFT = "drift"
     RETEST = "retest"
     ROUNDS = "rounds"
-    """The test ran fewer rounds than declared."""
+    """The test ran fewer rounds than it declares."""
     TIME = "time"
     """Time ran out, or time was spent on a comparison."""
     SHORT_WARM_UP = "short_warm_up"
@@ -50,14 +50,14 @@ class NoticeKind(StrEnum):
     CALIBRATION = "calibration"
     BOTTLENECK = "bottleneck"
     OTHER_SIDE = "other_side"
-    """Remarks on the code of the live baseline."""
+    """Remarks on the live baseline's code."""
     BASELINE = "baseline"
     """Remarks on the stored baseline or on its update."""
     SMOKE_TEST = "smoke_test"
 
 
 OTHER_PROGRAMS = "other programs used {used:.1f} of {cores} cores"
-"""Reason why this machine was busy."""
+"""Explanation for a busy machine."""
 _OUTPUT_MISSING = (
     "{records} did not arrive in {output_topic!r} in time (counted as lost); end-to-end latency covers only the others"
 )
@@ -81,8 +81,8 @@ _SHIFT = "{metric} is {change} compared with the stored baseline, on both sides"
 class Remark(Enum):
     """Table of all remarks: the kind, the text with placeholders for its values, and advice.
 
-    The texts exist only here, and no code parses them. Notices of one row differ only in their numbers, unless a value
-    listed in `apart` differs.
+    The texts exist only here, and no code parses them. Notices from the same row differ only in their numbers, unless
+    a value listed in `apart` differs.
     """
 
     ACTION = NoticeKind.EVENT, "at {at}: {event}", "", ("what", "application")
@@ -327,39 +327,39 @@ class Remark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning or a note, which does not make a round, a trial or a test INVALID."""
+    """Warning or note. It does not make a round, a trial or a test INVALID."""
 
     remark: Remark
     values: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """Values of the placeholders in the remark's text, and of `Remark.apart`."""
+    """Values for the placeholders in the remark's text and for `Remark.apart`."""
     other_side: bool = False
-    """True if it concerns the live baseline, or the stored baseline's brokers."""
+    """True if the notice concerns the live baseline or the stored baseline's brokers."""
 
     @classmethod
     def of(cls, problem: Problem, remark: Remark = Remark.DOUBT) -> Notice:
-        """Turn a problem into a notice."""
+        """Convert a problem to a notice."""
         other_side = problem.place.other_side
         return cls(remark, {"problem": problem, "cause": problem.cause, "other_side": other_side})
 
     @property
     def kind(self) -> NoticeKind:
-        """The kind, for programs."""
+        """Machine-readable kind."""
         return self.remark.kind
 
     @property
     def fact(self) -> str:
-        """The remark without advice, after the side if it is the other one."""
+        """Remark without advice, prefixed with the side if it concerns the other side."""
         fact = self.remark.text.format_map(self.values)
         return f"{Place(other_side=True)}: {fact}" if self.other_side else fact
 
     @property
     def text(self) -> str:
-        """The fact and the advice."""
+        """Fact and advice."""
         return "; ".join(filter(None, (self.fact, self.remark.advice)))
 
     @property
     def alike(self) -> Hashable:
-        """Key that this notice shares with those that differ only in their numbers."""
+        """Grouping key shared by notices that differ only in their numbers."""
         return self.remark, self.other_side, *(self.values.get(name) for name in self.remark.apart)
 
     def __str__(self) -> str:
@@ -367,12 +367,13 @@ class Notice:
         return self.text
 
     def of_other_side(self) -> Notice:
-        """Return the same notice for the live baseline. A busy machine has no side, because both sides share it."""
+        """Return the same notice for the live baseline. A notice about a busy machine has no side, because both
+        sides share the machine."""
         return self if self.kind is NoticeKind.BUSY_MACHINE else replace(self, other_side=True)
 
 
 def each_once(notices: Iterable[Notice]) -> tuple[Notice, ...]:
-    """Drop notices whose text repeats an earlier one, because their values differ by less than the text shows."""
+    """Drop notices whose text repeats an earlier one because the difference in their values is lost in rounding."""
     first: dict[str, Notice] = {}
     for notice in notices:
         first.setdefault(notice.text, notice)
@@ -380,7 +381,7 @@ def each_once(notices: Iterable[Notice]) -> tuple[Notice, ...]:
 
 
 class Instant(NamedTuple):
-    """Time in seconds after the window opened; negative before that."""
+    """Time relative to the opening of the window, in seconds; negative before it opens."""
 
     at_s: float
 
@@ -390,20 +391,20 @@ class Instant(NamedTuple):
 
 
 class EventKind(StrEnum):
-    """Kinds of events that a test causes at brokers and applications."""
+    """Kinds of events that a test triggers on brokers and applications."""
 
     STOPPED = "stopped"
     KILLED = "killed"
     STARTED = "started"
     READY = "ready"
     READY_AGAIN = "ready again"
-    """A stopped broker."""
+    """A broker was stopped."""
     PAUSED = "paused"
     RESUMED = "resumed"
 
 
 class Event(NamedTuple):
-    """One stop, start or pause of a broker or an application by the test."""
+    """Stop, start or pause of a broker or an application, triggered by the test."""
 
     at_ns: int
     """Time on the monotonic clock."""
@@ -411,7 +412,7 @@ class Event(NamedTuple):
     subject: str
     """`broker 1`, or the name of the application."""
     detail: str = ""
-    """Outcome of a stopped process: `exited with status 0`."""
+    """Exit status of a stopped process: `exited with status 0`."""
 
     def __str__(self) -> str:
         """Format the event: `broker 1 started`."""

@@ -1,6 +1,6 @@
-"""Problems, which make a round, a trial or a test INVALID, and the table of their kinds, texts and advice.
+"""Problems that make a round, a trial or a test INVALID, and the table of their kinds, texts and advice.
 
-Warnings and notes, which do not make anything INVALID, are in `notices`.
+Warnings and notes do not make anything INVALID; they are in `notices`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class ProblemKind(StrEnum):
     """Kinds of problems, as in the JSON report."""
 
     GENERATOR_TOO_SLOW = "generator_too_slow"
-    """The machine gave the workers too little CPU time for the load."""
+    """The workers got too little CPU time to generate the load."""
     LOAD_NOT_REACHED = "load_not_reached"
     """The workers did not send all records of a closed loop within an hour."""
     NOTHING_ACKNOWLEDGED = "nothing_acknowledged"
@@ -30,11 +30,11 @@ class ProblemKind(StrEnum):
     NO_OUTPUT = "no_output"
     """The application wrote no record to its output topic."""
     APPLICATION_ENDED = "application_ended"
-    """An application of `kafka_app` exited unexpectedly, or was not ready in time after a restart."""
+    """An application started by `kafka_app` exited unexpectedly, or was not ready in time after a restart."""
     NO_COMMIT = "no_commit"
-    """A watched consumer group committed nothing."""
+    """A watched consumer group committed no offsets."""
     NOT_CAUGHT_UP = "not_caught_up"
-    """After a stop of the application, or with a backlog, the lag was not back to normal when the load ended."""
+    """After an application stop, or with a backlog, the lag had not returned to normal by the end of the load."""
     CLUSTER_ERROR = "cluster_error"
     """The Kafka or Dask cluster is not reachable, refused a request, or was lost."""
     WORKER_FAILED = "worker_failed"
@@ -44,11 +44,11 @@ class ProblemKind(StrEnum):
     ACTION_FAILED = "action_failed"
     """A `kafka_perf.at(...)` action or a `kafka_perf.add_metric(...)` function failed or did not finish in time."""
     CAPACITY_NOT_FOUND = "capacity_not_found"
-    """A capacity search found no rate that meets its thresholds."""
+    """A capacity search did not find any rate that meets its thresholds."""
     LOWER_BOUND = "lower_bound"
-    """Only a lower bound of a metric is known, and it does not decide the threshold."""
+    """Only a lower bound of a metric is known, which is not enough to judge the threshold."""
     VALUE_MISSING = "value_missing"
-    """A metric with a threshold has no value in some round, and that round could change the verdict."""
+    """A metric with a threshold has no value in a round that could change the verdict."""
     COMMIT_INTERVAL = "commit_interval"
     """A threshold on a consumer group's time is below the group's commit interval."""
     COLD_BROKER = "cold_broker"
@@ -58,14 +58,14 @@ class ProblemKind(StrEnum):
 
 
 MACHINE_MADE = frozenset({ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST})
-"""Kinds caused by this machine rather than by Kafka; such a trial is repeated."""
+"""Problems caused by this machine rather than by Kafka. A trial with such a problem is repeated."""
 
 
 _TOO_SLOW_ADVICE = "use more producers, larger records or a lower rate, or give the machine more cores"
 _BELOW = "threshold {expression!r}: the threshold is {limit}, but the "
 _NOT_IN_LOG = "records lost: {lost:.0f} acknowledged records are missing from the log"
 SKEWED = "records carry timestamps up to {skew} after their receipt, so the clocks differ by at least that much"
-"""Reason why end-to-end latency is unknown."""
+"""Explanation for unknown end-to-end latency."""
 _COLD = (
     "{names} still compiled code in {cold} of {rounds}, using up to {most:.0%} of a core, and may be faster when warm"
 )
@@ -228,9 +228,9 @@ class Place:
     """Place where a problem occurred; empty if it concerns the whole test or the first trial."""
 
     trial: int | None = None
-    """Number of the trial; None for the first one, or the whole test."""
+    """Trial number; None for the first trial or for the whole test."""
     other_side: bool = False
-    """True for the live baseline, or for the stored baseline's brokers."""
+    """True for the live baseline or the stored baseline's brokers."""
     round: int | None = None
 
     def __str__(self) -> str:
@@ -247,38 +247,38 @@ class Problem:
 
     cause: Cause
     values: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """Values of the placeholders in the cause's text."""
+    """Values for the placeholders in the cause's text."""
     metric: str | None = None
-    """Metric that has only a lower bound because of this problem. The problem no longer counts if that bound exceeds a
-    threshold."""
+    """Metric for which only a lower bound is known because of this problem. The problem no longer counts if the lower
+    bound exceeds a threshold."""
     place: Place = Place()
     excuse: str = ""
     """Possible explanation: `other programs used 1.5 of 2 cores`."""
 
     @classmethod
     def of(cls, error: ClusterError) -> Problem:
-        """Return the problem for an error of a cluster or an application."""
+        """Convert a cluster or application error to a problem."""
         ended = isinstance(error, ApplicationError)
         return cls(Cause.APPLICATION_ENDED if ended else Cause.CLUSTER_ERROR, {"reason": str(error)})
 
     @property
     def kind(self) -> ProblemKind:
-        """The kind, for programs."""
+        """Machine-readable kind."""
         return self.cause.kind
 
     @property
     def fact(self) -> str:
-        """The place and what is wrong there, without advice or a possible explanation."""
+        """Place and problem, without advice or a possible explanation."""
         return self._placed(self.cause.text.format_map(self.values))
 
     @property
     def advice(self) -> str:
-        """Advice on it; empty if there is none."""
+        """Advice on fixing the problem; empty if there is none."""
         return self.cause.advice
 
     @property
     def text(self) -> str:
-        """The place, what is wrong there, a possible explanation, and what to do about it."""
+        """Place, problem, possible explanation and advice."""
         excuse = f"possibly because {self.excuse}" if self.excuse else ""
         return "; ".join(filter(None, (self.fact, excuse, self.advice)))
 
@@ -290,7 +290,7 @@ class Problem:
         return self.text
 
     def of_trial(self, number: int) -> Problem:
-        """Return the same problem with the number of its trial: `trial 2: round 1: ...`."""
+        """Return the same problem with its trial number: `trial 2: round 1: ...`."""
         return replace(self, place=replace(self.place, trial=number))
 
     def of_round(self, number: int, *, other_side: bool = False) -> Problem:

@@ -15,7 +15,7 @@ _PROTECTED_S = 60
 
 @contextlib.contextmanager
 def ignored_interrupt(received: list[int]) -> Iterator[None]:
-    """Ignore Ctrl-C in the block for a limited time, and append each signal to `received`."""
+    """Ignore Ctrl-C within the block for a limited time, and append each ignored signal to `received`."""
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can set handlers, and only it receives KeyboardInterrupt
@@ -37,7 +37,7 @@ def ignored_interrupt(received: list[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_interrupt() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block, but not longer than `_PROTECTED_S`."""
+    """Delay Ctrl-C until the end of the block, but for at most `_PROTECTED_S`."""
     received: list[int] = []
     try:
         with ignored_interrupt(received):
@@ -49,13 +49,13 @@ def without_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupted_by_sigterm() -> Iterator[None]:
-    """Handle SIGTERM in the block like Ctrl-C, unless it is already handled or ignored."""
+    """Handle SIGTERM like Ctrl-C within the block, unless SIGTERM is already handled or ignored."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
 
     def interrupt(_: int, frame: FrameType | None) -> None:
-        handler = signal.getsignal(signal.SIGINT)  # it may currently delay or ignore Ctrl-C
+        handler = signal.getsignal(signal.SIGINT)  # the current handler may delay or ignore Ctrl-C
         if not callable(handler):  # shells start background jobs with Ctrl-C ignored
             raise KeyboardInterrupt
         handler(signal.SIGINT, frame)
@@ -69,7 +69,7 @@ def interrupted_by_sigterm() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupt_blocked(*, and_endings: bool = False) -> Iterator[None]:
-    """Block SIGINT (and SIGTERM and SIGHUP if `and_endings`) while the plugin starts processes.
+    """Block SIGINT while the plugin starts processes; with `and_endings`, also block SIGTERM and SIGHUP.
 
     Child processes inherit the signal mask. Otherwise, Ctrl-C in a terminal would reach the whole foreground process
     group, and a worker that is still importing modules would print a traceback. Blocked signals are delivered after

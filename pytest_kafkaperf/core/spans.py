@@ -1,4 +1,4 @@
-"""Spans, which show where a test's time goes, and the stopwatch that measures them."""
+"""Spans that show where a test's time goes, and the stopwatch that measures them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pytest_kafkaperf.core.units import NS_PER_S
 
 
 class Span(StrEnum):
-    """Part of a test's time, in the order in which a test runs."""
+    """Part of a test's running time. Members are in the order in which a test runs."""
 
     FETCH = "fetch"
     """Downloading and verifying Kafka, or pulling its image."""
     START = "start"
-    """Starting brokers, restarting them for further trials, or reaching a running cluster."""
+    """Starting brokers, restarting them for further trials, or connecting to a running cluster."""
     SETUP = "setup"
-    """Starting applications, and waiting for the other side when code is compared."""
+    """Starting applications, and waiting for the other side in a code comparison."""
     PROBE = "probe"
-    """The whole short load that shows how many workers the scenario needs."""
+    """The whole short load that determines how many workers the scenario needs."""
     WARM_UP = "warm_up"
     """All loads that warm up the brokers before the first round."""
     TOPIC = "topic"
-    """Creating the topic of each load, checking permissions, and deleting the topic."""
+    """Creating and deleting each load's topic, and checking permissions."""
     CONNECT = "connect"
     """Starting worker processes and connecting their clients, up to the first record."""
     WINDOW = "window"
@@ -39,11 +39,11 @@ class Span(StrEnum):
     PAUSE = "pause"
     """Waiting between trials (`kafka_trial_gap`)."""
     OTHER = "other"
-    """The rest, such as the user's own fixtures and the test's own code."""
+    """Everything else, such as the user's fixtures and the test's own code."""
 
 
 _WHOLE = (Span.PROBE, Span.WARM_UP)
-"""Spans that are not divided any further."""
+"""Spans that are not subdivided."""
 
 
 class Stopwatch:
@@ -52,20 +52,20 @@ class Stopwatch:
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._now_ns = now_ns
         self._owner = threading.RLock()
-        """Lock held by the thread that measures a block."""
+        """Lock held by the thread that is measuring a block."""
         self.restart()
 
     def restart(self) -> None:
-        """Forget all spans, because a test starts."""
+        """Discard all spans at the start of a test."""
         self._spent_ns = dict.fromkeys(Span, 0)
         self._span = Span.OTHER
         self._since_ns = self._now_ns()
 
     @contextlib.contextmanager
     def measure(self, span: Span) -> Iterator[None]:
-        """Attribute the time of the block to `span`, except for what the block itself attributes to other spans.
+        """Attribute the time spent in the block to `span`, except for time that the block attributes to other spans.
 
-        A block on another thread counts for nothing, because its time belongs to the span being measured already.
+        A block on another thread is not measured, because its time already belongs to the span being measured.
         """
         if self._span in _WHOLE or not self._owner.acquire(blocking=False):
             yield

@@ -1,8 +1,8 @@
 """Supervisor: a small process that stops workers and brokers and removes files after this process has exited.
 
-The supervisor reads from a pipe whose other end is held only by this process. The kernel closes that end however this
-process exits, even after SIGKILL. The supervisor has its own session and blocks SIGINT, SIGTERM and SIGHUP, so neither
-Ctrl-C in a terminal nor `pkill -f pytest` stops it before its work is done.
+The supervisor reads from a pipe whose other end is held only by this process. The kernel closes that end when this
+process exits for any reason, including SIGKILL. The supervisor has its own session and blocks SIGINT, SIGTERM and
+SIGHUP, so neither Ctrl-C in a terminal nor `pkill -f pytest` stops it before it has finished.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pytest_kafkaperf.core.signals import interrupt_blocked
 _START = "import sys; sys.path += sys.argv[1:]; from pytest_kafkaperf.core.supervisor import main; main()"
 
 _SERVER = "kafka.Kafka"
-"""Main class in a broker's command line."""
+"""Main class on a broker's command line."""
 
 _KILL_TIMEOUT_S = 10
 
@@ -39,25 +39,25 @@ _PAUSE_S = 0.02
 
 
 def kill_later(pid: int) -> None:
-    """Kill a child process and the process group that it leads after this process has exited."""
+    """Register a child process to be killed, with the process group that it leads, after this process has exited."""
     _tell(pid)
 
 
 def forget(pid: int) -> None:
-    """Do not kill a child process that has exited together with its group, because its id may be reused."""
+    """Unregister a child process that has exited together with its group, because its id may be reused."""
     _tell([pid])
 
 
 def remove_later(path: str | Path) -> None:
-    """Remove a folder or a file, which may not exist yet, after this process has exited."""
+    """Register a folder or file, which may not exist yet, to be removed after this process has exited."""
     _tell(str(Path(path).absolute()))
 
 
 def clear(*folders: Path) -> None:
     """Stop the brokers that run from the folders, then remove the folders and the lock files next to them.
 
-    The paths may be files as well. If a folder cannot be removed, its lock file stays, so that the next run tries
-    again.
+    The paths may be files as well. If a folder cannot be removed, its lock file is kept, so that the next run
+    tries again.
     """
     kill([process for process in all_processes("exe", "cmdline", "cwd") if _runs_from(folders, **process.info)])
     for folder in folders:
@@ -68,9 +68,9 @@ def clear(*folders: Path) -> None:
 
 
 def all_processes(*facts: str) -> Iterator[psutil.Process]:
-    """Return the machine's processes, without psutil's cache, because process ids are reused."""
+    """Return the machine's processes, bypassing psutil's cache because process ids are reused."""
     psutil.process_iter.cache_clear()
-    return psutil.process_iter(facts or None)  # an empty sequence would read all facts, which is slow
+    return psutil.process_iter(facts or None)  # an empty sequence would read all attributes, which is slow
 
 
 def family(pid: int) -> list[psutil.Process]:
@@ -81,7 +81,7 @@ def family(pid: int) -> list[psutil.Process]:
 
 
 def main() -> None:
-    """Collect processes and folders until the pipe closes, then kill and remove those that are left."""
+    """Collect processes and paths until the pipe closes, then kill or remove those that are left."""
     noted: dict[int, psutil.Process] = {}
     folders: set[Path] = set()
     for line in sys.stdin:
@@ -95,16 +95,16 @@ def main() -> None:
                 noted.pop(pid, None)
     processes = noted.values()
     descendants = [each for one in processes for each in (family(one.pid) if one.is_running() else [])]
-    for one in processes:  # if another process has its id by now, the group is not ours
+    for one in processes:  # if the id now belongs to another process, the group is not ours
         if one.is_running() or not psutil.pid_exists(one.pid):
-            with contextlib.suppress(OSError):  # it did not lead a group
+            with contextlib.suppress(OSError):  # the process did not lead a group
                 os.killpg(one.pid, signal.SIGKILL)
     kill([*processes, *descendants])
     clear(*folders)
 
 
 def _tell(target: int | str | list[int]) -> None:
-    """Send a process id to kill, a path to remove, or, in a list, a process id to forget."""
+    """Send a process id to kill, a path to remove, or a process id to forget (in a list)."""
     with contextlib.suppress(OSError):  # the supervisor was killed, so the next run cleans up
         _pipe(os.getpid()).write(json.dumps(target).encode() + b"\n")
 
@@ -112,7 +112,7 @@ def _tell(target: int | str | list[int]) -> None:
 @functools.cache
 def _pipe(_pid: int) -> IO[bytes]:
     """Start this process's supervisor once; a forked process gets its own."""
-    # It starts three times as fast without site-packages, and needs only the folders of this package and of psutil.
+    # The supervisor starts three times as fast without site-packages. It needs only this package and psutil.
     homes = [str(Path(__file__).parents[2]), str(Path(psutil.__file__).parents[1])]
     command = [sys.executable, "-I", "-S", "-c", _START, *homes]
     with interrupt_blocked(and_endings=True):  # the supervisor inherits the mask
@@ -125,23 +125,23 @@ def _pipe(_pid: int) -> IO[bytes]:
             start_new_session=True,
         )
     assert process.stdin is not None  # noqa: S101 - for the type checker
-    os.register_at_fork(after_in_child=process.stdin.close)  # a forked process may live on
+    os.register_at_fork(after_in_child=process.stdin.close)  # a forked process may outlive this one
     atexit.register(_end, process, process.stdin)
     return process.stdin
 
 
 def _end(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> None:
-    """Close the pipe and wait, so that no process is left after a normal exit of pytest."""
+    """Close the pipe and wait, so that no process is left after pytest exits normally."""
     pipe.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_END_TIMEOUT_S)
 
 
 def _runs_from(folders: Collection[Path], exe: str | None, cmdline: list[str] | None, cwd: str | None) -> bool:
-    """Return True for a broker: Java that runs Kafka's server with a properties file in one of the folders.
+    """Return True for a broker: a Java process that runs Kafka's server with a properties file in one of the folders.
 
-    Other programs may read that file, or pass it to another Kafka tool. Right after the start, the kernel shows an
-    empty command line, so the working directory decides.
+    Other programs may read that file or pass it to another Kafka tool. Right after a process starts, its command line
+    is still empty, so the working directory is checked instead.
     """
     if Path(exe or "").name != "java":
         return False
@@ -164,7 +164,7 @@ def kill(processes: Collection[psutil.Process]) -> None:
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Return True if the process is gone, or a zombie that the container's init does not reap."""
+    """Return True if the process has exited, or is a zombie that the container's init process does not reap."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

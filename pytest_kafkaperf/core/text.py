@@ -1,4 +1,4 @@
-"""Safe reading and display of text and JSON from outside sources."""
+"""Safe parsing and display of text and JSON from untrusted sources."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from pytest_kafkaperf.core.errors import shortened
 
 _MAX_REPR = 1000
-"""Maximum number of characters of a displayed value."""
+"""Maximum length of a displayed value, in characters."""
 
 UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Pattern of characters that must be escaped: control characters, line separators, marks that change the text
-direction, and lone surrogates, which no encoding accepts. Joiners stay, because some scripts and emoji need them."""
+direction, and lone surrogates, which no encoding accepts. Joiners are kept because some scripts and emoji need them."""
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -29,22 +29,22 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """Join names with commas; after the first `most`, give only the number of the others."""
+    """Join names with commas. After the first `most`, show only how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def repr_of(value: object) -> str:
-    """Return a shortened `repr()`, or the type of the value if `repr()` fails."""
+    """Return a shortened `repr()`, or the value's type if `repr()` fails."""
     try:
         return shortened(repr(value), _MAX_REPR)
-    except (RecursionError, ValueError):  # nested hundreds of levels deep, or a number of thousands of digits
+    except (RecursionError, ValueError):  # nested hundreds of levels deep, or a number with thousands of digits
         return f"a value of type {type(value).__name__}, too large to show"
 
 
 def discreet(text: str, *, login: str = "") -> str:
-    """Remove secrets from a text such as an option value: `login` replaces credentials in URLs, `***` other secrets.
+    """Redact secrets in text such as an option value: `login` replaces credentials in URLs, `***` other secrets.
 
-    A property's value is the rest of the line. In a command, the value of a variable or an option ends at a space.
+    A property's value extends to the end of the line. In a command, a variable's or option's value ends at a space.
     """
     return "\n".join(_discreet(line, login) for line in text.splitlines())
 
@@ -57,13 +57,13 @@ _NAMED = (
     re.compile(rf"(?<!\S)(--?([\w-]+)\s+){_WORD}"),  # --password abc
     re.compile(r"""(([\w-]+):[ \t]+)([^'"]+)"""),  # a header, as in `curl -H 'X-Api-Key: abc'`
 )
-"""Patterns of named values, with groups for the text before the value, the name, and the value."""
+"""Patterns for named values, with groups for the text before the value, the name, and the value."""
 _UNNAMED = (
     re.compile(r"""(?<!\S)((?:-u|--user|--proxy-user)[\s=]*)["']?[^\s:'"]+:[^\s'"]+["']?"""),  # `curl -u user:password`
     re.compile(r"\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}", re.IGNORECASE),
     re.compile(r"\b()eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?"),  # a JSON web token
 )
-"""Patterns of secrets without a name, with a group for the text before them."""
+"""Patterns for secrets without a name, with a group for the text before the secret."""
 
 
 def _discreet(line: str, login: str) -> str:
@@ -92,13 +92,13 @@ _SECRET = re.compile(
 def may_be_secret(name: str) -> bool:
     """Return True if a property, variable, option, URL parameter or header with this name may hold a secret.
 
-    Only the name decides, because broker plugins can add any property.
+    Only the name is checked, because broker plugins can add any property.
     """
     return _SECRET.search(name) is not None
 
 
 def without_secrets(properties: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Replace the values of properties that may be secret with `***`."""
+    """Replace property values that may be secret with `***`."""
     return {name: "***" if is_secret(str(name), value) else value for name, value in properties.items()}
 
 
@@ -112,7 +112,7 @@ _COMMANDS = ("compare-setup",)
 
 
 def shown_value(option: str, value: str, *, login: str = "") -> str:
-    """Remove secrets from an option value as `discreet` does; a shell command becomes `***`."""
+    """Redact secrets in an option value as `discreet` does; a shell command becomes `***`."""
     return "***" if option in _COMMANDS else discreet(value, login=login)
 
 
@@ -127,11 +127,11 @@ def without_folders(nodeid: str) -> str:
 
 
 MAX_PROBLEM = 300
-"""Maximum number of characters of displayed validation problems; a document may have one in every line."""
+"""Maximum length of the displayed validation problems, in characters. Every line of a document may have a problem."""
 
 
 def parse_document(content: bytes | str) -> Any:
-    """Parse JSON; NaN and infinite numbers are left to the callers' models to reject.
+    """Parse JSON. NaN and infinite numbers are accepted here; the callers' models reject them.
 
     Raises:
         ValueError: the content is not JSON, or exceeds the limits of Python's parser.

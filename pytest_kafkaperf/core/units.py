@@ -19,11 +19,11 @@ from pytest_kafkaperf.core.errors import UnitError, shortened
 from pytest_kafkaperf.core.text import repr_of
 
 NS_PER_S = 1_000_000_000
-"""Nanoseconds in a second; the plugin keeps times and durations as whole nanoseconds."""
+"""Nanoseconds per second. The plugin stores times and durations as whole nanoseconds."""
 
 
 class Unit(StrEnum):
-    """Base unit; the value is its name in reports and files."""
+    """Base unit. The enum value is the unit's name in reports and files."""
 
     SECONDS = "s"
     BYTES = "B"
@@ -42,7 +42,7 @@ _BYTES = {
     **{f"{prefix}B": Fraction(1000) ** power for power, prefix in enumerate("kMGT", start=1)},
 }
 _AMBIGUOUS = {"KB": ("B", "KiB"), "KB/s": ("B/s", "KiB/s")}
-"""Units that mean 1000 bytes to some tools and 1024 to others, and the two units that an error suggests instead."""
+"""Units that mean 1000 bytes to some tools and 1024 to others, and the two units that error messages suggest."""
 
 _RATE_ALIASES = ("/s", "record/s", "rec/s", "msg/s", "msgs/s", "messages/s")
 """Other names of `records/s`: tables print `5k/s`, and Kafka users often write `messages/s`."""
@@ -86,7 +86,7 @@ _HELP: dict[str, tuple[str, str]] = {
     Unit.RATIO: ("a ratio", "'30%', '0.3'"),
     Unit.COUNT: ("a number", "'0', '3'"),
 }
-"""The dimension of each unit, and examples, for error texts."""
+"""Dimension of each unit, with examples, for error messages."""
 
 _PLURALS: dict[str, str] = {Unit.BYTES: "bytes"}
 _NEEDING_UNIT: dict[str, tuple[str, str]] = {
@@ -94,19 +94,19 @@ _NEEDING_UNIT: dict[str, tuple[str, str]] = {
     Unit.BYTES: ("B", "KiB"),
     Unit.BYTE_RATE: ("B/s", "KiB/s"),
 }
-"""Base units for which text other than zero must have a unit, and the units that an error suggests."""
+"""Base units for which any text other than zero must include a unit, and the units that an error message suggests."""
 _WITHOUT_MULTIPLIER = _SCALES.keys() - {Unit.RECORDS, Unit.RECORD_RATE}
-"""Base units without multipliers such as the k in `50k`."""
+"""Base units that do not accept multipliers such as the k in `50k`."""
 _TIME_STEPS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 _BINARY_STEPS = {"GiB": 1024.0**3, "MiB": 1024.0**2, "KiB": 1024.0, "B": 1.0}
 _MAX_PLAIN_COUNT = 9999
-"""Maximum count that is written with all digits even if it is not round."""
+"""Maximum count that is written with all its digits even if it is not a round number."""
 _MIN_EXPONENT = 1e15
-"""Minimum number that is written with an exponent."""
+"""Smallest number that is written with an exponent."""
 _TIMES = 10
-"""Minimum factor that is written as a factor, instead of +100341.8%."""
+"""Smallest ratio that is written as a factor (`×1004`) instead of a percentage (`+100341.8%`)."""
 _WHOLE_PERCENT = 10
-"""Minimum percentage that is shown without decimals."""
+"""Smallest percentage that is shown without decimals."""
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _QUANTITY = re.compile(
     r"\s*(?P<number>[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*"
@@ -115,18 +115,18 @@ _QUANTITY = re.compile(
 )
 _CI_MINUTES = re.compile(r"(?<=[\d\s])m\s*\Z", re.ASCII)
 _OWN = re.compile(r"[^\s\d<>=!,().+-](?:[^\s<>=!,()]| (?=\S)){0,19}")
-"""Pattern of custom units: text that a threshold can contain after a number."""
+"""Pattern for custom units: text that can follow a number in a threshold."""
 _MAX_LENGTH = 100
-"""Maximum number of characters of a quantity."""
+"""Maximum length of a quantity, in characters."""
 _MAX_FLOAT = 10**300
-"""Maximum quantity as a float in base units, so that scaling does not overflow."""
+"""Maximum quantity in base units, as a float. The limit prevents overflow when scaling."""
 
 
 def parse_exact(quantity: object, unit: str) -> Fraction:
     """Parse a quantity: a number in the base unit, or text with a unit of the same dimension.
 
     Counts and record rates accept a multiplier (`50k`). Text for seconds, bytes and bytes per second must have a unit,
-    except for zero. A custom metric's unit may be omitted. An empty `unit` is not known yet, and accepts any unit.
+    except for zero. A custom metric's unit can be omitted. An empty `unit` is not known yet and accepts any unit.
 
     Raises:
         UnitError: the quantity is not a number, is not finite, is negative, or has a unit of another dimension.
@@ -143,7 +143,7 @@ def parse_exact(quantity: object, unit: str) -> Fraction:
 
 
 def parse_whole(quantity: object, unit: str) -> int:
-    """Parse a quantity as `parse_exact` does, and return a whole number of base units.
+    """Parse a quantity as `parse_exact` does, and return it as a whole number of base units.
 
     Raises:
         UnitError: the quantity is invalid or not a whole number of base units.
@@ -156,7 +156,7 @@ def parse_whole(quantity: object, unit: str) -> int:
 
 
 def parse(quantity: object, unit: str) -> float:
-    """Parse a quantity as `parse_exact` does, and return a float in the base unit.
+    """Parse a quantity as `parse_exact` does, and return it as a float in the base unit.
 
     >>> parse("25 ms", Unit.SECONDS)
     0.025
@@ -168,10 +168,10 @@ def parse(quantity: object, unit: str) -> float:
 
 
 def parse_time(given: object) -> float:
-    """Parse a user's time (text with a unit, a `timedelta`, or 0), and return seconds.
+    """Parse a user-supplied time (text with a unit, a `timedelta`, or 0), and return seconds.
 
     Other numbers are invalid, because `linger=5` would be 5 ms in Kafka's configuration but 5 s in Python. `10m` means
-    minutes, as in CI systems; thresholds do not accept it, because there it may be a misspelt `10ms`.
+    minutes, as in CI systems. Thresholds do not accept `10m`, because it could be a misspelled `10ms`.
 
     >>> parse_time("25 ms")
     0.025
@@ -220,10 +220,10 @@ def format_quantity(value: float, unit: str, *, digits: int = 3) -> str:
 
 
 def unit_of(given: object) -> str:
-    """Validate the unit of a custom metric: a base unit, or a custom one such as `rows/s`.
+    """Validate a custom metric's unit: a base unit, or a custom unit such as `rows/s`.
 
     Raises:
-        UnitError: the unit is not readable next to a number, or is a multiple of a base unit.
+        UnitError: the unit would be unreadable next to a number, or is a multiple of a base unit.
 
     """
     if not isinstance(given, str) or not given.isprintable() or not _OWN.fullmatch(given):
@@ -245,7 +245,7 @@ def format_ratio(change: float) -> str:
 
 
 def short_change(change: float) -> str:
-    """Format a change as exactly as it is known: `+50%`, `+9.5%`, `0%`, `×1004`."""  # noqa: RUF002 - as it is shown
+    """Format a change with no more precision than is known: `+50%`, `+9.5%`, `0%`, `×1004`."""  # noqa: RUF002 - as it is shown
     text = format_ratio(change)
     number, unit, _ = text.partition("%")
     if unit and abs(change) >= 0.1:  # noqa: PLR2004 - 10%
@@ -297,12 +297,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-@functools.lru_cache(maxsize=1000)  # the tests of one run repeat the same texts
+@functools.lru_cache(maxsize=1000)  # tests in the same run parse the same texts again
 def _parse_text(quantity: str, unit: str) -> Fraction:
     if len(quantity) > _MAX_LENGTH:
         raise UnitError(_unreadable(quantity, unit))
     is_own = unit not in _SCALES
-    text = quantity.strip().removesuffix(unit) if is_own else quantity  # the k of `5 keys/s` is no multiplier
+    text = quantity.strip().removesuffix(unit) if is_own else quantity  # the k in `5 keys/s` is not a multiplier
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise UnitError(_unreadable(quantity, unit))
@@ -321,7 +321,7 @@ def _parse_text(quantity: str, unit: str) -> Fraction:
 
 
 def _scale_of(name: str, unit: str) -> Fraction | None:
-    """Return the value of one `name` in the base unit `unit`, which may be empty (unknown); None if incompatible."""
+    """Convert one `name` to the base unit `unit`, which may be empty (unknown); None if they are incompatible."""
     if not name or not unit:
         return Fraction(1)
     return _SCALES.get(unit, {}).get(name)
@@ -349,7 +349,7 @@ def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
 
 
 def _counted(value: float, digits: int) -> str:
-    """Format a count, with a multiplier if the text is shorter: 1k, 1234, 12.3k, 1.23M."""
+    """Format a count, with a multiplier if that makes the text shorter: 1k, 1234, 12.3k, 1.23M."""
     for scale, prefix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         long = abs(value) > _MAX_PLAIN_COUNT and _reaches(value, scale, digits)
         if long or (abs(value) >= scale and value % scale == 0):
@@ -364,7 +364,7 @@ def _reaches(value: float, scale: float, digits: int) -> bool:
 
 def _digits(value: float, digits: int) -> str:
     if math.isinf(value):
-        return str(value)  # dividing by the scale has overflowed
+        return str(value)  # the division by the scale overflowed
     return f"{value:.0f}" if 10 ** (digits - 1) <= abs(value) < _MIN_EXPONENT else f"{value:z.{digits}g}"
 
 
