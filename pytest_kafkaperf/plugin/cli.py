@@ -25,7 +25,7 @@ from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from pytest_kafkaperf.plugin.options import OPTIONS
-from pytest_kafkaperf.plugin.starter import start
+from pytest_kafkaperf.plugin.starter import NEXT_STEPS, start
 from pytest_kafkaperf.reports import terminal
 from pytest_kafkaperf.reports.columns import Paper
 from pytest_kafkaperf.reports.compare import compare_reports, read_report
@@ -220,7 +220,8 @@ def _init(given: argparse.Namespace, _: Paper) -> _Output:
     missing = started.missing
     if missing is not None:
         lines += [f"add to {missing.file}, under {missing.section}:", *(f"  {line}" for line in missing.lines)]
-    return [*lines, "", "now run: pytest tests/perf", "then change the lines that have a comment"], _DONE
+    steps = [f"{number}. {step}" for number, step in enumerate(NEXT_STEPS[given.audience], start=1)]
+    return [*lines, "", "next steps:", *steps], _DONE
 
 
 def _import(given: argparse.Namespace, paper: Paper) -> _Output:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
@@ -12,6 +12,20 @@ from typing import Literal
 from pytest_kafkaperf.core.errors import UsageError
 
 Audience = Literal["service", "cluster"]
+
+NEXT_STEPS: Mapping[Audience, tuple[str, ...]] = {
+    "service": (
+        "change the lines of tests/perf/test_service_sla.py that end in a comment",
+        "replace the lines of tests/perf/orders.jsonl with lines of your real input",
+        "delete tests/perf/example_service.py, which stands in for your service",
+        "run: pytest tests/perf",
+    ),
+    "cluster": (
+        "change the lines of tests/perf/test_cluster_change.py that end in a comment",
+        "run: pytest tests/perf",
+    ),
+}
+"""Steps with the written files, which the command prints."""
 
 _TEMPLATES = importlib.resources.files(__package__).joinpath("templates")
 _SUFFIX = ".template"

@@ -40,9 +40,31 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize(("audience", "written"), [("--service", SERVICE), ("--cluster", CLUSTER)])
+@pytest.mark.parametrize(
+    ("audience", "written", "steps"),
+    [
+        (
+            "--service",
+            SERVICE,
+            [
+                "change the lines of tests/perf/test_service_sla.py that end in a comment",
+                "replace the lines of tests/perf/orders.jsonl with lines of your real input",
+                "delete tests/perf/example_service.py, which stands in for your service",
+                "run: pytest tests/perf",
+            ],
+        ),
+        (
+            "--cluster",
+            CLUSTER,
+            [
+                "change the lines of tests/perf/test_cluster_change.py that end in a comment",
+                "run: pytest tests/perf",
+            ],
+        ),
+    ],
+)
 def test_it_writes_a_test_and_says_what_to_do(
-    folder: Path, capsys: pytest.CaptureFixture[str], audience: str, written: list[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], audience: str, written: list[str], steps: list[str]
 ) -> None:
     """Whoever has just installed the plugin needs no page."""
     assert main(["init", audience]) == 0
@@ -51,9 +73,11 @@ def test_it_writes_a_test_and_says_what_to_do(
     assert out.splitlines() == [
         *(f"written: {name}" for name in written),
         "",
-        "now run: pytest tests/perf",
-        "then change the lines that have a comment",
+        "next steps:",
+        *(f"{number}. {step}" for number, step in enumerate(steps, start=1)),
     ]
+    named = {name for step in steps for name in re.findall(r"tests/perf/\S+\w", step)}
+    assert named <= {*written}
 
 
 def test_it_changes_no_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
