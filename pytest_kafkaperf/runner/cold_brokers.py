@@ -107,10 +107,10 @@ def _cause(ends: set[WarmUpEnd | None]) -> Cause:
     return Cause.WARM_UP_TOO_SHORT if WarmUpEnd.LIMIT in ends else Cause.COLD_BROKER
 
 
-def warm_up_notes(trials: Sequence[Trial]) -> list[Notice]:
-    """Return a note if the trials had a short warm-up, so their values come from cold brokers."""
+def warm_up_notes(trials: Sequence[Trial], verdict: Verdict) -> list[Notice]:
+    """Return a note if cold brokers met the limits after a short warm-up."""
     are_cold = any(trial.warm_up_end is WarmUpEnd.SHORT for trial in trials)
-    return [Notice(Remark.SHORT_WARM_UP)] if are_cold else []
+    return [Notice(Remark.SHORT_WARM_UP)] if are_cold and not verdict.fails else []
 
 
 def describe_warm_ups(trial: Trial) -> Iterator[str]:

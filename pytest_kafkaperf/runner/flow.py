@@ -185,7 +185,7 @@ def _result(
         problems=judgement.problems,
         notes=(
             *decision.notes,
-            *warm_up_notes(trials),
+            *warm_up_notes(trials, verdict),
             *quieter_notes(test, judgement.checks),
             *uncalibrated,
         ),

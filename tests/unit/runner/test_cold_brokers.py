@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey, Key
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Cause, ProblemKind
-from pytest_kafkaperf.runner.cold_brokers import cold_judgement, cold_warnings, describe_warm_ups
+from pytest_kafkaperf.runner.cold_brokers import cold_judgement, cold_warnings, describe_warm_ups, warm_up_notes
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
@@ -81,6 +82,22 @@ def test_a_limit_that_is_not_met_on_cold_brokers_is_invalid() -> None:
 def test_what_cold_brokers_cannot_have_caused_stays(trial: Trial, judgement: Judgement) -> None:
     """Cold is only slower, and the same on both sides is the same."""
     assert judged(trial, judgement) == judgement
+
+
+@pytest.mark.parametrize(
+    ("end", "verdict", "notes"),
+    [
+        (WarmUpEnd.SHORT, Verdict.PASSED, [Remark.SHORT_WARM_UP]),
+        (WarmUpEnd.SHORT, Verdict.INVALID, []),
+        (WarmUpEnd.SHORT, Verdict.VIOLATED, []),
+        (WarmUpEnd.IDLE, Verdict.PASSED, []),
+    ],
+)
+def test_only_a_test_that_does_not_fail_has_a_note_on_a_short_warm_up(
+    end: WarmUpEnd, verdict: Verdict, notes: list[Remark]
+) -> None:
+    """The note claims that warm brokers would meet the limits as well."""
+    assert warm_up_notes([trial_of(COLD, end=end)], verdict) == [Notice(each) for each in notes]
 
 
 def test_a_regression_against_a_stored_baseline_is_inconclusive() -> None:
