@@ -102,16 +102,19 @@ class Settings:
         """Return a path as text, relative to the root folder if it is inside it."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
-    def describe(self, *, verbose: bool) -> list[str]:
-        """Describe the cluster and what it is compared with, and, if `verbose`, the source of every option."""
-        lines = [f"cluster {self._describe_cluster()}"]
+    def describe(self, *, verbose: bool, stored: bool) -> list[str]:
+        """Describe the cluster and what it is compared with, and, if `verbose`, the source of every option.
+
+        `stored` is True if this run reads or writes baseline files.
+        """
+        lines = [f"cluster {self._describe_cluster(stored=stored)}"]
         if self.compare is not None:
             changes = ", ".join(discreet(f"{name}={value}") for name, value in self.compare_config.items())
             lines.append(f"compared with {self.compare}{f' ({changes})' if changes else ''}")
         sources = self.describe_sources() if verbose else ""
         return [*lines, sources] if sources else lines
 
-    def _describe_cluster(self) -> str:
+    def _describe_cluster(self, *, stored: bool) -> str:
         try:
             provider = resolve(self.cluster)
         except UsageError as error:  # tests that override the `kafka_cluster` fixture run anyway
@@ -124,7 +127,8 @@ class Settings:
             cluster = (
                 f"{provider.name}{reason}, {self.cluster.image or f'Kafka {self.cluster.version or DEFAULT_VERSION}'}"
             )
-        return f"{cluster}, baselines {self.shown(self.baselines)}, environment {environment}"
+        baselines = f", baselines {self.shown(self.baselines)}" if stored else ""
+        return f"{cluster}{baselines}, environment {environment}"
 
     def describe_sources(self) -> str:
         """Describe every option that was set, with its value and source, for `-v`."""

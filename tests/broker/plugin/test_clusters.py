@@ -150,9 +150,7 @@ def test_a_line_after_the_collection_shows_that_a_docker_daemon_was_found(projec
     assert run.status == pytest.ExitCode.OK, run.out
     key = default_environment_key("docker")
     reason = f"auto: the extra 'local' is not installed, and a Docker daemon answers at {look()[0]}"
-    assert (
-        f"kafkaperf: cluster docker ({reason}), Kafka {DEFAULT_VERSION}, baselines kafka-baselines, environment {key}\n"
-    ) in run.out
+    assert f"kafkaperf: cluster docker ({reason}), Kafka {DEFAULT_VERSION}, environment {key}\n" in run.out
 
 
 def test_equal_specs_share_a_cluster_until_a_test_disturbs_it(project: Project) -> None:

@@ -275,12 +275,11 @@ def test_a_perf_test_runs_in_every_kind_of_pytest_run(
 
 
 def test_the_terminal_shows_the_cluster_and_a_table(project: Project, on_broker: str) -> None:
-    """The cluster, the baselines and a block for each test; none of them with -q."""
+    """The cluster and a block for each test; none of them with -q."""
     project.test(PACED.format(limits="'errors == 0'"))
     run = project.run_steadily(on_broker)
     header = next(line for line in run.out.splitlines() if line.startswith("kafkaperf: "))
     assert f"cluster {on_broker.partition('=')[2]} (external)" in header
-    assert "baselines kafka-baselines" in header
     assert "environment linux-" in header
     assert "kafka performance" in run.out
     lines = run.out.splitlines()

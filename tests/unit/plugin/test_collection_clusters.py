@@ -38,8 +38,7 @@ def test_a_line_after_the_collection_shows_why_brokers_are_local(
     status, out = run_pytest(SKIPPED, "--kafka-cluster=auto", "--kafka-environment=ci")
     assert status == pytest.ExitCode.OK, out
     assert (
-        f"kafkaperf: cluster local (auto: the extra 'local' is installed), Kafka {DEFAULT_VERSION}, baselines "
-        "kafka-baselines, environment ci\n"
+        f"kafkaperf: cluster local (auto: the extra 'local' is installed), Kafka {DEFAULT_VERSION}, environment ci\n"
         "kafkaperf: 1 perf test, about "
     ) in out
 

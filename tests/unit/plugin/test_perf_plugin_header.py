@@ -33,6 +33,26 @@ def test_a_run_that_accepts_nothing_does_not_say_so(run_pytest: RunPytest) -> No
         assert "accepts its results" not in out
 
 
+@pytest.mark.parametrize(
+    ("limit", "arguments", "shown"),
+    [
+        ("produce.throughput >= baseline - 10%", (), True),
+        ("produce.latency.p99 <= 1 s", (), False),
+        ("produce.latency.p99 <= 1 s", ("--kafka-update-baselines",), True),
+    ],
+)
+def test_the_folder_of_baselines_is_shown_only_if_the_run_uses_it(
+    run_pytest: RunPytest, limit: str, arguments: tuple[str, ...], *, shown: bool
+) -> None:
+    """A new user with absolute limits has not heard of baselines yet."""
+    limits = (
+        f"import pytest\n@pytest.mark.kafka_threshold({limit!r})\n@pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
+    )
+    _, out = run_pytest(limits, "--kafka-cluster=local", *arguments)
+    assert "kafkaperf: cluster local, Kafka " in out
+    assert (", baselines kafka-baselines, environment " in out) == shown
+
+
 @pytest.mark.parametrize("key", ["kafka_update_baselines=all", "kafka_calibrate=3", "kafka_prune_baselines=true"])
 def test_no_file_makes_a_run_accept_results(run_pytest: RunPytest, key: str) -> None:
     """A committed key would rewrite the baselines in each run."""
