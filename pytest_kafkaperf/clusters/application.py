@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT_S = 10
 """Maximum time to exit after SIGTERM, before the process group is killed."""
+_NOT_ON_PATH = (
+    "the command {command!r} was not found on the PATH; install it in this environment, or give the path of its file"
+)
 _POLL_S = 0.05
 _SESSION_TIMEOUT_S = 60
 """Time for Kafka to remove a member that did not leave its group: `session.timeout.ms`, which is 45 s by default."""
@@ -287,7 +290,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
             environment = {**_environment(self.cluster, self.side, self._folder, inherited), **own}
             self._process.launch(command, folder=self._recipe.cwd, env=environment)
         except OSError as error:
-            raise UsageError(f"application {self} cannot be started: {error}") from None
+            is_unknown = isinstance(error, FileNotFoundError) and error.filename == command[0] == Path(command[0]).name
+            reason = _NOT_ON_PATH.format(command=command[0]) if is_unknown else error
+            raise UsageError(f"application {self} cannot be started: {reason}") from None
         return self.pid
 
     def _filled(self, text: str) -> str:

@@ -435,6 +435,17 @@ def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:
         Application(recipe, NOWHERE).open()
 
 
+def test_a_command_that_is_not_on_the_path_is_an_error_with_what_to_do(tmp_path: Path) -> None:
+    """The service is often installed in another environment than pytest."""
+    recipe = Recipe.of({"command": ["ordrs-service"], "ready": "line:x", "cwd": tmp_path})
+    with pytest.raises(UsageError) as caught:
+        Application(recipe, NOWHERE).open()
+    assert str(caught.value) == (
+        "application ordrs-service cannot be started: the command 'ordrs-service' was not found on the PATH; install "
+        "it in this environment, or give the path of its file"
+    )
+
+
 @pytest.mark.parametrize("env", [{"A=B": "1"}, {"A": "\0"}])
 def test_what_cannot_be_in_an_environment_is_told(env: dict[str, str], tmp_path: Path) -> None:
     """By the name of the application, as other reasons why it cannot be started."""
