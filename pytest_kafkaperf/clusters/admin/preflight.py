@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeVar
 
 from aiokafka import errors as kafka_errors
 from aiokafka.protocol import transaction
@@ -35,6 +35,14 @@ T = TypeVar("T")
 
 _READS = frozenset({Operation.READ, Operation.DESCRIBE})
 """Operations of a run on a topic that it only reads."""
+
+
+TopicField = Literal["topic", "output_topic"]
+"""The scenario's field that has a topic."""
+_CREATE: Mapping[TopicField, str] = {
+    "topic": "create it, or leave out topic so that the run creates one",
+    "output_topic": "create it, or add it to kafka_app(topics=...) so that the test creates it",
+}
 
 
 class Preflight:
@@ -69,7 +77,7 @@ class Preflight:
         output = scenario.output_topic
         if output is None:
             return scenario.partitions
-        return self._call(lambda client: self._topic(client, output, _READS)).partitions
+        return self._call(lambda client: self._topic(client, output, _READS, field="output_topic")).partitions
 
     def check(self, scenario: Scenario, topic: str, member: str, *, guarded: bool) -> None:
         """Check the resources that the run will use; its topic already exists.
@@ -96,7 +104,7 @@ class Preflight:
         if metadata.operations is not None and (missing := needed - metadata.operations):
             found.append(self._refused(missing, _topics(topic, own=own)))
         if scenario.output_topic is not None:
-            output = await self._topic(client, scenario.output_topic, _READS)
+            output = await self._topic(client, scenario.output_topic, _READS, field="output_topic")
             if output.leaderless:
                 found.append(leaderless(f"topic {output.name!r}", output))
             if output.operations is not None and (missing := _READS - output.operations):
@@ -109,7 +117,15 @@ class Preflight:
             found += await self._transaction_problems(client, member, scenario)
         return found
 
-    async def _topic(self, client: Any, topic: str, needed: Iterable[Operation], *, own: bool = False) -> TopicMetadata:
+    async def _topic(
+        self,
+        client: Any,
+        topic: str,
+        needed: Iterable[Operation],
+        *,
+        own: bool = False,
+        field: TopicField = "topic",
+    ) -> TopicMetadata:
         deadline = time.monotonic() + (TIMEOUT_S if own else _UNKNOWN_TOPIC_TIMEOUT_S)
         while True:
             answer = await client.send(client.get_random_node(), DescribeTopic(topic))
@@ -119,7 +135,7 @@ class Preflight:
                 break
             await asyncio.sleep(_TICK_S)
         if error is kafka_errors.UnknownTopicOrPartitionError:
-            raise ClusterError(f"{absent(topic, await visible_topics(client))} (on {self._servers})")
+            raise ClusterError(f"{absent(topic, await visible_topics(client), field)} (on {self._servers})")
         if error is kafka_errors.TopicAuthorizationFailedError:
             raise ClusterError(self._refused(needed, _topics(topic, own=own)))
         if error is not kafka_errors.NoError:
@@ -235,13 +251,13 @@ def gone(topic: str) -> str:
     return f"topic {topic!r} was deleted while the load ran; exclude it from jobs that delete topics"
 
 
-def absent(topic: str, visible: Iterable[str]) -> str:
-    """Return the problem of a topic that does not exist, with topics of a similar name."""
+def absent(topic: str, visible: Iterable[str], field: TopicField) -> str:
+    """Return the problem of the topic of a field that does not exist, with topics of a similar name."""
     others = sorted(name for name in visible if not name.startswith(("__", PREFIX)))
-    create = "create it, or leave out topic so that the run creates one"
+    create = _CREATE[field]
     hint = suggestion(topic, others)
     if hint is None and len(others) > _FEW_TOPICS:
         hint = f"none of the {len(others)} visible topics has a similar name;"
     elif hint is None and others:
         hint = f"{nearest(topic, others)};"
-    return f"topic {topic!r} does not exist{f', {hint}' if hint else ';'} {create}"
+    return f"{field} {topic!r} does not exist{f', {hint}' if hint else ';'} {create}"

@@ -117,8 +117,16 @@ def test_a_run_needs_to_read_what_it_has_to_account_for() -> None:
 def test_a_topic_that_is_not_there_is_told_with_those_of_a_like_name(visible: list[str], hint: str) -> None:
     """A misspelt name is the most likely reason."""
     end = "" if hint.endswith("?") else ";"
-    assert absent("ordrs", visible) == (
+    assert absent("ordrs", visible, "topic") == (
         f"topic 'ordrs' does not exist{hint}{end} create it, or leave out topic so that the run creates one"
+    )
+
+
+def test_an_output_topic_that_does_not_exist_is_called_by_its_field() -> None:
+    """The run creates only the topic that it writes itself."""
+    assert absent("price", ["prices"], "output_topic") == (
+        "output_topic 'price' does not exist, did you mean 'prices'? create it, or add it to kafka_app(topics=...) so "
+        "that the test creates it"
     )
 
 
