@@ -367,8 +367,7 @@ class Notice:
         return self.text
 
     def of_other_side(self) -> Notice:
-        """Return the same notice for the live baseline. A notice about a busy machine has no side, because both
-        sides share the machine."""
+        """Return the same notice for the live baseline. A busy machine has no side, because both use it."""
         return self if self.kind is NoticeKind.BUSY_MACHINE else replace(self, other_side=True)
 
 

@@ -104,7 +104,7 @@ _MAX_PLAIN_COUNT = 9999
 _MIN_EXPONENT = 1e15
 """Smallest number that is written with an exponent."""
 _TIMES = 10
-"""Smallest ratio that is written as a factor (`×1004`) instead of a percentage (`+100341.8%`)."""
+"""Smallest ratio that is written as a factor instead of a percentage such as `+100341.8%`."""
 _WHOLE_PERCENT = 10
 """Smallest percentage that is shown without decimals."""
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}

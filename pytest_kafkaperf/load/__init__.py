@@ -1,14 +1,14 @@
-"""The load generator, without any Kafka client. Read messages, controller, schedule, ledger.
+"""The load generator, independent of any Kafka client. Read messages, controller, schedule, ledger.
 
 - messages: messages between controller and workers
-- controller: one load, from the first connection to the last report
-- allocation: numbers of workers
-- shared_counters: memory that all workers share
+- controller: control of one load, from the first connection to the last report
+- allocation: worker counts
+- shared_counters: memory shared by all workers
 - clock: a round's clock, and exact timers
 - schedule: due times of records
 - payload: record values, generated in advance
-- identity: tags, which identify received records
-- ledger: outcomes of each producer's batches
+- identity: tags that identify received records
+- ledger: batch outcomes for each producer
 - recorder: histograms and time series
 - audit: comparison of the log with the sent records
 - backends: where workers run

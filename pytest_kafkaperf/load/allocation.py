@@ -1,4 +1,4 @@
-"""Worker allocation: the number of worker processes of each kind, on this machine or on a Dask cluster."""
+"""Worker allocation: how many producing and consuming worker processes run, on this machine or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class WorkerAllocation:
     scheduler: str | None = None
     """`HOST:PORT` of a Dask cluster's scheduler; None: the workers run on this machine."""
     insecure: bool = False
-    """True if Dask workers may get credentials without TLS."""
+    """True if credentials may be sent to Dask workers without TLS."""
     reason: str = ""
-    """Explanation of the numbers, for reports."""
+    """Explanation of the worker counts, for reports."""
 
     @property
     def is_open(self) -> bool:
-        """True if a probe may determine the numbers."""
+        """True if a probe is allowed to determine the worker counts."""
         return self.producing is None and self.scheduler is None
 
 
@@ -48,7 +48,7 @@ def parse_workers(text: str) -> WorkerAllocation:
     """Parse the value of `--kafka-workers`: a number, or the address of a Dask scheduler.
 
     Raises:
-        UsageError: the value is neither.
+        UsageError: the value is neither of these.
 
     """
     word = text.strip()
@@ -68,14 +68,14 @@ WorkerShares = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
 """For each worker, the indexes of its producers and the groups of its consumers."""
 
 _ENOUGH_RATIO = 0.5
-"""Maximum CPU use of a worker, as a share of a core; in a busier worker, records wait for each other."""
+"""Maximum CPU usage per worker, as a share of a core. In a busier worker, records wait for each other."""
 
 
 def shares(scenario: Scenario, allocation: WorkerAllocation, places: int) -> WorkerShares:
-    """Return each worker's producers and its consumers' groups.
+    """Return the producers and the consumers' groups for each worker.
 
     Producers and consumers run in different processes, so that reading does not delay sending. If the allocation leaves
-    a number open, there are at most `places` processes of that kind: one per core or Dask worker.
+    a worker count open, there are at most `places` processes of that kind: one per core or Dask worker.
     """
     groups = [group for group in range(scenario.consumer_groups) for _ in range(scenario.consumers)]
     producing = min(scenario.producers, allocation.producing or places)
@@ -96,10 +96,10 @@ def undecidable(scenario: Scenario, cores: int) -> str | None:
 
 
 def decided(scenario: Scenario, probe: Sequence[WorkerShare], cores: int) -> WorkerAllocation:
-    """Allocate workers so that each uses at most half a core, according to a probe with one worker of each kind.
+    """Use a probe with one worker of each kind to allocate workers that each use at most half a core.
 
     Only CPU time counts, because splitting a process does not shorten its wait for a core. A backlog is read at full
-    speed whatever the rate, so the number of workers that read it stays open.
+    speed regardless of the rate, so the number of workers that read it is left open.
     """
     if scenario.rate is None:
         return WorkerAllocation()
@@ -121,7 +121,7 @@ def decided(scenario: Scenario, probe: Sequence[WorkerShare], cores: int) -> Wor
 
 
 def describe_workers(allocation: WorkerAllocation, shares_of_round: Sequence[WorkerShare]) -> str:
-    """Describe a round's workers and the reason: `2 producing and 1 consuming worker processes: ...`."""
+    """Describe a round's workers and explain their number: `2 producing and 1 consuming worker processes: ...`."""
     counts = [
         (sum(bool(share.producers) for share in shares_of_round), "producing"),
         (sum(bool(share.consumers) for share in shares_of_round), "consuming"),
@@ -134,7 +134,7 @@ def describe_workers(allocation: WorkerAllocation, shares_of_round: Sequence[Wor
 
 
 def _live_consumers(scenario: Scenario) -> int:
-    """Return the number of consumers that read while producers write."""
+    """Return the number of consumers that read while the producers write."""
     return scenario.consumers * scenario.consumer_groups if scenario.consume == "live" else 0
 
 

@@ -1,7 +1,7 @@
 """Audit: a record-by-record comparison of the log with the sent records, for rounds whose counts disagree.
 
 Each record in the topic carries its producer and index (see `identity`), so the audit counts lost, duplicated and
-reordered records exactly, whatever happened to requests and responses.
+reordered records exactly, regardless of what happened to requests and responses.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from pytest_kafkaperf.load.messages import Audit, Consumed
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 MAX_RECORDS = 20_000_000
-"""Maximum number of records in an audit; each needs about 40 B of memory."""
+"""Maximum number of records in an audit. Each record needs about 40 B of memory."""
 TIMEOUT_S = 120
 """Time limit for an audit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditTask:
-    """Input of an audit, as a plain picklable value."""
+    """Input to an audit, as a plain picklable value."""
 
     bootstrap_servers: str
     access: Access
     topic: str
     scenario: Scenario
     offsets: Mapping[int, tuple[int, int]]
-    """First and past-the-end offset of the round, by partition."""
+    """First and past-the-end offsets of the round, by partition."""
     failed: Sequence[tuple[int, Int64s]]
-    """Producers, each with the indexes of its unacknowledged records."""
+    """Indexes of unacknowledged records, by producer."""
     acknowledged: int
     """Number of records that must be in the log."""
     span_ns: tuple[int, int] | None = None
-    """For a topic that other programs write to: start of the window and latest send time, by the tags' clock."""
+    """For topics that other programs also write to: start of the window and latest send time, on the tags' clock."""
     nonce: Nonce
 
 
 def refuse_compacted(found: Audit, gaps: int, scenario: Scenario) -> None:
     """Raise a LoadError if compaction may have removed the missing records.
 
-    Compaction leaves gaps in the offsets, while lost records do not. Transactions are exempt, because their markers
-    leave gaps as well.
+    Compaction leaves gaps in the offsets, whereas lost records do not. Transactions are exempt because their markers
+    also leave gaps.
     """
     if scenario.key is not None and scenario.transaction_size is None and 0 < found.lost <= gaps:
         removed = counted(gaps, "record")
@@ -58,8 +58,8 @@ def refuse_compacted(found: Audit, gaps: int, scenario: Scenario) -> None:
 def compare(by_partition: Sequence[tuple[Int64s, Int64s]], failed: Sequence[tuple[int, Int64s]], acked: int) -> Audit:
     """Compare the producers and indexes in each partition, in log order, with the acknowledged records.
 
-    A record is reordered if a later record of the same producer precedes it. Only the first copy of a record counts for
-    the order.
+    A record is reordered if a later record from the same producer precedes it. Only the first copy of a record counts
+    toward the order.
     """
     names = [names_of(producers, indexes) for producers, indexes in by_partition]
     everything = np.concatenate(names) if names else np.empty(0, dtype=np.int64)
@@ -87,13 +87,13 @@ def outcome(consumed: Sequence[Consumed], failed: Sequence[tuple[int, Int64s]], 
 
 
 def _names_of_failed(failed: Sequence[tuple[int, Int64s]]) -> Int64s:
-    """Return the names of failed records, which must not compensate for acknowledged records missing from the log."""
+    """Return the names of failed records, which must not make up for acknowledged records missing from the log."""
     names = [names_of(np.full(indexes.size, producer), indexes) for producer, indexes in failed]
     return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *names]))
 
 
 def _reordered(names: Int64s) -> int:
-    """Count the records of one partition, in log order, that follow a later record of the same producer."""
+    """Count the records in one partition, in log order, that follow a later record from the same producer."""
     _, firsts = np.unique(names, return_index=True)
     distinct = names[np.sort(firsts)]
     producers = (distinct + (1 << 47)) >> 48
@@ -105,7 +105,7 @@ def _reordered(names: Int64s) -> int:
 
 
 def named_records(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:
-    """Return the producers and indexes of a batch's records, from each record's tag or only from the first tag."""
+    """Return the producers and indexes of a batch's records, using each record's tag or only the first tag."""
     if len(batch.tags) < batch.count:
         raise LoadError(f"the log holds records smaller than {TAG_BYTES} B, which carry no tag")
     producers, indexes = origin(batch.tags[:, 1] if every else batch.tags[:1, 1])

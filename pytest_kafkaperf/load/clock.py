@@ -1,4 +1,4 @@
-"""A round's clock, a bound for its waits, and timers that are more exact than an event loop's."""
+"""A round's clock, a time limit for its waits, and timers that are more precise than an event loop's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Clock:
 
 
 _clock = _Clock()
-"""Clock of this process; set once before any load if it runs on another machine than the controller, otherwise zero."""
+"""This process's clock: set once before any load if the controller runs on another machine, otherwise zero."""
 
 
 def set_clock(*, offset_ns: int, uncertainty_ns: int) -> None:
@@ -34,22 +34,22 @@ def set_clock(*, offset_ns: int, uncertainty_ns: int) -> None:
 
 
 def now_ns() -> int:
-    """Return the time by the round's clock, which is the monotonic clock of the controller's machine."""
+    """Return the time on the round's clock, which is the monotonic clock of the controller's machine."""
     return time.monotonic_ns() + _clock.offset_ns
 
 
 def monotonic_ns(instant_ns: int) -> int:
-    """Convert an instant of the round's clock to this machine's monotonic clock, for timers."""
+    """Convert an instant on the round's clock to this machine's monotonic clock, for timers."""
     return instant_ns - _clock.offset_ns
 
 
 def known_to_ns() -> int:
-    """Return the uncertainty of `now_ns` against other machines; 0 if all workers are on one machine."""
+    """Return the uncertainty of `now_ns` relative to other machines; 0 if all workers are on one machine."""
     return _clock.uncertainty_ns
 
 
 class Stall:
-    """Bound for a wait for records: it is over if no record arrives for `quiet_s`, or after `most_s`."""
+    """Time limit for a wait for records, which ends if no record arrives for `quiet_s`, or after `most_s`."""
 
     def __init__(self, quiet_s: float, *, most_s: float = math.inf) -> None:
         self._began_s = self._progress_s = time.monotonic()
@@ -57,7 +57,7 @@ class Stall:
         self._fewest = math.inf
 
     def is_over(self, missing: int) -> bool:
-        """Return True if the wait is over. It makes progress if `missing` is lower than ever before."""
+        """Return True if the wait is over. A new minimum of `missing` counts as progress."""
         now_s = time.monotonic()
         if missing < self._fewest:
             self._fewest, self._progress_s = missing, now_s
@@ -65,12 +65,12 @@ class Stall:
 
 
 def make_alarm() -> Timer:
-    """Return the most exact timer of this platform."""
+    """Return the most precise timer available on this platform."""
     return _KernelTimer() if sys.platform == "linux" else Timer()
 
 
 class Timer:
-    """Timer that sleeps until an instant of the round's clock, exact to a millisecond with the event loop."""
+    """Timer that sleeps until an instant on the round's clock, accurate to a millisecond with the event loop."""
 
     def __enter__(self) -> Self:
         return self
@@ -79,15 +79,15 @@ class Timer:
         pass
 
     async def until(self, deadline_ns: int) -> None:
-        """Return at `deadline_ns` or as soon as possible afterwards; return at once if it has passed."""
+        """Return at `deadline_ns` or as soon as possible afterwards; return immediately if it has passed."""
         while (remaining_ns := deadline_ns - now_ns()) > 0:
             await asyncio.sleep(remaining_ns / NS_PER_S)
 
 
 class _KernelTimer(Timer):
-    """Timer based on a Linux timer descriptor (timerfd_create(2)), exact to about ten microseconds.
+    """Timer based on a Linux timer descriptor (timerfd_create(2)), accurate to about ten microseconds.
 
-    Python supports these calls since version 3.13; in earlier versions, ctypes makes them.
+    Python has supported these system calls since version 3.13; in earlier versions, the timer makes them with ctypes.
     """
 
     _TFD_TIMER_ABSTIME = 1

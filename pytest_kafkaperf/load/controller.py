@@ -1,4 +1,4 @@
-"""Controller's side of a round, which assigns work, starts the workers together and monitors them."""
+"""Controller's side of a round: it assigns work, starts the workers together and monitors them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 DIED = "a worker process died: killed, out of memory, or crashed"
 
 READY_TIMEOUT_S = 60
-"""Time limit for starting processes, connecting clients and forming the consumer groups."""
+"""Time limit for starting processes, connecting clients and forming consumer groups."""
 SILENCE_TIMEOUT_S = 15
-"""The cluster counts as lost if no record is acknowledged or received for this long while some are outstanding."""
+"""Time without any acknowledged or received record, while some are outstanding, after which the cluster is lost."""
 _GIVE_UP_S = 5
-"""Maximum time for workers to report after the controller stops them, before it kills them."""
+"""Maximum time for workers to report after the controller stops them. It then kills them."""
 _MARGIN_S = 10
-"""Time that the controller waits beyond a worker's own time limit, which normally expires first."""
+"""Additional time that the controller waits after a worker's own time limit, which normally expires first."""
 _POLL_S = 0.02
 _CHECK_S = 0.25
-"""Interval of cluster checks and progress reports."""
+"""Interval between cluster checks and between progress reports."""
 _LAG_S = 0.1
-"""Interval of lag samples."""
+"""Interval between lag samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,29 +51,29 @@ class Progress:
     phase: str
     """`waiting`, `connecting`, `warm-up`, `measuring`, `draining` or `done`."""
     elapsed_s: float
-    """Time since the window opened; negative before."""
+    """Time since the window opened; negative before it opens."""
     window_ns: tuple[int, int | None] | None = None
-    """Start and planned end of the window by `clock.now_ns`; no end if the last record ends it."""
+    """Start and planned end of the window on the clock of `clock.now_ns`; no end if the last record ends the window."""
     acknowledged: int
     p99_s: float | None = None
-    """Produce latency p99 of the slowest worker in the window so far; None if unknown."""
+    """Slowest worker's p99 produce latency in the window so far; None if unknown."""
     lag: int | None = None
     """Records that the slowest consumer group has yet to receive; None without live consumers."""
     step: str = ""
     """Step of a capacity search, for example `step 7, 64k records/s`; empty otherwise."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Metrics of a round that is `done`."""
+    """Metrics of a finished round (`done`)."""
 
 
 class WorkerDiedError(LoadError):
-    """Worker process that died, after which the backend cannot take any further load."""
+    """Worker process that died. The backend cannot run any further load."""
 
 
 class WorkerBackend(Protocol):
     """Place where worker processes run: this machine or other machines."""
 
     margin_ns: int
-    """Time after which every worker knows an instant that the controller publishes."""
+    """Time by which every worker has received an instant published by the controller."""
 
     def load(
         self, assignments: Sequence[Assignment], counters: SharedCounters
@@ -82,7 +82,7 @@ class WorkerBackend(Protocol):
 
         Raises:
             WorkerDiedError: a process has died earlier.
-            LoadError: workers cannot take the assignments for another reason.
+            LoadError: workers cannot accept the assignments for another reason.
 
         """
 
@@ -102,7 +102,7 @@ OpenBackend = Callable[[int], contextlib.AbstractContextManager[WorkerBackend]]
 
 
 class WorkerPool:
-    """Worker processes for all rounds of a test; `place` opens their backend."""
+    """Worker processes for all rounds of a test. `place` opens their backend."""
 
     def __init__(self, workers: int, place: OpenBackend) -> None:
         self._workers = workers
@@ -110,7 +110,7 @@ class WorkerPool:
         self._stack = contextlib.ExitStack()
         self._folder = ""
         self._backend: WorkerBackend
-        """Exists inside the `with` block."""
+        """Exists only inside the `with` block."""
         self._rounds = 0
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ class WorkerPool:
         self._stack.close()
 
     def counters(self, *, groups: int) -> SharedCounters:
-        """Create the shared counters of one round.
+        """Create the shared counters for one round.
 
         Raises:
             LoadError: the folder for temporary files cannot be written.
@@ -147,7 +147,7 @@ class WorkerPool:
         check: Callable[[], None],
         progress: Callable[[Progress], None],
     ) -> LoadReport:
-        """Run one round to its end. Every wait has a time limit.
+        """Run one round to completion. Every wait has a time limit.
 
         `check` raises `ClusterLostError` if the cluster is known to be lost.
         """
@@ -162,15 +162,15 @@ class WorkerPool:
             return _Round(futures, counters, scenario, read, check, progress, self._backend.margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | Unaudited:
-        """Audit the log; return the reason if the audit fails."""
+        """Audit the log; if the audit fails, return the reason."""
         try:
             return self._backend.audit(task)
-        except Exception as error:  # noqa: BLE001 - such as out of memory; the round's metrics are complete
+        except Exception as error:  # noqa: BLE001 - for example, out of memory; the round's metrics are complete
             return Unaudited(str(error) or f"the audit did not finish ({type(error).__name__})")
 
 
 class _WorkerEndedError(Exception):
-    """Worker that ended too early; its future contains the reason."""
+    """Worker that exited too early; its future contains the reason."""
 
 
 @dataclass(slots=True)
@@ -201,7 +201,7 @@ class _Round:
         try:
             self._start()
             self._await_production()
-            if self._lag_end is None:  # the window was shorter than the interval of samples
+            if self._lag_end is None:  # the window was shorter than the sampling interval
                 self._sample_lag()
             self._drain_ns = max(now_ns(), self._start_ns or 0) + self._margin_ns
             self._counters.all_produced(self._drain_ns)
@@ -233,7 +233,7 @@ class _Round:
         )
 
     def _start(self) -> None:
-        """Wait until all workers are ready and all partitions are assigned, then set the start."""
+        """Wait until all workers are ready and all partitions are assigned, then publish the start time."""
         scenario, counters = self._scenario, self._counters
         expected = self._read_partitions * scenario.consumer_groups if scenario.consumers else 0
         deadline = time.monotonic() + READY_TIMEOUT_S
@@ -277,8 +277,8 @@ class _Round:
             self._tick("draining")
             received = sum(self._counters.received())
             if progress != (progress := received + min(self._counters.total(Counter.OTHERS), most_others)):
-                deadline = time.monotonic() + bound_s  # reading a large backlog may take a long time
-            if self._scenario.consumers and self._scenario.output_topic is None:  # else they wait for the application
+                deadline = time.monotonic() + bound_s  # reading a large backlog can take a long time
+            if self._scenario.consumers and self._scenario.output_topic is None:  # others wait for the application
                 pending = self._written() * self._scenario.consumer_groups - received
                 self._require_progress(received, pending, "received")
             if time.monotonic() > deadline:
@@ -317,7 +317,7 @@ class _Round:
         return self._start_ns, None if length_s is None else self._start_ns + round(length_s * NS_PER_S)
 
     def _sample_lag(self) -> None:
-        """Add the current lag to the results, if there is one."""
+        """Add the current lag, if any, to the results."""
         lag = self._lag()
         if lag is None:
             return
@@ -328,10 +328,10 @@ class _Round:
             self._readings.append((now_ns(), [written - lag], [written]))
 
     def _lag(self) -> int | None:
-        """Return the records that the slowest consumer group has yet to receive; None without live consumers."""
+        """Return how many records the slowest consumer group has yet to receive; None without live consumers."""
         if not self._scenario.consumers or self._scenario.consume != "live":
             return None
-        # Read what was received first, so that acknowledgements between the two readings never make the lag negative.
+        # Read the received counts first, so that acknowledgements between the two readings never make the lag negative.
         received = min(self._counters.received())
         return max(0, self._written() - received)
 
@@ -341,7 +341,7 @@ class _Round:
         return backlog + self._counters.total(Counter.VISIBLE)
 
     def _require_progress(self, count: int, pending: int, verb: str) -> None:
-        """Give up if the count does not change for too long while records are outstanding."""
+        """Give up if the count remains unchanged for too long while records are outstanding."""
         now_s = time.monotonic()
         if count != self._progressed[0] or pending <= 0:
             self._progressed = (count, now_s)
@@ -365,7 +365,7 @@ class _Round:
                 self._add_problem(Problem(Cause.WORKER_LOST, {"reason": DIED}))
                 self._broken = True
             except Exception as error:  # noqa: BLE001 - the report must include any cause
-                # concurrent.futures keeps the worker's own traceback as the cause.
+                # concurrent.futures keeps the worker's own traceback as the cause
                 traceback = str(error.__cause__ or "").strip().strip('"').strip()
                 values = {"worker": number, "error": f"{type(error).__name__}: {error}", "traceback": traceback}
                 self._add_problem(Problem(Cause.WORKER_CRASHED, values))
@@ -375,5 +375,5 @@ class _Round:
         self._broken = True
 
     def _add_problem(self, problem: Problem) -> None:
-        if problem not in self._problems:  # a cause that ends several workers is reported once
+        if problem not in self._problems:  # a cause that stops several workers is reported once
             self._problems.append(problem)

@@ -1,9 +1,9 @@
-"""Identity of records: their tags, and how consumers and audits interpret the tags that they find.
+"""Record identity: tags, and the way in which consumers and audits interpret them.
 
-A tag has 16 bytes, big-endian: the record's due time (ns of the monotonic clock) and its origin (producer in the upper
-16 bits, index in the lower 48). On an existing topic, both are XORed with the load's nonce, because a tag that is read
-with another nonce has an impossible due time and origin. Every record has a tag if end-to-end latency is measured or
-records have keys. Otherwise, only the first record of each batch has one, which identifies the batch.
+A tag consists of 16 big-endian bytes: the record's due time (monotonic clock, in ns) and its origin (the producer in
+the upper 16 bits, the index in the lower 48). On an existing topic, both are XORed with the load's nonce. A tag that is
+read with another nonce then has an impossible due time and origin. Every record has a tag if end-to-end latency is
+measured or records have keys. Otherwise, only the first record of each batch has a tag, which identifies the batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 Int64s = npt.NDArray[np.int64]
 
 Nonce = tuple[int, int]
-"""Random numbers of 63 bits that are XORed with a due time and an origin."""
+"""Random 63-bit numbers that are XORed with a due time and an origin."""
 NO_NONCE: Nonce = (0, 0)
 
 _TAG = struct.Struct(">qq")
@@ -31,18 +31,18 @@ _INDEX_MASK = (1 << 48) - 1
 
 
 class Tagger:
-    """Generator of tags for one producer's records."""
+    """Tag generator for one producer's records."""
 
     def __init__(self, nonce: Nonce, *, producer: int) -> None:
         self._due_nonce, origin_nonce = nonce
         self._origin = (producer << 48) ^ origin_nonce
 
     def tag(self, index: int, due_ns: int) -> bytes:
-        """Return the tag of one record."""
+        """Return one record's tag."""
         return _TAG.pack(due_ns ^ self._due_nonce, self._origin ^ (index & _INDEX_MASK))
 
     def tags(self, indexes: Int64s, dues_ns: Int64s | int) -> npt.NDArray[Any]:
-        """Return the tags of records, shape `(records, 2)`, big-endian."""
+        """Return the big-endian tags of several records, shape `(records, 2)`."""
         tags = np.empty((indexes.size, 2), dtype=">i8")
         tags[:, 0] = dues_ns ^ self._due_nonce
         tags[:, 1] = self._origin ^ (indexes & _INDEX_MASK)
@@ -50,15 +50,15 @@ class Tagger:
 
 
 def tags_every_record(scenario: Scenario) -> bool:
-    """Return True if each record has a tag; otherwise only the first of each batch has one.
+    """Return True if each record has a tag; otherwise, only the first record of each batch has one.
 
-    In the latter case the indexes of a batch are consecutive.
+    In the latter case, the indexes within a batch are consecutive.
     """
     return scenario.consumers > 0 or scenario.key is not None or scenario.client == "record"
 
 
 def origin(named: Any) -> Any:
-    """Return the producer and index from the second half of a tag, which may be a number or an array.
+    """Return the producer and index from the second half of a tag, given as a number or an array.
 
     Warm-up records have negative indexes.
     """
@@ -69,13 +69,13 @@ def origin(named: Any) -> Any:
 def names_of(producers: Int64s, indexes: Int64s) -> Int64s:
     """Return one number per record: `producer * 2**48 + index`, where the index is signed and fits into 48 bits.
 
-    A producer's numbers are in the same order as its indexes.
+    A producer's numbers have the same order as its indexes.
     """
     return (producers << 48) + indexes
 
 
 class Source(Protocol):
-    """A batch as an engine fetched it."""
+    """Batch as fetched by an engine."""
 
     def created_ms(self, fetch_offset: int, since_ms: float) -> list[int]:
         """Return the producer's timestamps (CreateTime), starting at the given offset and time."""
@@ -90,14 +90,14 @@ class ReceivedBatch:
     count: int
     """Number of records."""
     tags: Int64s
-    """Due time and origin of each record whose value is long enough for a tag, shape `(records, 2)`."""
+    """Due time and origin of each record whose value is long enough to contain a tag, shape `(records, 2)`."""
     size_bytes: int
-    """Total size of keys and values."""
+    """Total size of the keys and values in bytes."""
     source: Source | None = None
-    """The batch as it was fetched."""
+    """Batch as it was fetched."""
 
     def only(self, these: npt.NDArray[np.bool_]) -> ReceivedBatch | None:
-        """Return the batch with some of its records, of average size; None if there are none."""
+        """Return the batch with only some of its records, assuming an average size; None if none are left."""
         count = int(these.sum())
         size_bytes = round(self.size_bytes * count / self.count)
         return replace(self, count=count, tags=self.tags[these], size_bytes=size_bytes) if count else None
@@ -107,16 +107,17 @@ class ReceivedBatch:
 class RecordFilter:
     """Filter that separates this load's records from other records on an existing topic.
 
-    If an application writes to the topic, it derives its records from the ones that it has read.
+    If an application writes to the topic, its records are derived from the records that it has read.
     """
 
     scenario: Scenario
     nonce: Nonce
 
     def part(self, batch: ReceivedBatch, *, start_ns: int, now_ns: int, every: bool = True) -> ReceivedBatch | None:
-        """Return the part of a batch, read by `now_ns`, that belongs to the round that starts at `start_ns`.
+        """Return the part of a batch, read by `now_ns`, that belongs to the round starting at `start_ns`.
 
-        The nonce is removed from its tags. With `every`, each record has a tag; otherwise only the first of each batch.
+        The nonce is removed from the tags. With `every`, each record has a tag; otherwise, only the first record of
+        each batch has one.
         Returns None if no record belongs to the round.
         """
         tags = batch.tags ^ np.array(self.nonce)
@@ -138,22 +139,22 @@ class RecordFilter:
 
 
 _CHUNK_BITS = 14
-"""Number of low bits in which names in one 4-KiB chunk differ; a producer's names are consecutive."""
+"""Number of low bits in which names in one 4 KiB chunk differ. A producer's names are consecutive."""
 _PLACES = (1 << _CHUNK_BITS) - 1
 _IN_SET, _MEASURED = 0b01, 0b10
 _ALL_MEASURED = 0b10101010
 
 
 class RecordSet:
-    """Set of records, identified by name (see `names_of`), some of which are measured."""
+    """Set of records identified by name (see `names_of`). Some of the records are measured."""
 
     def __init__(self) -> None:
         self._chunks: dict[int, bytearray] = {}
-        """Two bits for each record, by the upper bits of its name."""
+        """Two bits for each record, grouped by the upper bits of its name."""
 
     @classmethod
     def union(cls, sets: Iterable[RecordSet]) -> Self:
-        """Return a set with the records of all `sets`."""
+        """Return the union of all `sets`."""
         union = cls()
         for one in sets:
             for number, chunk in one._chunks.items():  # noqa: SLF001 - another set of the same class
@@ -162,7 +163,7 @@ class RecordSet:
         return union
 
     def add(self, name: int, *, measured: bool) -> bool:
-        """Add a record; return False if the set already had it."""
+        """Add a record; return False if the set already contained it."""
         number = name >> _CHUNK_BITS
         chunk = self._chunks.get(number)
         if chunk is None:

@@ -14,42 +14,42 @@ from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 LATE_NS = 100_000_000
-"""Minimum delay of a sendable record that counts as a failure of the generator rather than as Kafka's latency."""
+"""Minimum delay of a sendable record that is blamed on the generator rather than counted as Kafka's latency."""
 TAIL_NS = 1_000_000_000
-"""Time after the window in which the cluster may still accept records, because a short pause is not an overload."""
+"""Time after the window during which the cluster can still accept records, because a short pause is not an overload."""
 _AWAKE_NS = 10_000_000
-"""Timer delay that does not indicate a slow generator: the last batch of a window may close just before its end."""
+"""Timer delay that does not indicate a slow generator. The last batch can close just before the window ends."""
 
 _FOLD_BATCHES = 64
-"""Number of acknowledged batches whose latencies are recorded together, which takes about a millisecond."""
+"""Number of acknowledged batches whose latencies are recorded together. Recording them takes about a millisecond."""
 _FOLD_CLOSED_LOOP_BATCHES = 512
-"""The same number in closed loop, where a batch has one latency."""
+"""Number of batches recorded together in a closed loop, where all records in a batch have the same latency."""
 
 MAX_NAMED = 1 << 20
 """Maximum number of unknown records whose indexes are kept for an audit."""
 
 _MISSING_SAMPLES = 1 << 20
-"""Maximum number of latency samples for records that were never sent; beyond it, every n-th record counts n times."""
+"""Maximum number of latency samples for records that were never sent. Above it, every n-th record counts n times."""
 
 
 class Batch(NamedTuple):
     """Batch in flight, or a single record if the client builds the batches.
 
-    It is a tuple for speed, because such a client needs one per record.
+    It is a tuple for speed, because a client that builds its own batches needs one per record.
     """
 
     partition: int | None
-    """None if the client chooses it."""
+    """None if the client chooses the partition."""
     indexes: Int64s
-    """Indexes of the records, shape `(records,)`."""
+    """Record indexes, shape `(records,)`."""
     measured: int
-    """Number of records due in the window, which are the last ones in the batch."""
+    """Number of records due in the window. They are the last records in the batch."""
     measured_bytes: int
-    """Size of the measured records' keys and values."""
+    """Size of the measured records' keys and values in bytes."""
     dues_ns: Int64s | None
     """Due times, shape `(records,)`; None if all are due when they are sent."""
     closing_ns: int | None
-    """Time at which the batch should be sent; None in closed loop."""
+    """Time at which the batch should be sent; None in a closed loop."""
     sent_ns: int
     """Time at which the batch was sent."""
 
@@ -67,12 +67,12 @@ class Batch(NamedTuple):
 
 
 class Ledger:
-    """Counts of one producer's sent, acknowledged and failed records."""
+    """Ledger of one producer's sent, acknowledged and failed records."""
 
     def __init__(self, scenario: Scenario, *, on_visible: Callable[[int], None], producer: int = 0) -> None:
         self.report = Produced(producer=producer)
         self.series = Series()
-        """Acknowledgements, and latencies by due time, including the warm-up but not its failures."""
+        """Acknowledgements, and latencies by due time, including the warm-up except for its failures."""
         self.sent = 0
         self.settled = 0
         """Records with a known outcome: acknowledged or failed."""
@@ -84,20 +84,20 @@ class Ledger:
         self.ending = False
         """True while the open transaction is being ended."""
         self._open: list[tuple[Batch, tuple[int, int] | None]] = []
-        """Batches of the open transaction that are acknowledged but not committed, with partition and offset."""
+        """Acknowledged but uncommitted batches in the open transaction, with their partition and offset."""
         self._marked: set[int] = set()
-        """Partitions of the open transaction, each of which gets a marker in its log when the transaction ends."""
+        """Partitions in the open transaction. When it ends, a marker is written to the log of each."""
         self.must_abort = False
-        """True if a batch of the open transaction has failed."""
+        """True if a batch in the open transaction has failed."""
         self._in_flight: dict[int, Batch] = {}
-        """Batches in flight by identity."""
+        """Batches in flight, by object identity."""
         self._last: dict[int, tuple[int, int]] = {}
         """Offset and first index of the last acknowledged batch, by partition."""
         self._unfolded: list[tuple[Batch, int]] = []
         self.end_ns: int | None = None
-        """End of the window; None if a number of records ends it."""
+        """End of the window; None if the window ends after a number of records."""
         self._failed: list[tuple[Batch, int]] = []
-        """Failed batches with records of the window, each with the time of its failure."""
+        """Failed batches that contain records of the window, each with its failure time."""
         self._closed = False
 
     @property
@@ -137,9 +137,10 @@ class Ledger:
             self._on_visible(batch.records)
 
     def end_transaction(self, ended_ns: int, *, committed: bool) -> None:
-        """Count the batches of the ended transaction as committed or aborted.
+        """Count the batches in the ended transaction as committed or aborted.
 
-        If it was aborted because another batch failed, they are errors as well: they should have been committed.
+        If the transaction was aborted because another batch failed, its batches are errors as well, because they should
+        have been committed.
         """
         if self._closed:
             return
@@ -159,7 +160,7 @@ class Ledger:
     def fail(self, batch: Batch, reason: str, failed_ns: int, *, refused: bool) -> None:
         """Count a batch as permanently failed; `reason` is the name of the error.
 
-        A `refused` batch is certainly not in the log; after any other failure, this is unknown.
+        A `refused` batch is certainly not in the log. After any other failure, the batch may be in the log.
         """
         if self._closed:
             return
@@ -168,7 +169,7 @@ class Ledger:
         self._lose(batch, reason, failed_ns, known=refused)
 
     def close(self, now_ns: int) -> None:
-        """End the round: batches still in flight have failed with an unknown outcome."""
+        """End the round; batches still in flight count as failed, with an unknown outcome."""
         self.fold()
         self._closed = True
         for batch in list(self._in_flight.values()):
@@ -215,7 +216,7 @@ class Ledger:
                 report.unknown_indexes.append(batch.indexes)
 
     def _wait_in_vain(self, batch: Batch, failed_ns: int) -> None:
-        """Include failed records of the window in the latency (see `_fold_failed`)."""
+        """Include the window's failed records in the latency (see `_fold_failed`)."""
         if batch.measured:
             kept = batch if batch.dues_ns is not None else batch._replace(indexes=batch.indexes[:0])  # to save memory
             self._failed.append((kept, failed_ns))
@@ -223,9 +224,9 @@ class Ledger:
             self._fold_failed(self.end_ns)
 
     def _fold_failed(self, end_ns: int) -> None:
-        """Record failed records as if they had waited until the end of the window, or longer if they failed later.
+        """Record failed records as if they had waited until the window ended, or until their failure if that was later.
 
-        If only the time until the failure counted, a fast refusal would look better than a slow acknowledgement.
+        If only the time until the failure counted, a quick rejection would look better than a slow acknowledgement.
         """
         rows, self._failed = self._failed, []
         if not rows:
@@ -237,16 +238,16 @@ class Ledger:
         self.series.record(dues, waited)
 
     def count_delayed(self, batch: Batch, allowed_ns: int, end_ns: int) -> None:
-        """Count records that were delayed only by the generator.
+        """Count the records that only the generator delayed.
 
-        `allowed_ns` is the time at which the in-flight limit allowed the batch, `end_ns` the end of the window.
+        `allowed_ns` is the time from which the in-flight limit allowed the batch; `end_ns` is the end of the window.
         """
         late_ns = batch.sent_ns - max(batch.closing_ns or 0, allowed_ns)
         if batch.measured:
             self.report.latest_ns = max(self.report.latest_ns, late_ns)
         if late_ns > LATE_NS:
             dues = batch.measured_dues_ns
-            self.report.late += int(np.searchsorted(dues, batch.sent_ns - LATE_NS))  # those due later are not late
+            self.report.late += int(np.searchsorted(dues, batch.sent_ns - LATE_NS))  # records due later are not late
         if max(batch.closing_ns or 0, allowed_ns) > end_ns + TAIL_NS:
             self.report.overdue += batch.measured
         if batch.sent_ns > end_ns:
@@ -255,7 +256,7 @@ class Ledger:
                 self.report.behind += batch.measured
 
     def count_missing(self, schedule: Schedule, first: int, stop: int, now_ns: int) -> None:
-        """Count records `first` to `stop` as missing; those that are due add their waiting time to the latencies."""
+        """Count records `first` to `stop` as missing. Those already due add their waiting time to the latencies."""
         self.report.missing += stop - first
         due = min(stop, schedule.first_after(now_ns)) - first
         if due <= 0:
@@ -266,7 +267,7 @@ class Ledger:
         self._add_waits(schedule.due_between(first, counts.size, stride=stride), now_ns, counts)
 
     def count_unsent(self, dues_ns: Int64s, now_ns: int) -> None:
-        """Count records of the window that were gathered but never sent as missing, as `count_missing` does."""
+        """Count the window's records that were gathered but never sent as missing, as `count_missing` does."""
         self.report.missing += dues_ns.size
         self._add_waits(dues_ns[dues_ns <= now_ns], now_ns)
 

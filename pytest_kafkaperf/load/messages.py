@@ -21,14 +21,14 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 @dataclass(slots=True, kw_only=True)
 class Produced:
-    """Results of one producer. Counts refer to the window unless stated otherwise."""
+    """One producer's results. Counts refer to the window unless stated otherwise."""
 
     producer: int = 0
     sent: int = 0
     acknowledged: int = 0
     """Acknowledged records; with transactions, committed records."""
     bytes: int = 0
-    """Size of the keys and values of acknowledged records."""
+    """Size of the acknowledged records' keys and values in bytes."""
     aborted: int = 0
     """Records in aborted transactions."""
     aborted_by_failure: int = 0
@@ -37,19 +37,19 @@ class Produced:
     """Records that failed permanently, including the warm-up."""
     failed_in_window: int = 0
     unknown: int = 0
-    """Failed records that may be in the log nevertheless."""
+    """Failed records that may still be in the log."""
     unknown_indexes: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    """Indexes of the unknown records, up to a limit."""
+    """Indexes of unknown records, up to a limit."""
     missing: int = 0
     """Records due in the window that were never sent."""
     overdue: int = 0
-    """Records due at a rate for which the in-flight limit had no room until `TAIL_NS` after the window."""
+    """Records due at a fixed rate that the in-flight limit blocked until `TAIL_NS` after the window."""
     late: int = 0
-    """Records that the generator sent more than `LATE_NS` later than possible."""
+    """Records that the generator sent more than `LATE_NS` later than it could have."""
     latest_ns: int = 0
-    """Longest delay of a record in the window that only the generator caused."""
+    """Longest delay of any record in the window that was caused only by the generator."""
     behind: int = 0
-    """Records that were unsent at the end of the window although the in-flight limit allowed them."""
+    """Records that were unsent at the end of the window although the in-flight limit would have allowed them."""
     sent_late: int = 0
     """Records sent after the end of the window, for any reason."""
     first_due_ns: int | None = None
@@ -59,19 +59,19 @@ class Produced:
     acknowledged_by_partition: collections.Counter[int] = field(default_factory=collections.Counter)
     """Records that must be in the log, including the warm-up and aborted transactions."""
     markers_by_partition: collections.Counter[int] = field(default_factory=collections.Counter)
-    """Transaction markers, each of which takes an offset in the log."""
+    """Transaction markers, each of which takes up an offset in the log."""
     disordered: int = 0
-    """Records whose order of acknowledgement differs from that of sending or of the log; they require an audit."""
+    """Records acknowledged in a different order than they were sent or are in the log. They require an audit."""
     failures: collections.Counter[str] = field(default_factory=collections.Counter)
     """Failed records by error."""
     places: array.array[int] = field(default_factory=lambda: array.array("q"))
-    """Places of the window's records in the log, for watched groups: for each batch the partition, first offset, number
-    of records, first due time and last due time."""
+    """Locations of the window's records in the log, for watched groups: each batch's partition, first offset, number of
+    records, first due time and last due time."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Consumed:
-    """Results of one consumer. Counts refer to records due in the window unless stated otherwise."""
+    """One consumer's results. Counts refer to records due in the window unless stated otherwise."""
 
     group: int = 0
     received: int = 0
@@ -79,33 +79,33 @@ class Consumed:
     last_ns: int | None = None
     latency: Histogram = field(default_factory=Histogram)
     unread: int = 0
-    """Records between the position and the end of the log when the wait for them ended."""
+    """Records between the consumer's position and the end of the log when the consumer stopped waiting for them."""
     total: int = 0
     """All received records, including the warm-up."""
     disordered: int = 0
-    """Records that did not follow their predecessor of the same producer and partition; they require an audit."""
+    """Records that did not follow their predecessor from the same producer and partition. They require an audit."""
     came_out: RecordSet = field(default_factory=RecordSet)
     """Records in an application's output, including the warm-up."""
     repeated: int = 0
-    """Records in an application's output that had already come out."""
+    """Records in an application's output that had already been received once."""
     ahead_ns: int = 0
-    """Longest time by which a record's timestamp is later than its receipt; only without producers."""
+    """Maximum time by which a record's timestamp is later than its receipt; only without producers."""
     unmatched: int = 0
-    """Records in an application's output that match no record of the round, including those of other programs."""
+    """Records in an application's output that match no record of the round, including records from other programs."""
     reassigned: bool = False
-    """True if its group rebalanced during the read; it then continues at the end of the log and may skip records."""
+    """True if the group rebalanced during the read. The consumer then continues at the end and may skip records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """Reading of the clock of a machine in a Dask cluster."""
+    """Clock reading from a machine in a Dask cluster."""
 
     name: str
-    """Identifier that all processes of the machine share."""
+    """Identifier shared by all processes on the machine."""
     host: str
     """Host name of the machine."""
     offset_ns: int
-    """Offset to add: to get the common clock's time in a reading, and the controller's in a report."""
+    """Offset to add to get the common clock's time (in a reading) or the controller's time (in a report)."""
     uncertainty_ns: int
     """Maximum error of the offset from the clock with which all machines' clocks were compared."""
     is_here: bool = False
@@ -114,7 +114,7 @@ class Clock:
 
 @dataclass(slots=True, kw_only=True)
 class WorkerReport:
-    """Results of one worker."""
+    """One worker's results."""
 
     produced: list[Produced] = field(default_factory=list)
     consumed: list[Consumed] = field(default_factory=list)
@@ -123,20 +123,20 @@ class WorkerReport:
     consume_series: Series = field(default_factory=Series)
     """Received records, and end-to-end latency by due time."""
     cpu_s: float = 0.0
-    """User and system CPU seconds of the process in the window."""
+    """The process's user and system CPU seconds in the window."""
     busy_ratio: float = 0.0
-    """Share of the window in which the process ran or waited for a core; near 1, the process is the bottleneck."""
+    """Share of the window in which the process ran or waited for a core. Near 1, the process is the bottleneck."""
     repeated_batches: int = 0
-    """Batches that were sent again after an attempt that may have succeeded; the log may contain copies of them."""
+    """Batches that were resent after an attempt that may have succeeded. The log may contain copies of them."""
     notes: list[Notice] = field(default_factory=list)
-    """Distinct warnings of the client library."""
+    """Distinct warnings from the client library."""
     clock: Clock | None = None
     """None if the worker ran on the controller's machine and used its clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerShare:
-    """Worker process's share of a round, and the resources that it used."""
+    """One worker process's share of a round, and the resources that it used."""
 
     host: str | None
     """Host name; None if the process ran on the controller's machine."""
@@ -145,7 +145,7 @@ class WorkerShare:
     cpu_s: float
     busy_ratio: float
     sent: int
-    """Records of the window."""
+    """Records in the window."""
     received: int
 
 
@@ -158,7 +158,7 @@ class Audit:
     duplicated: int
     """Additional copies of records in the log."""
     reordered: int
-    """Records that follow later ones of the same producer in their partition."""
+    """Records that follow later records from the same producer in their partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,55 +170,55 @@ class Unaudited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
-    """Reports of a load's workers, and the controller's own observations."""
+    """Reports from a load's workers, and the controller's own observations."""
 
     workers: Sequence[WorkerReport]
     start_ns: int | None
     """Start of the window; None if it never opened."""
     drain_ns: int | None = None
-    """Instant after production at which consumers start to read the rest; None if production did not finish."""
+    """Instant after production at which consumers start reading the rest; None if production did not finish."""
     problems: Sequence[Problem] = ()
     lag_max: int | None = None
     lag_end: int | None = None
-    """Highest and last lag of the slowest consumer group in the window; None if it was not sampled."""
+    """Slowest consumer group's highest and last lag in the window; None if the lag was not sampled."""
     catch_up: GroupOffsets | None = None
-    """Readings of the slowest consumer group that started at a backlog: received and visible records."""
+    """Readings for the slowest consumer group that started with a backlog: received and visible records."""
     broken: bool = False
-    """True if no further round can run, because the cluster or the workers are gone."""
+    """True if no further round can run because the cluster or the workers are gone."""
 
     @classmethod
     def failed(cls, cause: Cause, error: Exception) -> LoadReport:
-        """Return the report for a load that did not start and after which no further round can run."""
+        """Return the report for a load that did not start and prevents any further round."""
         return cls(workers=(), start_ns=None, problems=(Problem(cause, {"reason": str(error)}),), broken=True)
 
     @property
     def produced(self) -> list[Produced]:
-        """Results of all producers."""
+        """Results from all producers."""
         return [part for worker in self.workers for part in worker.produced]
 
     @property
     def consumed(self) -> list[Consumed]:
-        """Results of all consumers."""
+        """Results from all consumers."""
         return [part for worker in self.workers for part in worker.consumed]
 
     @property
     def places(self) -> npt.NDArray[np.int64]:
-        """Places of the window's records in the log, as in `Produced.places`, shape `(batches, 5)`."""
+        """Locations of the window's records in the log, as in `Produced.places`, shape `(batches, 5)`."""
         parts = [np.frombuffer(part.places, dtype=np.int64) for part in self.produced if part.places]
         return np.concatenate(parts or [np.empty(0, dtype=np.int64)]).reshape(-1, 5)
 
     def acknowledged(self) -> dict[int, int]:
-        """Return the records that must be in the log, by partition, including the warm-up."""
+        """Return how many records must be in the log, by partition, including the warm-up."""
         return _summed(part.acknowledged_by_partition for part in self.produced)
 
     def expected_growth(self) -> dict[int, int]:
-        """Return the minimum number of offsets that the log must gain, by partition."""
+        """Return the minimum number of offsets by which the log must grow, by partition."""
         return _summed(
             tally for part in self.produced for tally in (part.acknowledged_by_partition, part.markers_by_partition)
         )
 
     def received(self) -> dict[int, int]:
-        """Return the number of received records in the window by consumer group."""
+        """Return the number of records received in the window, by consumer group."""
         return _summed({part.group: part.received} for part in self.consumed)
 
     def unknown(self) -> int:
@@ -236,9 +236,9 @@ class LoadReport:
         return sum(gap for gap in gaps if gap > 0), -sum(gap for gap in gaps if gap < 0)
 
     def is_in_doubt(self, growth: Mapping[int, int]) -> bool:
-        """Return True if the counts disagree or may agree by chance, so that only an audit is conclusive.
+        """Return True if the counts disagree, or if they may agree only by chance. Then only an audit is conclusive.
 
-        For example, the copy of a batch that was sent again may hide a lost record.
+        For example, the copy of a resent batch may hide a lost record.
         """
         disordered = self.disordered() + sum(part.disordered for part in self.consumed)
         doubts = self.unknown() + disordered + sum(worker.repeated_batches for worker in self.workers)
@@ -254,7 +254,7 @@ def _summed(tallies: Iterable[Mapping[int, int]]) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Worker's part of a round."""
+    """One worker's part of a round."""
 
     worker: int
     """Index of the worker, which selects its row of the shared counters."""
@@ -264,15 +264,15 @@ class Assignment:
     access: Access
     topic: str
     group: str
-    """Prefix of consumer groups and transactional ids, followed by a number."""
+    """Prefix for consumer groups and transactional ids; a number follows it."""
     scenario: Scenario
     read_partitions: int
-    """Partitions of the topic that consumers read."""
+    """Partitions of the topic that the consumers read."""
     producers: tuple[int, ...] = ()
     """Numbers of the scenario's producers that this worker runs."""
     consumers: tuple[int, ...] = ()
     """Group number of each consumer that this worker runs."""
     seed: int = 0
-    """Seed of the payload."""
+    """Random seed for the payload."""
     nonce: Nonce = NO_NONCE
-    """Nonce of the tags."""
+    """Nonce for the tags."""

@@ -1,7 +1,7 @@
-"""Contents of records, generated in advance.
+"""Record contents, generated in advance.
 
-If values are long enough, each starts with room for a tag (see `identity`). For records that pass through an
-application, the tag is the value of the last header, and values stay unchanged.
+If values are long enough, each starts with space for a tag (see `identity`). For records that pass through an
+application, the tag is the value of the last header, and values are not modified.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pytest_kafkaperf.scenarios.payloads import Samples
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 MAX_POOL_BYTES = 32 << 20
-"""Memory limit for a worker's values, and for its templates; it keeps at least one of each."""
+"""Memory limit for a worker's values, and for its templates. The worker keeps at least one of each."""
 _OBJECT_BYTES = 48
-"""Memory overhead of a value: the Python object, and its entry in a list."""
+"""Memory overhead per value: the Python object, and its entry in a list."""
 
 _TEMPLATES = 64
-"""Number of full batches for which a worker generates values if all values have one size."""
+"""Number of full batches for which a worker generates values if all values have the same size."""
 
 _DECK = 10_000
 """Number of values for a size distribution, which limits the precision of their proportions."""
@@ -31,7 +31,7 @@ _MAX_SAMPLES_BYTES = 256 << 20
 
 
 class Payload:
-    """Values of one worker's records, shared by its producers.
+    """Record values for one worker, shared by its producers.
 
     Raises:
         LoadError: the sample file is unusable.
@@ -45,14 +45,14 @@ class Payload:
         self.nonce = NO_NONCE if scenario.topic is None else nonce
         self.batch_size = scenario.batch_size
         self.values = _values(scenario, random.Random(f"{seed}"))  # noqa: S311 - not for security
-        """Never empty."""
+        """Values; never empty."""
         self.tags_all = tags_every_record(scenario)
         sizes = {*map(len, self.values)}
         self.tagged = self.tags_in_header or min(sizes) >= TAG_BYTES
         self.largest = max(sizes)
         """Size in bytes of the largest value."""
         self.mixed = len(sizes) > 1
-        """True if values have several sizes."""
+        """True if the values differ in size."""
         if scenario.consumers and not self.tagged:
             raise LoadError(
                 f"the samples in {scenario.payload} include values smaller than {TAG_BYTES} B, but with consumers, "
@@ -61,7 +61,7 @@ class Payload:
 
 
 def mean_value_size(scenario: Scenario) -> float:
-    """Return the mean size of a value in bytes; reads the file if the payload consists of samples.
+    """Return the mean value size in bytes. If the payload consists of samples, this reads the file.
 
     Raises:
         LoadError: the sample file is unusable.
@@ -74,7 +74,7 @@ def mean_value_size(scenario: Scenario) -> float:
 
 
 def _values(scenario: Scenario, source: random.Random) -> Sequence[bytes]:
-    """Return at least one value. Random values repeat only at distances that no codec exploits."""
+    """Return at least one value. Random values repeat only at distances that codecs cannot exploit."""
     match scenario.payload:
         case Samples() as samples:
             values = _samples(Path(samples.path or samples.file), samples.delimiter.encode())
@@ -89,7 +89,7 @@ def _values(scenario: Scenario, source: random.Random) -> Sequence[bytes]:
         most = min(_TEMPLATES * scenario.batch_size // size, MAX_POOL_BYTES // (size + _OBJECT_BYTES))
         return [make(size) for _ in range(max(1, most))]
     values, left_bytes = [], MAX_POOL_BYTES
-    for size, share in scenario.record_sizes.items():  # large values repeat if the memory limit requires it
+    for size, share in scenario.record_sizes.items():  # large values are repeated if the memory limit requires it
         count = max(1, round(share * _DECK))
         pool = [make(size) for _ in range(max(1, min(count, left_bytes // size)))]
         left_bytes -= size * len(pool)

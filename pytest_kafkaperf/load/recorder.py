@@ -1,15 +1,15 @@
 """Recorders of a load's measurements: mergeable latency histograms, and time series for plots.
 
-A histogram is log-linear like HdrHistogram (G. Tene). The bucket comes from the bits of the float64: the exponent and
-the upper bits of the mantissa, ten unless stated otherwise. A bucket is at most 1/1024 of its value wide and represents
-its middle, so a quantile is off by at most 0.05 %. Values are nanoseconds from 0 to 2**40 (18 minutes). Larger values
-share the last bucket, which represents the maximum.
+A histogram is log-linear like HdrHistogram (G. Tene). A value's bucket is determined by the bits of its float64:
+the exponent and the upper bits of the mantissa (ten, unless stated otherwise). A bucket is at most 1/1024 of its value
+wide and is represented by its midpoint, so a quantile is off by at most 0.05%. Values are nanoseconds from 0 to 2**40
+(18 minutes). Larger values share the last bucket, which represents the maximum.
 
-A series divides time into intervals of equal length, counted from the start of the window; warm-up intervals have
+A series divides time into intervals of equal length, numbered from the start of the window; warm-up intervals have
 negative numbers. Longer rounds have longer intervals, so that memory and reports stay small.
 
-Each interval keeps latencies in buckets at most 1/64 of their value wide, so that a quantile is off by at most 0.8 %.
-Thresholds use finer histograms; a series is only for plots.
+Each interval keeps latencies in buckets at most 1/64 of their value wide, so a quantile is off by at most 0.8%. A
+series is only for plots; thresholds use finer histograms.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class Histogram:
-    """Counts of latencies; `record` adds values, `merged` combines histograms.
+    """Latency counts; `record` adds values, and `merged` combines histograms.
 
-    Pickling keeps only the buckets from the lowest to the highest used one, in the smallest sufficient type. That is
-    about a tenth of all buckets, which matters because the controller holds several histograms per worker.
+    Pickling keeps only the buckets from the lowest to the highest used one, in the smallest sufficient type. They are
+    about a tenth of all buckets. The savings matter because the controller holds several histograms per worker.
     """
 
     subbucket_bits: int = 10
-    """An octave has `2**subbucket_bits` buckets."""
+    """Base-2 logarithm of the number of buckets per octave."""
     counts: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Counts of all buckets, or of those from the lowest to the highest used one."""
     first: int = 0
@@ -53,10 +53,10 @@ class Histogram:
     max_ns: int = 0
 
     def record(self, values_ns: Nanoseconds, counts: Counts | None = None) -> None:
-        """Add values of shape `(n,)`; `counts` of the same shape gives the number of occurrences of each.
+        """Add values of shape `(n,)`; `counts`, of the same shape, contains the number of occurrences of each.
 
         Raises:
-            ValueError: a value is negative, which is always a bug in the use of the clock.
+            ValueError: a value is negative, which always indicates a bug in the use of the clock.
 
         """
         if values_ns.size == 0:
@@ -76,7 +76,7 @@ class Histogram:
         self.max_ns = max(self.max_ns, int(values_ns.max()))
 
     def quantile_s(self, quantile: float) -> float:
-        """Return the quantile in seconds (nearest rank).
+        """Return the nearest-rank quantile in seconds.
 
         Raises:
             ValueError: the histogram is empty.
@@ -84,7 +84,7 @@ class Histogram:
         """
         if self.total == 0:
             raise ValueError("quantile of an empty histogram")
-        # Subtracting 1e-9 keeps a rounding error from turning 0.999 * 1000 into rank 1000.
+        # Subtracting 1e-9 prevents a rounding error from turning 0.999 * 1000 into rank 1000.
         rank = max(1, int(np.ceil(quantile * self.total - 1e-9)))
         bucket = self.first + int(np.searchsorted(np.cumsum(self.counts), rank))
         middle_ns = _middle_ns(bucket, self.subbucket_bits)
@@ -113,7 +113,7 @@ class Histogram:
 
 
 def merged(histograms: list[Histogram]) -> Histogram:
-    """Merge histograms with the same bucket width into a histogram with all buckets."""
+    """Merge histograms of the same bucket width into one histogram with all buckets."""
     bits = max((histogram.subbucket_bits for histogram in histograms), default=10)
     result = Histogram(bits, np.zeros((_OCTAVES << bits) + 1, dtype=np.int64))
     for histogram in histograms:
@@ -125,7 +125,7 @@ def merged(histograms: list[Histogram]) -> Histogram:
 
 
 def _buckets_of(values_ns: Nanoseconds, subbucket_bits: int) -> npt.NDArray[np.int64]:
-    """Return the bucket of each value, in the same shape."""
+    """Return each value's bucket, in the same shape."""
     if (lowest_ns := int(values_ns.min())) < 0:
         raise ValueError(f"negative latency: {lowest_ns} ns")
     # Zero has no logarithm. It shares the first bucket with 1 ns, which is below the resolution of the clocks.
@@ -135,7 +135,7 @@ def _buckets_of(values_ns: Nanoseconds, subbucket_bits: int) -> npt.NDArray[np.i
 
 
 def _middle_ns(bucket: int, subbucket_bits: int) -> float:
-    """Return the middle of a bucket; the last bucket's middle has no meaning."""
+    """Return a bucket's midpoint. The last bucket's midpoint has no meaning."""
     edges = np.array([bucket, bucket + 1]) + (_BIAS << subbucket_bits)
     return float((edges << _MANTISSA_BITS - subbucket_bits).view(np.float64).mean())
 
@@ -145,13 +145,13 @@ _SUBBUCKET_BITS = 6
 
 
 class Curves(TypedDict):
-    """A series as plain lists, one entry per interval, without gaps. Times are seconds; None means no value."""
+    """Series as plain lists, with one entry per interval and no gaps. Times are in seconds; None means no value."""
 
     interval_s: int
     first_s: float
     """Start of the first interval, relative to the start of the window."""
     count: list[float]
-    """Events per second. The first and last intervals may be shorter, which is not corrected."""
+    """Events per second. The first and last intervals may be shorter; the rates are not corrected for that."""
     p50: list[float | None]
     p99: list[float | None]
     max: list[float | None]
@@ -159,7 +159,7 @@ class Curves(TypedDict):
 
 @dataclass(slots=True)
 class Series:
-    """Events and latencies of one round by interval; `count` and `record` add values."""
+    """One round's events and latencies by interval; `count` and `record` add values."""
 
     start_ns: int = 0
     interval_s: int = 1
@@ -172,14 +172,14 @@ class Series:
         return cls(start_ns, max(1, math.ceil(length_s / _INTERVALS)))
 
     def count(self, instants_ns: Nanoseconds, counts: Counts | None = None) -> None:
-        """Add events at `instants_ns`, shape `(n,)`; `counts`, same shape, gives the number of events at each."""
+        """Add events at `instants_ns`, shape `(n,)`; `counts`, of the same shape, contains the events at each."""
         for interval, here in self._by_interval(instants_ns):
             self.events[interval] += int(here.sum() if counts is None else counts[here].sum())
 
     def record(self, instants_ns: Nanoseconds, values_ns: Nanoseconds, counts: Counts | None = None) -> None:
-        """Add latencies of shape `(n,)`, each to the interval of its instant; `counts` gives the number of occurrences.
+        """Add latencies of shape `(n,)`, each to its instant's interval; `counts` contains the number of occurrences.
 
-        Raises as `Histogram.record`.
+        Raises the same errors as `Histogram.record`.
         """
         for interval, here in self._by_interval(instants_ns):
             latency = self.latencies.setdefault(interval, Histogram(_SUBBUCKET_BITS))
@@ -204,14 +204,14 @@ class Series:
         if not instants_ns.size:
             return
         intervals = (instants_ns - self.start_ns) // (self.interval_s * NS_PER_S)
-        for interval in range(int(intervals.min()), int(intervals.max()) + 1):  # often only one
+        for interval in range(int(intervals.min()), int(intervals.max()) + 1):  # there is often only one
             here = intervals == interval
             if here.any():
                 yield interval, here
 
 
 def merged_series(parts: list[Series]) -> Series:
-    """Merge several series of one round, which have the same start and interval."""
+    """Merge several series from one round, which have the same start and interval."""
     result = Series(parts[0].start_ns, parts[0].interval_s)
     for part in parts:
         result.events.update(part.events)

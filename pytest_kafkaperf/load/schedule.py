@@ -1,10 +1,10 @@
 """Due times of records: conversion from index to instant and back, in integer nanoseconds, without a clock.
 
-Producer `p` of `P` sends every P-th record of the load: its record `i` is record `i * P + p` of the load. At a constant
+Producer `p` of `P` sends every P-th record of the load; its record `i` is record `i * P + p` of the load. At a constant
 rate, that record is due at `start + (i * P + p) / rate`. Negative indexes belong to the warm-up, which is the same load
 before the window opens.
 
-The time limits of a load follow from its schedule.
+A load's time limits are derived from its schedule.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pytest_kafkaperf.scenarios.rate import Rate, Segment
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 REQUEST_TIMEOUT_S = 30
-"""Kafka's default for `request.timeout.ms`; a batch that is not acknowledged by then has failed."""
+"""Kafka's default for `request.timeout.ms`. A batch that is not acknowledged within this time has failed."""
 DRAIN_TIMEOUT_S = 30
 """Time limit for reading the remaining records after production, and for sending the window's last records."""
 _SETTLE_MARGIN_S = 5
@@ -36,15 +36,15 @@ class Schedule:
     """Due times of one producer's records."""
 
     start_ns: int
-    """Instant at which the window opens, by the clock of the round."""
+    """Instant at which the window opens, on the round's clock."""
     rate: Fraction | Curve
-    """Records per second over all producers; a curve if the rate changes."""
+    """Records per second across all producers; a curve if the rate changes."""
     producer: int = 0
     producers: int = 1
 
     @classmethod
     def of(cls, rate: Rate, *, start_ns: int, producer: int = 0, producers: int = 1) -> Self:
-        """Create the schedule of a scenario's rate."""
+        """Create the schedule for a scenario's rate."""
         pace = Curve.of(rate) if isinstance(rate, tuple) else exact_rate(rate)
         return cls(start_ns=start_ns, rate=pace, producer=producer, producers=producers)
 
@@ -77,7 +77,7 @@ class Schedule:
         return -(-(bound - self.producer * unit) // (self.producers * unit))
 
     def _searched(self, instant_ns: int, position: int) -> int:
-        """Return `first_after` exactly, in a few steps from a nearby position of the whole load."""
+        """Return the exact result of `first_after`, in a few steps from a nearby position in the whole load."""
         index = (position - self.producer) // self.producers
         while self.due_ns(index) <= instant_ns:
             index += 1
@@ -87,14 +87,14 @@ class Schedule:
 
 
 def window_s(scenario: Scenario) -> float | None:
-    """Return the length of a round's window; None if its last record ends it, so that its length is unknown."""
+    """Return the length of a round's window; None if it is unknown because the window ends with its last record."""
     if scenario.duration is not None or scenario.records is None or scenario.rate is None:
         return scenario.duration
     return Schedule.of(scenario.rate, start_ns=0).due_ns(scenario.records) / NS_PER_S
 
 
 def exact_rate(records_per_s: float) -> Fraction:
-    """Convert a rate to a short fraction, off by at most one part in a million, because that makes `due_between` fast.
+    """Convert a rate to a short fraction, which keeps `due_between` fast and is off by at most one part in a million.
 
     A scenario's rate has already been validated to be above 0 and at most 1e9.
     """
@@ -110,19 +110,19 @@ def exact_rate(records_per_s: float) -> Fraction:
 class Curve:
     """Due times of all records of the load, relative to the start of the window.
 
-    The first rate applies before the window, the last rate after the last segment.
+    The first rate applies before the window, and the last rate applies after the last segment.
     """
 
     pieces: tuple[_Piece, ...]
     """Pieces for the time before the window, each segment, and the time after the last segment."""
     firsts: tuple[int, ...]
-    """Index of the first record of each piece, except for the piece before the window."""
+    """Index of the first record in each piece, except for the piece before the window."""
     begins_ns: tuple[int, ...]
-    """Start of each of these pieces."""
+    """Start of each piece, except for the piece before the window."""
 
     @classmethod
     def of(cls, shape: Sequence[Segment]) -> Self:
-        """Create the curve of a shape."""
+        """Create the curve for a shape."""
         pieces, firsts, begins_ns = [_flat(shape[0].start, 0, Fraction(0))], [], []
         now_ns, due = 0, Fraction(0)
         last = Segment(start=shape[-1].end, end=shape[-1].end, seconds=None)
@@ -157,13 +157,13 @@ class Curve:
         return dues
 
     def due_by(self, offset_ns: int) -> int:
-        """Return the number of records due by `offset_ns`; rounding may make it wrong by a few records."""
+        """Return the number of records due by `offset_ns`. Because of rounding, it can be off by a few records."""
         return self.pieces[bisect.bisect_right(self.begins_ns, offset_ns)].due_by(offset_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """Piece with a single slope, described from its slower end, the anchor."""
+    """Piece with a single slope, described relative to its slower end (the anchor)."""
 
     anchor_ns: int
     whole: int
@@ -173,7 +173,7 @@ class _Piece:
     rate: float
     """Rate at the anchor, in records per second."""
     slope: float
-    """Increase of the rate per second away from the anchor; at least 0."""
+    """Rate increase per second of distance from the anchor; at least 0."""
     sign: int
     """+1 if the piece follows its anchor, -1 if it precedes it."""
 
@@ -215,22 +215,22 @@ def _anchored(anchor_ns: int, due: Fraction, *, rate: float, slope: float, sign:
 
 
 def settle_timeout_s(scenario: Scenario) -> float:
-    """Return the time limit of the wait for outstanding records."""
+    """Return the time limit for waiting for outstanding records."""
     request_ms: int = scenario.producer_config.get("request_timeout_ms", REQUEST_TIMEOUT_S * 1000)
     return request_ms / 1000 + _SETTLE_MARGIN_S
 
 
 def longest_s(scenario: Scenario) -> float:
-    """Return the time limit for sending a window's records, from its start; records not sent by then are missing."""
+    """Return the time limit for sending a window's records, from its start. Records not sent by then are missing."""
     length_s = window_s(scenario)
     return RECORDS_TIMEOUT_S if length_s is None else length_s + max(length_s, DRAIN_TIMEOUT_S / 2)
 
 
 def group_drain_s(load_s: float) -> float:
-    """Return the time limit for a watched group's commit of the last record; Kafka Connect commits once a minute."""
+    """Return the time limit for a watched group to commit the last record. Kafka Connect commits once a minute."""
     return max(2 * DRAIN_TIMEOUT_S, 2 * load_s)
 
 
 def records_of_producer(records: int, number: int, producers: int) -> int:
-    """Return the number of `records` that producer `number` sends."""
+    """Return how many of `records` are sent by producer `number`."""
     return records // producers + (number < records % producers)

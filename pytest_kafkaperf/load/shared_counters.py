@@ -1,7 +1,7 @@
 """Shared counters, through which the controller and its workers synchronize and report progress.
 
-They are a small memory-mapped file of int64 cells, each with one writer. Aligned 64-bit stores are atomic on every
-platform that CPython supports, so there are no locks that a dying worker could leave behind.
+They are a small memory-mapped file of int64 cells, each with a single writer. Aligned 64-bit stores are atomic on every
+platform that CPython supports, so no locks are needed that a dying worker could leave behind.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class WorkerState(IntEnum):
 
     STARTING = 0
     READY = 1
-    """Clients are connected; consumers have their partitions and positions."""
+    """Clients are connected, and consumers have their partitions and positions."""
     PRODUCED = 2
-    """All producers of the worker have sent their records and know the outcome of each."""
+    """All of the worker's producers have sent their records and know the outcome of each."""
     DONE = 3
-    """All consumers of the worker have read all records. They stay in their groups until all workers are done, because
-    a leaving consumer's partitions would move to others."""
+    """All of the worker's consumers have read all records. They stay in their groups until all workers are done,
+    because a leaving consumer's partitions would move to other members."""
 
 
 class _Control(IntEnum):
@@ -42,24 +42,24 @@ class Counter(IntEnum):
     SETTLED = 3
     """Records with a known outcome: acknowledged or failed."""
     VISIBLE = 4
-    """Records that consumers are expected to receive, as far as known."""
+    """Records that consumers are expected to receive, as far as is known."""
     P99_NS = 5
-    """Produce latency p99 of the window so far; 0 if unknown."""
+    """p99 produce latency in the window so far; 0 if unknown."""
     OTHERS = 6
-    """Records that consumers received but that do not belong to this round, such as the output of a backlog."""
+    """Records that consumers received but that do not belong to this round, such as output for a backlog."""
     RECEIVED = 7
-    """Records received by consumers of the first group; the cells after it are for the other groups."""
+    """Records received by the first group's consumers. The following cells are for the other groups."""
 
 
 CONTROLLER = -1
-"""Number of the controller's row."""
+"""Index of the controller's row."""
 
 _LINE = 8
-"""Cells per cache line. Each row fills whole lines, so that workers do not slow each other down."""
+"""Cells per cache line. Each row fills whole cache lines, so that workers do not slow each other down."""
 
 
 class SharedCounters:
-    """One row for the controller and one for each worker."""
+    """Table with one row for the controller and one for each worker."""
 
     def __init__(self, path: str | Path, *, groups: int = 1) -> None:
         self.path = str(path)
@@ -68,11 +68,11 @@ class SharedCounters:
         self._width = -(-(Counter.RECEIVED + groups) // _LINE) * _LINE
         self._map: mmap.mmap
         self._cells: memoryview[int]
-        """All rows; exists inside the `with` block."""
+        """All rows; exists only inside the `with` block."""
 
     @classmethod
     def create(cls, path: str | Path, workers: int, *, groups: int = 1) -> SharedCounters:
-        """Create the file with all cells zero."""
+        """Create the file, with all cells set to zero."""
         counters = cls(path, groups=groups)
         Path(path).write_bytes(bytes((workers + 1) * counters._width * 8))
         return counters
@@ -92,25 +92,25 @@ class SharedCounters:
         self._cells[(worker + 1) * self._width + cell] = value
 
     def read_row(self, worker: int) -> list[int]:
-        """Return a row to copy to another machine; the state is read first, so that no other cell is older."""
+        """Return a row to copy to another machine. The state is read first, so that no other cell is older."""
         return self._cells[(worker + 1) * self._width : (worker + 2) * self._width].tolist()
 
     def write_row(self, worker: int, cells: Sequence[int]) -> None:
-        """Write a row from another machine; the state is written last, so that no other cell is older."""
+        """Write a row from another machine. The state is written last, so that no other cell is older."""
         first = (worker + 1) * self._width
         for cell in reversed(range(self._width)):
             self._cells[first + cell] = cells[cell]
 
     def total(self, cell: int) -> int:
-        """Return the sum of a cell over all workers."""
+        """Return the sum of a cell across all workers."""
         return sum(self._cells[self._width + cell :: self._width])
 
     def most(self, cell: int) -> int:
-        """Return the largest value of a cell over all workers."""
+        """Return the largest value of a cell across all workers."""
         return max(self._cells[self._width + cell :: self._width])
 
     def received(self) -> list[int]:
-        """Return the records received, by consumer group."""
+        """Return the number of records received, by consumer group."""
         return [self.total(Counter.RECEIVED + group) for group in range(self.groups)]
 
     def all_reached(self, state: WorkerState) -> bool:
@@ -132,7 +132,7 @@ class SharedCounters:
 
     @property
     def stopped(self) -> bool:
-        """True after the controller has stopped the round."""
+        """True once the controller has stopped the round."""
         return bool(self._cells[_Control.STOP])
 
     def all_produced(self, drain_ns: int) -> None:

@@ -1,10 +1,10 @@
-"""A test's declarations, parsed and validated once at collection. Read scenario, threshold, then fields.
+"""Parsing and validation of a test's declarations, once at collection. Read scenario, threshold, then fields.
 
 - scenario: a test's workload
-- fields: field types of the markers
+- fields: field types for the markers
 - rate: constant rates and shapes
-- payloads: sizes, keys and values of records
+- payloads: record sizes, keys and values
 - threshold: threshold expressions
 
-It does not use clocks, files or the network, and may import `core`.
+It does not use clocks, files or the network, and it may import `core`.
 """

@@ -1,6 +1,6 @@
-"""Content of records: sizes, payload samples, keys, and the function that correlates an application's output.
+"""Record contents: sizes, payload samples, keys, and the function that correlates an application's output.
 
-Sizes are the bytes of a record's value, without its key.
+A record's size is the size of its value in bytes, without its key.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pytest_kafkaperf.core.errors import UnitError, nearest
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_exact, parse_whole
 
 Sizes = Mapping[int, float]
-"""Distribution of record sizes: share of the records by size in bytes, ascending; the shares add up to 1."""
+"""Distribution of record sizes: share of records by size in bytes, in ascending order. The shares add up to 1."""
 
 _MAX_SIZE = 1 << 30
 
 _MAX_SIZES = 100
 
 _MIN_SHARE = 1e-4
-"""Minimum share of a size: one record in 10,000, the number of records from which the generator draws."""
+"""Minimum share per size: one record in 10,000, the number of records from which the generator draws."""
 
 _EXAMPLE = "for example {'100 B': 0.9, '10 KiB': 0.1}"
 
@@ -32,7 +32,7 @@ _EXAMPLE = "for example {'100 B': 0.9, '10 KiB': 0.1}"
 def parse_sizes(given: Any) -> int | Sizes:
     """Parse a size, or a mapping of sizes to weights.
 
-    Weights are normalized to shares. A distribution with one size becomes that size.
+    Weights are normalized to shares. A distribution with only one size becomes that size.
 
     Raises:
         UnitError: a size or a weight is invalid, or a size is given twice.
@@ -70,7 +70,7 @@ def format_sizes(sizes: int | Sizes) -> str:
 
 
 def dump_sizes(sizes: Any) -> Any:
-    """Convert sizes for reports and baselines: `{"100 B": 0.9, "10240 B": 0.1}`; a single size stays a number."""
+    """Convert sizes for reports and baselines: `{"100 B": 0.9, "10240 B": 0.1}`. A single size remains a number."""
     return {f"{size} B": share for size, share in sizes.items()} if isinstance(sizes, Mapping) else sizes
 
 
@@ -104,12 +104,12 @@ def _size_text(size: int) -> str:
 
 
 def size_of_varint(length: int) -> int:
-    """Return the number of bytes of a non-negative length as zigzag varint, Kafka's encoding."""
+    """Return the number of bytes that a non-negative length takes as a zigzag varint, Kafka's encoding."""
     return max(1, ((2 * length).bit_length() + 6) // 7)
 
 
 def size_of_headers(headers: Sequence[tuple[str, bytes]]) -> int:
-    """Return the number of bytes of a record's encoded headers, including their count."""
+    """Return the encoded size of a record's headers in bytes, including the header count."""
     parts = [part for name, value in headers for part in (name.encode(), value)]
     return size_of_varint(len(headers)) + sum(size_of_varint(len(part)) + len(part) for part in parts)
 
@@ -123,18 +123,18 @@ _SAMPLE_FIELDS = ("file", "delimiter")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """File of sample values and the delimiter between them; its content is None until a load is about to use it."""
+    """File with sample values, and the delimiter between them. The content is None until a load is about to use it."""
 
     file: str
     """Path as the user wrote it, relative to the folder of the test's file."""
     delimiter: str = _DELIMITER
     size_bytes: int | None = None
-    """Size of the file."""
+    """File size in bytes."""
     sha256: str | None = None
-    """SHA-256 of the file, in hexadecimal digits."""
+    """SHA-256 hash of the file, in hexadecimal digits."""
     path: str | None = field(default=None, compare=False)
-    """Resolved path; None until the plugin has looked for the file. It differs between machines, so comparisons of
-    workloads ignore it."""
+    """Resolved path; None until the plugin has looked for the file. The path differs between machines, so workload
+    comparisons ignore it."""
 
     def __str__(self) -> str:
         delimiter = "" if self.delimiter == _DELIMITER else f", delimiter {self.delimiter!r}"
@@ -166,7 +166,7 @@ def parse_payload(given: Any) -> Literal["random", "zeros"] | Samples:
 
 
 def is_utf8(text: str) -> bool:
-    """Return True if the text can be encoded in UTF-8, that is, without lone surrogates."""
+    """Return True if the text can be encoded in UTF-8, that is, if it contains no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -177,7 +177,7 @@ def is_utf8(text: str) -> bool:
 _CONTENT_FIELDS = ("size_bytes", "sha256")
 
 _SHOWN_DIGITS = 12
-"""Number of displayed digits of a hash, as Git displays them for commits of a large repository."""
+"""Number of hash digits to display, as in Git for commits in a large repository."""
 
 
 def dump_payload(payload: Any) -> Any:
@@ -188,10 +188,10 @@ def dump_payload(payload: Any) -> Any:
 
 
 def format_dumped_samples(dumped: Mapping[str, Any]) -> str:
-    """Format samples from a baseline file with their content: `file:orders (2 KiB, SHA-256 ...)`.
+    """Format the samples in a baseline file, including their content: `file:orders (2 KiB, SHA-256 ...)`.
 
     Raises:
-        ValueError: the mapping has another form, because the file was edited by hand.
+        ValueError: the mapping has another form because the file was edited by hand.
 
     """
     samples = parse_payload({name: value for name, value in dumped.items() if name not in _CONTENT_FIELDS})
@@ -202,7 +202,7 @@ def format_dumped_samples(dumped: Mapping[str, Any]) -> str:
 
 
 _MAX_KEYS = {"uniform": 10**9, "zipf": 10**6}
-"""Maximum number of keys by distribution; a Zipf distribution needs a table of all keys."""
+"""Maximum number of keys by distribution. A Zipf distribution needs a table of all keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +216,7 @@ class Keys:
     count: int | None = None
     """Number of keys; None for `sequential`."""
     exponent: float | None = None
-    """Exponent of `zipf`: the frequency of key `k` is proportional to `1 / (k + 1) ** exponent`; None otherwise."""
+    """Exponent for `zipf`: the frequency of key `k` is proportional to `1 / (k + 1) ** exponent`; None otherwise."""
 
     def __str__(self) -> str:
         exponent = None if self.exponent == 1 else self.exponent
@@ -269,18 +269,18 @@ HEADER = "kafkaperf-tag"
 """Name of the header that carries a record's tag through an application."""
 
 Correlate = Callable[[Any], bytes | None]
-"""Function that returns the tag of an application's output record, or None if it has none. The record has the
+"""Function that returns the tag for an application's output record, or None if there is none. The record has the
 attributes `key`, `value` and `headers` (names and bytes)."""
 
 
 def tag_in_header(record: Any) -> bytes | None:
-    """Return the tag that an application copied into the headers of its output record."""
+    """Return the tag that an application copied into its output record's headers."""
     found: bytes | None = next((value for name, value in record.headers if name == HEADER), None)
     return found
 
 
 def parse_correlate(given: Any) -> Correlate | None:
-    """Validate a function that worker processes import.
+    """Validate a function that worker processes will import.
 
     Raises:
         ValueError: the value is not a function, or workers cannot import it.
@@ -306,6 +306,6 @@ def parse_correlate(given: Any) -> Correlate | None:
 
 
 def name_of(correlate: Any) -> str:
-    """Return the module and name of a function, for users and baselines."""
+    """Return a function's module and name, for users and baselines."""
     name = getattr(correlate, "__qualname__", None) or repr(correlate)
     return f"{getattr(correlate, '__module__', '')}.{name}".lstrip(".")

@@ -15,26 +15,26 @@ from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Part of a shape, in which the rate changes linearly from `start` to `end` (records/s)."""
+    """Part of a shape during which the rate changes linearly from `start` to `end` (records/s)."""
 
     start: float
     end: float
     seconds: float | None
-    """Duration in seconds; None for a last segment with a constant rate, which lasts until the end of the round."""
+    """Duration in seconds; None for a final constant-rate segment that lasts until the end of the round."""
 
 
 Rate = float | tuple[Segment, ...]
-"""Records/s over all producers: a constant rate, or a shape. The end rate of the last segment continues after it."""
+"""Records/s across all producers: a constant rate or a shape. After the last segment, its end rate continues."""
 
 _MAX_RATE = 1e9
 """One record per nanosecond, the resolution of the clock."""
 _MIN_SHAPE_RATE = 1e-3
-"""Minimum rate of a shape; with much lower rates, due times would be less exact than the clock's resolution."""
+"""Minimum rate in a shape. At much lower rates, due times would be less precise than the clock's resolution."""
 _MIN_SECONDS = 1e-3
 _MAX_SECONDS = 86_400
 _MAX_SEGMENTS = 100
 _MAX_LENGTH = 100
-"""Maximum number of characters of a segment."""
+"""Maximum length of a segment, in characters."""
 _EXAMPLES = "for example '1k -> 50k records/s over 30 s' or '1k records/s for 10 s, 5k records/s'"
 _RAMP = re.compile(r"(?P<start>.+?)->(?P<end>.+?)\sover\s(?P<seconds>.+)", re.DOTALL)
 _STEP = re.compile(r"(?P<rate>.+?)\sfor\s(?P<seconds>.+)", re.DOTALL)
@@ -44,10 +44,11 @@ _NUMBER = re.compile(r"\s*[+-]?[\d_.]+(?:[eE][+-]?\d+)?\s*(?:[kKMG](?![iB]))?", 
 def parse_rate(given: Any, *, record_bytes: float | None) -> Rate:
     """Parse a rate: a number, text, or a list of segments (text, or mappings as in a dumped scenario).
 
-    Byte rates are divided by `record_bytes`, the mean record size. If it is None (unknown), byte rates are invalid.
+    Byte rates are divided by `record_bytes`, the mean record size. If the size is None (unknown), byte
+    rates are invalid.
 
     Raises:
-        UnitError: the rate is invalid; the message contains the segment.
+        UnitError: the rate is invalid; the message shows the segment.
 
     """
     items = given if isinstance(given, list | tuple) else [given]
@@ -154,7 +155,7 @@ def _parse_text(text: str, record_bytes: float | None) -> Segment:
 
 
 def _with_unit_of(whole: str, text: str) -> str:
-    """Return the start rate `text`, with the unit of the end rate `whole` if it has none: `1k -> 50k records/s`."""
+    """Return the start rate `text`, adding the end rate's unit from `whole` if it has none: `1k -> 50k records/s`."""
     number, unit = text.strip(), _NUMBER.sub("", whole, count=1).strip()
     return f"{number} {unit}".strip() if _NUMBER.fullmatch(number) else number
 

@@ -1,4 +1,4 @@
-"""Thresholds: the expressions in `kafka_threshold` markers, parsed and formatted.
+"""Parsing and formatting of thresholds, the expressions in `kafka_threshold` markers.
 
 The grammar is `METRIC OP LIMIT`. OP is one of `<= < >= > ==`. LIMIT is a quantity, `baseline`, `baseline + N%`,
 `baseline - N%`, or `max(a, b)` or `min(a, b)` of these.
@@ -23,20 +23,20 @@ Operator = Literal["<=", "<", ">=", ">", "=="]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absolute:
-    """Limit that is a fixed quantity, in the metric's base unit."""
+    """Fixed limit, in the metric's base unit."""
 
     value: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relative:
-    """Limit that is the baseline times `factor`: 1.2 for `baseline + 20%`, 0.9 for `baseline - 10%`."""
+    """Limit equal to the baseline times `factor`: 1.2 for `baseline + 20%`, 0.9 for `baseline - 10%`."""
 
     factor: float
 
     @property
     def log_tolerance(self) -> float:
-        """Distance from the baseline to the limit on the log scale, at least 0."""
+        """Distance between the baseline and the limit on a log scale; at least 0."""
         return abs(math.log(self.factor))
 
 
@@ -52,11 +52,11 @@ class Extreme:
 
     @property
     def absolute(self) -> Absolute:
-        """The absolute part."""
+        """Absolute part of the limit."""
         return next(part for part in self.parts if isinstance(part, Absolute))
 
     def takes_one(self, operator: Operator) -> bool:
-        """Return True if one part must hold (`<= max`, `>= min`) instead of both (`<= min`, `>= max`)."""
+        """Return True if meeting one part is enough (`<= max`, `>= min`); False if both must be met (`<= min`, `>= max`)."""
         return (self.kind == "max") == operator.startswith("<")
 
 
@@ -68,24 +68,24 @@ class Threshold:
     """Threshold for one metric."""
 
     expression: str
-    """Text of the threshold, with normalized whitespace."""
+    """Threshold text with normalized whitespace."""
     metric: Metric
     operator: Operator
     limit: Limit
     implied: bool = False
-    """True if the plugin added it, for example `lost == 0` (see `runner.perftest`)."""
+    """True if the plugin added the threshold, for example `lost == 0` (see `runner.perftest`)."""
     from_ini: bool = field(default=False, compare=False)
-    """True if only the ini file declares it, so that it applies only to tests that measure its metric."""
+    """True if only the ini file declares the threshold. It then applies only to tests that measure its metric."""
 
     @property
     def relative(self) -> Relative | None:
-        """The part of the limit that refers to the baseline, or None."""
+        """Part of the limit that refers to the baseline, or None."""
         parts = self.limit.parts if isinstance(self.limit, Extreme) else (self.limit,)
         return next((part for part in parts if isinstance(part, Relative)), None)
 
 
 def count_gated(thresholds: Iterable[Threshold]) -> int:
-    """Return the number of thresholds relative to the baseline, each of which could fail a test by chance."""
+    """Return the number of baseline-relative thresholds, each of which could fail a test by chance."""
     return sum(threshold.relative is not None for threshold in thresholds)
 
 
@@ -105,9 +105,9 @@ _NAME = re.compile(r"[a-z][\w.]*", re.ASCII)
 _RELATIVE = re.compile(r"baseline(?:\s*(?P<sign>[+-])\s*(?P<percent>\d+(?:\.\d+)?|\.\d+)\s*%)?", re.ASCII)
 _EXTREME = re.compile(r"(?P<kind>max|min)\s*\((?P<parts>.*)\)", re.DOTALL)
 _LEAST_TOLERANCE = 0.01 * (1 - 1e-9)
-"""Minimum tolerance, with a margin for rounding errors."""
+"""Minimum tolerance, with some margin for rounding errors."""
 _MAX_LENGTH = 300
-"""Maximum number of characters of an expression."""
+"""Maximum length of an expression, in characters."""
 
 
 def parse_threshold(expression: str) -> Threshold:
@@ -115,7 +115,7 @@ def parse_threshold(expression: str) -> Threshold:
 
     Raises:
         ScenarioError: the syntax is invalid, the metric is unknown, the unit has another dimension, or the limit is
-            relative to the baseline, which this metric and operator do not allow.
+            relative to the baseline although this metric or operator does not allow it.
 
     """
     if not isinstance(expression, str):
@@ -129,7 +129,7 @@ def parse_threshold(expression: str) -> Threshold:
 
 
 def parse_declared(expression: str) -> Threshold:
-    """Parse a threshold that a test or the ini file declares; its tolerance must be at least 1%.
+    """Parse a threshold declared by a test or the ini file. Its tolerance must be at least 1%.
 
     Raises:
         ScenarioError: as in `parse_threshold`, or the tolerance is too small.
@@ -206,7 +206,7 @@ def _parse(expression: str) -> Threshold:
 
 
 def _several(expression: str) -> str | None:
-    """Return the error for several thresholds in one text, such as `a == 0 and b == 0`; None for other texts."""
+    """Return the error for text that contains several thresholds, such as `a == 0 and b == 0`; None for other text."""
     parts = _BETWEEN.split(expression)
     if len(parts) == 1 or any(len(_OPERATOR.findall(part)) != 1 for part in parts):
         return None
@@ -214,11 +214,11 @@ def _several(expression: str) -> str | None:
 
 
 def _is_name(text: str) -> bool:
-    """Return True if the text may be the name of a metric."""
+    """Return True if the text could be a metric name."""
     return text != "baseline" and _NAME.fullmatch(text) is not None
 
 
-@functools.lru_cache(maxsize=1000)  # many tests of a run have the same thresholds
+@functools.lru_cache(maxsize=1000)  # many tests in a run have the same thresholds
 def _parse_limit(text: str, subject: Metric) -> Limit:
     extreme = _EXTREME.fullmatch(text)
     if extreme is None:
@@ -257,7 +257,7 @@ def _parse_part(text: str, subject: Metric) -> Absolute | Relative:
 
 
 def _check_relative(threshold: Threshold) -> None:
-    """Check that a relative limit restricts how much worse the metric may become; other limits cannot be judged."""
+    """Check that a relative limit restricts how much worse the metric can become. Other limits cannot be judged."""
     subject, relative = threshold.metric, threshold.relative
     if relative is None:
         return
