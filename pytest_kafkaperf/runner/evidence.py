@@ -238,8 +238,7 @@ class Judging:
         return judgement
 
     def _judged(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
-        """Judge the thresholds based on the trials that count; if these have problems, only on what is still
-        certain."""
+        """Judge the thresholds by the trials that count; if these have problems, only by what is still certain."""
         counted, bounds = judged(trials), frozenset(at_least(trials))
         problems = (*problems_of(trials), *self._skew_problems(trials))
         thresholds = (*self.test.thresholds, *self.test.implied)
@@ -349,8 +348,7 @@ _MACHINE = ("java", "kernel", "cpu", "cpu family")
 
 
 def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[Notice]:
-    """Return a note if a comparison on brokers that the plugin started was so noisy that less noise would save
-    trials."""
+    """Return a note if a comparison on started brokers was so noisy that less noise would save trials."""
     deviations = [each.trials[-1].deviation or 0.0 for each in checks if each.trials]
     started = test.live_baseline is not None and not isinstance(test.settings.compare, External)
     if not started or test.spec.low_noise or max(deviations, default=0.0) < _NOISY:

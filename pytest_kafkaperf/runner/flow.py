@@ -33,8 +33,7 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 
 
 class Watch(NamedTuple):
-    """Callbacks: one for the progress of each load, and one after each trial for all trials so far and their
-    judgment."""
+    """Callbacks for the progress of each load, and for all trials so far with their judgment after each trial."""
 
     progress: OnProgress = lambda *_: None
     trials: OnTrial = lambda *_: None

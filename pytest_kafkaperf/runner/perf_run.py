@@ -1,4 +1,4 @@
-"""The state that all perf tests of a run share: clusters, baselines and results."""
+"""The state shared by all perf tests in a run: clusters, baselines and results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LOSSES = ("lost", "app.output_ratio")
 
 
 class PerfRun:
-    """Everything that the perf tests of a run share: clusters, baselines, the other revision, and the results."""
+    """Everything shared by the perf tests in a run: clusters, baselines, the other revision, and the results."""
 
     def __init__(
         self,
@@ -52,17 +52,17 @@ class PerfRun:
         peer_options: Sequence[str] = (),
         is_base: bool = False,
     ) -> None:
-        """The time budget starts at `began_s`, in seconds of the monotonic clock.
+        """Start the time budget at `began_s`, in seconds on the monotonic clock.
 
-        `files` are the files with perf tests, and `peer_options` are the pytest options for another revision of them.
-        `is_base` is True if the revision to compare with is this code itself (see `checkout.is_base`).
+        `files` are the files with perf tests, and `peer_options` are the pytest options for their other revision.
+        `is_base` is True if the code would be compared with itself (see `checkout.is_base`).
         """
         self.settings = settings
         self.is_base = is_base
         self.peer: Peer | None = None
-        """The other revision's pytest; None before it has started, or without such a comparison."""
+        """The other revision's pytest process; None before it has started, or if no revisions are compared."""
         self._opened_for: str | None = None
-        """The test for which the other side was started; if that failed, this test's error has the reason."""
+        """The test for which the other side was started; if the start failed, this test's error contains the reason."""
         self._files = files
         self._peer_options = peer_options
         self._open = contextlib.ExitStack()
@@ -82,7 +82,7 @@ class PerfRun:
         self.commit = current_commit(settings.root, besides=settings.baselines)
         self._began_s = began_s
         self._time_budget: RunBudget | None = None
-        """None before the first test, which fixes it for all tests."""
+        """The run's time budget, which the first test fixes for all tests; None before that."""
         self._store = BaselineStore(settings.baselines)
         self.shift = CommonShift()
 
@@ -92,11 +92,11 @@ class PerfRun:
             self.clusters.close()
 
     def announce(self, test: PerfTest, later: Sequence[PerfTest]) -> None:
-        """Make the other side set up this test while this side does; do nothing without another revision.
+        """Make the other side set up this test in parallel with this side; do nothing without another revision.
 
         Raises:
             ClusterError: the other side has exited.
-            UsageError: the other side could not be started, or must not be compared.
+            UsageError: the other side could not be started, or is not comparable.
 
         """
         revision = self.settings.compare
@@ -108,7 +108,7 @@ class PerfRun:
             self.peer.begin(test.nodeid, [each.nodeid for each in later])
 
     def _opened_peer(self, revision: Revision, test: PerfTest) -> Peer:
-        """Start the other side, but only once, because a setup may take minutes before it fails."""
+        """Start the other side, but try only once, because a setup can take minutes before it fails."""
         if self._opened_for is not None:
             raise UsageError(f"--kafka-compare={revision} failed; the error of {self._opened_for} has the reason")
         self._opened_for = test.nodeid
@@ -148,7 +148,7 @@ class PerfRun:
         )
 
     def baseline_of(self, test: PerfTest, own: Side) -> Baseline:
-        """Return what a test is compared with, after starting the live baseline if there is one.
+        """Return the test's baseline, after starting the live baseline if there is one.
 
         Raises:
             BaselineError: the baseline file is damaged or has a newer format.
@@ -173,7 +173,7 @@ class PerfRun:
         return live
 
     def _other_revision(self, test: PerfTest, own: Side, revision: Revision) -> Baseline:
-        """Return the test in the other revision, or why it is not compared; raises the same errors as `baseline_of`."""
+        """Return the test's other revision, or why it is not compared; raises the same errors as `baseline_of`."""
         if self.is_base:
             rounds = BaselineRounds(ungated=Ungated.BASE)
             return StoredBaseline(rounds=rounds, revision=revision, note=Notice(Remark.IS_BASE, {"revision": revision}))
@@ -193,14 +193,14 @@ class PerfRun:
         return live
 
     def budget_of(self, test: PerfTest, later: Sequence[PerfTest]) -> PerfTestBudget:
-        """Return the time budget of a test; the first call fixes the budget of the run."""
+        """Return a test's time budget; the first call fixes the run's budget."""
         if self._time_budget is None:
             left_s = time_left_s(self.settings.time_budget_s, self._began_s)
             self._time_budget = RunBudget([test, *later], left_s=left_s)
         return PerfTestBudget(self._time_budget, test, later)
 
     def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
-        """Find baselines whose tests no longer exist; delete them if the settings ask for it and the run was `whole`.
+        """Find baselines whose tests no longer exist; delete them if the settings request it and the run was `whole`.
 
         The other arguments are the same as for `orphans_of`.
 
@@ -214,7 +214,7 @@ class PerfRun:
             self._store.prune(self.orphans)
 
     def run_result(self, endings: Mapping[str, Ending], errors: Sequence[str]) -> RunResult:
-        """Return the run as reports show it; the arguments are what pytest and the plugin know about it."""
+        """Return the run for the reports; the arguments are facts from pytest and the plugin."""
         providers = [result.cluster.provider for result in self.results]
         facts = self.results[0].cluster.fingerprint if self.results else {}
         return RunResult(
@@ -246,7 +246,7 @@ class PerfRun:
             return ()
 
     def environment_key(self, provider: str) -> str:
-        """Return the key of the environment, which is the name of its folder of baselines."""
+        """Return the environment's key, which is the name of its baseline folder."""
         return self.settings.environment or default_environment_key(provider)
 
     def trial_runner(
@@ -257,7 +257,7 @@ class PerfRun:
         on_progress: OnProgress,
         allocation: WorkerAllocation | None = None,
     ) -> TrialRunner:
-        """Return a runner for the trials of a test on these sides; by default with the allocation from the options."""
+        """Return a runner for a test's trials on these sides, by default with the allocation from the options."""
         rounds = [
             SideRounds(
                 side,
@@ -279,7 +279,7 @@ class PerfRun:
         )
 
     def add(self, test: PerfTest, result: Result, *, both_slower: bool = False) -> Result:
-        """Keep a result for the reports; if another plugin repeats a test, `repeated` chooses the run that counts.
+        """Store a result for the reports; if another plugin repeats a test, `repeated` chooses the run that counts.
 
         `both_slower` is True if a side-by-side re-test found both sides slower than the stored baseline.
         """
@@ -294,7 +294,7 @@ class PerfRun:
         return result
 
     def keep(self) -> None:
-        """Update the last test's baseline if the settings ask for it; call it unless the test's own code failed.
+        """Update the last test's baseline if the settings request it; do not call this if the test's own code failed.
 
         Raises:
             BaselineError: the baseline file is damaged, has a newer format, or cannot be written.
@@ -325,7 +325,7 @@ class PerfRun:
 
 
 def repeated(result: Result, before: Result) -> Result:
-    """Return the result of a repeated test: its last run counts if it could be judged, but lost records stay lost."""
+    """Return a repeated test's result: its last run counts if it could be judged, but lost records still fail it."""
     if before.verdict.fails and result.verdict is Verdict.INCONCLUSIVE:
         return dataclasses.replace(before, notes=(*before.notes, Notice(Remark.REPEAT_UNDECIDED)))
     notes = (*result.notes, Notice(Remark.TEST_REPEATED, {"verdict": before.verdict}))

@@ -1,4 +1,4 @@
-"""A perf test as its markers declare it, validated at collection."""
+"""A perf test as declared by its markers, validated at collection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pytest
 
 _PAIRS = 4
-"""Number of rounds on each side in a side-by-side trial."""
+"""Number of rounds per side in a side-by-side trial."""
 _SHORT_S = 1.0
 """Duration of rounds in side-by-side trials, in seconds."""
 _USUAL_S = 2.0
@@ -44,14 +44,14 @@ _SHORT_WARMUP_S = 0.3
 _OPTION = {"ini": "kafka_{}", "command line": "--kafka-{}"}
 """Spelling of a scenario field in the ini file and on the command line."""
 _IMPLIED = {"lost": ("lost", "app.output_ratio"), "errors": ("errors", "error_ratio"), "unsent": ("unsent",)}
-"""Metrics that must be 0 in every test that measures them, with the metrics whose thresholds replace that rule."""
+"""Metrics that must be 0 wherever they are measured, with the metrics whose thresholds replace this rule."""
 _RECORDS_BEYOND = 50
-"""Number of records beyond a quantile that makes its noise small compared with other noise."""
+"""Number of records beyond a quantile that is enough to make its noise small compared with other noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerfTest:
-    """The declarations of a test, with the run's options applied."""
+    """A test's declarations, with the run's options applied."""
 
     nodeid: str
     scenario: Scenario
@@ -66,20 +66,20 @@ class PerfTest:
     levels: tuple[tuple[str, Mapping[str, Any]], ...] = field(repr=False)
     """Sources and their fields, in order of increasing precedence."""
     folder: Path = field(repr=False)
-    """The folder of the test's file, to which paths are relative."""
+    """The folder that contains the test's file; paths are relative to it."""
     settings: Settings = field(repr=False)
     taken_by: str | None = None
     """User code that uses the cluster directly: `the fixture quota takes the cluster`; None if there is none."""
     plan: SearchPlan | None = None
     """The capacity search that each round runs; None if the test declares its rate."""
     is_smoke_test: bool = False
-    """True if the test only checks that the scenario runs, without judging thresholds or writing a baseline."""
+    """True to only check that the scenario runs, without judging thresholds or writing a baseline."""
 
     @property
     def needs_warm_brokers(self) -> bool:
         """False if only absolute limits are judged, because a test that passes on cold brokers passes on warm ones.
 
-        True for tests without thresholds and capacity searches, whose purpose is their values.
+        True for capacity searches and tests without thresholds, which are run for their values.
         """
         if self.is_smoke_test:
             return False
@@ -91,7 +91,7 @@ class PerfTest:
     def implied(self) -> tuple[Threshold, ...]:
         """Thresholds that apply without being declared, unless the test has a threshold on the same metric."""
         if self.is_smoke_test:
-            return ()  # its thresholds already include them
+            return ()  # the test's thresholds already include them
         limits = self.thresholds if self.plan is None else (*self.thresholds, *self.plan.limits)
         declared = {limit.metric.name for limit in limits}
         measured = {*self.scenario.metrics(), *(("unsent",) if self.plan is not None else ())}
@@ -102,15 +102,15 @@ class PerfTest:
         )
 
     def replacing(self, name: str) -> list[str]:
-        """Return the metrics of this test whose thresholds replace the implied threshold on a metric."""
+        """Return this test's metrics whose thresholds replace the implied threshold on a metric."""
         return [other for other in _IMPLIED[name] if other == name or other in self.scenario.metrics()]
 
     def with_overrides(
         self, overrides: Mapping[str, Any], *, where: str = "kafka_scenario: ", names: Mapping[str, str] = OWN_NAMES
     ) -> PerfTest:
-        """Return the test with the arguments of a `kafka_perf()` call; only the command line has precedence over them.
+        """Return the test with the arguments of a `kafka_perf()` call, which only the command line can override.
 
-        Errors start with `where`; `names` maps fields to the names of arguments that set them under another name.
+        Errors start with `where`; `names` maps fields to the arguments that set them under another name.
 
         Raises:
             ScenarioError: a field is invalid.
@@ -127,7 +127,7 @@ class PerfTest:
         return replace(self, scenario=scenario, thresholds=limits, sources=sources, levels=levels)
 
     def without_search(self) -> PerfTest:
-        """Return the test of a `kafka_perf()` call, without the ini file's thresholds on capacity search metrics.
+        """Return the test for a `kafka_perf()` call, without the ini file's thresholds on capacity search metrics.
 
         Raises:
             ScenarioError: the test's own markers have such a threshold.
@@ -143,9 +143,9 @@ class PerfTest:
         return replace(self, thresholds=tuple(kept))
 
     def with_search(self, limits: Sequence[Any], *, low: Any, high: Any, hold: Any) -> PerfTest:
-        """Return the test of a capacity search; the arguments are the same as for `kafka_perf.capacity()`.
+        """Return the test for a capacity search; the arguments are the same as for `kafka_perf.capacity()`.
 
-        It runs a single round unless the test declares `rounds` or has a threshold relative to the baseline.
+        The test runs a single round unless the test declares `rounds` or has a threshold relative to the baseline.
 
         Raises:
             ScenarioError: all problems of the arguments, one per line.
@@ -170,7 +170,7 @@ class PerfTest:
         return replace(test, plan=replace(plan, implied=test.implied))
 
     def with_recorded(self, names: Collection[str]) -> PerfTest:
-        """Return the test after its custom metrics were added, whose units are now known.
+        """Return the test after its custom metrics were added, which makes their units known.
 
         Raises:
             ScenarioError: the test has a threshold on a custom metric that was not added, or with a wrong unit.
@@ -188,8 +188,8 @@ class PerfTest:
     def in_short_rounds(self) -> PerfTest:
         """Return the same test with short rounds, for side-by-side trials.
 
-        With short rounds, disturbances of a few seconds affect both sides equally. Values from the command line, loads
-        with a number of records, and loads with a changing rate keep their length.
+        With short rounds, disturbances that last a few seconds affect both sides equally. Lengths set on the command
+        line, loads with a number of records, and loads with a changing rate are not shortened.
         """
         scenario = self.scenario
         update: dict[str, Any] = {"rounds": _PAIRS, "warmup": min(scenario.warmup, _SHORT_WARMUP_S)}
@@ -202,7 +202,7 @@ class PerfTest:
 
     @property
     def shortened(self) -> str | None:
-        """Declared lengths that short rounds replace: `duration=1 s instead of 10 s`; None if there are none."""
+        """Declared lengths that short rounds override: `duration=1 s instead of 10 s`; None if there are none."""
         before, short = self.scenario, self.in_short_rounds()
         changed = [name for name, source in short.sources.items() if source != self.sources[name]]
         parts = [
@@ -213,7 +213,7 @@ class PerfTest:
         return ", ".join(parts) or None
 
     def as_smoke_test(self) -> PerfTest:
-        """Return the same test for a single round, without a live baseline; a capacity search runs its lowest rate.
+        """Return the same test with a single round and no live baseline; a capacity search runs its lowest rate.
 
         Only thresholds on lost and failed records remain, because they do not depend on performance.
         """
@@ -236,7 +236,7 @@ def read_perftest(
     `folder`.
 
     Raises:
-        ScenarioError: all problems of the test, one per line.
+        ScenarioError: all of the test's problems, one per line.
 
     """
     problems: list[str] = []
@@ -306,7 +306,7 @@ def _scenario(
     names: Mapping[str, str] = OWN_NAMES,
 ) -> tuple[Scenario, dict[str, str]]:
     fields = merge(*(values for _, values in levels))
-    if fields.get("producers") == 0:  # it reads everything there is, so the default duration does not apply
+    if fields.get("producers") == 0:  # the load reads everything in the topic, so the default duration does not apply
         levels = [
             (source, {name: value for name, value in values.items() if name != "duration" or source not in _OPTION})
             for source, values in levels
@@ -338,10 +338,10 @@ def _least_s(rate: float | None, thresholds: Sequence[Threshold], least_s: float
 
 
 def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: str = "kafka_cluster: ") -> ClusterSpec:
-    """Return the cluster with these fields, in order of increasing precedence, and with the run's options.
+    """Return the cluster with the run's options and these fields, which are in order of increasing precedence.
 
     Raises:
-        ScenarioError: a field is invalid; the text starts with `where`.
+        ScenarioError: a field is invalid; the message starts with `where`.
 
     """
     fields = merge(
@@ -354,7 +354,7 @@ def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: 
 
 
 def _live_baseline(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
-    """Return the spec of the live baseline: the test's cluster with the changes that the options ask for."""
+    """Return the live baseline's spec: the test's cluster with the changes from the options."""
     wanted = settings.compare
     if wanted is None or isinstance(wanted, Revision):  # another revision runs on the same cluster
         return None if wanted is None else spec
@@ -364,7 +364,7 @@ def _live_baseline(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
 
 
 def _remedy(name: str) -> str:
-    """Return advice for a threshold on a metric that neither the test nor the plugin measures."""
+    """Return a hint for a threshold on a metric that neither the test nor the plugin measures."""
     alike = [known for known in plugins_like(name) if known.startswith("app.")]
     instead = f"; {did_you_mean(alike)}" if alike else ""
     return f"call kafka_perf.add_metric({name!r}, ...) before the load{instead}"
@@ -405,7 +405,7 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
 
 
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
-    """Return the metrics of a round on the cluster of `--kafka-cluster`, although a fixture may provide another one."""
+    """Return a round's metrics on the `--kafka-cluster` cluster, although a fixture may provide another one."""
     measured = {*scenario.metrics(), *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS}
     if not scenario.watch_group:
         measured -= {name for name in EVENT_METRICS if name.startswith("app.")}
@@ -415,7 +415,7 @@ def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[
 
 
 def _too_few(name: str, scenario: Scenario) -> str | None:
-    """Return the reason if a round has too few records for a quantile; otherwise None."""
+    """Return an explanation if a round has too few records for a quantile; otherwise None."""
     family, _, part = name.partition(".p")
     if f"p{part}" not in FEWEST_RECORDS or f"{family}.p99" not in scenario.metrics():
         return None
@@ -429,7 +429,7 @@ _NEEDED = {
     "produce": "a rate",
     "unsent": "a rate",
 }
-"""Declarations that a metric needs in a test with producers, by the metric's name or its first part."""
+"""Declarations that a metric requires in a test with producers, by the metric's name or its first part."""
 
 
 def _requirement(name: str, scenario: Scenario) -> str:

@@ -1,7 +1,7 @@
-"""Finds perf tests that only the other revision has, because their thresholds are no longer judged.
+"""Finds perf tests that exist only in the other revision, because their thresholds are no longer judged.
 
-Neither side runs these tests, so they are found in the source: functions with the argument `kafka_perf`. Tests that use
-it through another fixture are not found, nor are removed parameters.
+Neither side runs these tests, so the source is searched for functions with a `kafka_perf` argument. Tests that use
+`kafka_perf` through another fixture are not found, nor are removed parameters.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _FIXTURE = "kafka_perf"
 
 
 def removed_tests(root: Path, other: Path, commit: str | None) -> tuple[str, ...]:
-    """Return the nodeids of perf tests that the other side has but `root` does not, without parameters.
+    """Return the nodeids, without parameters, of perf tests that exist on the other side but not in `root`.
 
     Args:
         root: this side's pytest root folder.
-        other: a folder in a git repository, with the other side's tests.
+        other: a folder in a git repository that contains the other side's tests.
         commit: the commit of `other` to read; None to read its current files.
 
     Raises:
         OSError: a file cannot be read.
-        UsageError: git failed after it found the files.
+        UsageError: git failed after it had found the files.
 
     """
     removed = []

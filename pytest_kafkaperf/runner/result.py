@@ -32,16 +32,16 @@ from pytest_kafkaperf.verdict.scale import Measured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValues:
-    """The values of one metric, in its base unit, such as seconds or records/s."""
+    """One metric's values in its base unit, such as seconds or records/s."""
 
     metric: Metric
-    """The metric, with its unit and the direction that is better."""
+    """The metric, which defines the unit and whether higher or lower values are better."""
     rounds: tuple[float, ...]
-    """One value for each round that has one; never empty."""
+    """The values of all rounds that measured the metric; never empty."""
 
     @property
     def value(self) -> float:
-        """The value of the test: the median of the rounds; for faults such as `errors`, the sum or the mean."""
+        """The test's value: the median of its rounds; for faults such as `errors`, the sum or the mean."""
         return self.metric.aggregate(self.rounds)
 
     @property
@@ -90,7 +90,7 @@ class Trial:
     other_side: tuple[Round, ...] | None = None
     """Rounds of the live baseline, each paired with the round at the same index; None without a live baseline."""
     problems: tuple[Problem, ...] = ()
-    """Reasons why the trial is INVALID, starting with the test's own side; empty if it is valid."""
+    """Reasons why the trial is INVALID, those from the test's own side first; empty if the trial is valid."""
     warm_ups: tuple[WarmUp, ...] = ()
     """The warm-up of each side, the test's own side first; empty without a warm-up."""
     own_failed: bool = False
@@ -107,9 +107,9 @@ class Trial:
         return Measured(rounds=[one.metrics for one in self.rounds], other_side=other)
 
     def certain(self, *, latencies: bool) -> Measured:
-        """Return the own rounds' metrics that are certain despite problems: lost records, and optionally latencies.
+        """Return the own side's metrics that are certain despite problems: lost records, and optionally latencies.
 
-        With `latencies`, these are all metrics of rounds without a problem, and lower bounds in other rounds.
+        With `latencies`, rounds without a problem contribute all their metrics, and other rounds lower bounds.
         """
         rounds = []
         for one in self.rounds:
@@ -125,12 +125,12 @@ class Trial:
 
     @property
     def lost_records(self) -> bool:
-        """True if the test's own side lost records; the trial then counts, whatever else happened."""
+        """True if the test's own side lost records, in which case the trial counts whatever else happened."""
         return any(one.metrics.get("lost") for one in self.rounds)
 
     @property
     def is_invalidated(self) -> bool:
-        """True if the trial does not count only because of this machine.
+        """True if this machine is the only reason why the trial does not count.
 
         The machine was too slow, killed a worker, or warmed up one side of a comparison more than the other.
         """
@@ -139,22 +139,22 @@ class Trial:
 
     @property
     def warm_up_end(self) -> WarmUpEnd | None:
-        """Why the warm-up ended, which is the same for all sides; None without a warm-up."""
+        """The reason why the warm-up ended, which is the same for all sides; None without a warm-up."""
         return self.warm_ups[0].end if self.warm_ups else None
 
     @property
     def is_uneven(self) -> bool:
-        """True if one side's compilers worked more than the other's, by more than compilers of warm programs vary."""
+        """True if one side's compilers worked more than the other's, by more than they vary in warm programs."""
         if self.other_side is None or self.warm_up_end is WarmUpEnd.OFF:
             return False
         return abs(_compiler(self.rounds) - _compiler(self.other_side)) >= COLD_SHARE
 
     @property
     def other_failed(self) -> Problem | None:
-        """The failure of the other side; None if it did not fail, or if the own side failed or lost records."""
+        """The other side's failure; None if it did not fail, or if the test's own side failed or lost records."""
         if self.own_failed or self.lost_records:
             return None
-        # A problem without a round is a failed start; for the own side, it is known (`own_failed`).
+        # A problem without a round is a failed start; `own_failed` shows whether the own side failed to start.
         theirs = [each for each in self.problems if each.place.other_side or each.place.round is None]
         return next((each for each in theirs if each.kind not in MACHINE_MADE), None)
 
@@ -173,11 +173,11 @@ def _compiler(rounds: Sequence[Round]) -> float:
 
 
 MOST_INVALIDATED = 2
-"""Number of further trials (or a quarter of them) that may be repeated because of the machine; more are INVALID."""
+"""Number of further trials (or a quarter of them) that can be repeated because of the machine; more are INVALID."""
 
 
 def judged(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials that count: the first one, and further ones that were not repeated."""
+    """Return the trials that count: the first one, and all further trials that were not repeated."""
     first, *further = trials
     counting = [trial for trial in further if not trial.is_invalidated]
     invalidated = len(further) - len(counting)
@@ -185,7 +185,7 @@ def judged(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def problems_of(trials: Sequence[Trial]) -> tuple[Problem, ...]:
-    """Return the problems of the trials that count."""
+    """Return the problems in the trials that count."""
     return tuple(
         problem.of_trial(number) if number > 1 else problem
         for number, trial in _numbered(trials, counting=True)
@@ -194,7 +194,7 @@ def problems_of(trials: Sequence[Trial]) -> tuple[Problem, ...]:
 
 
 def warnings_of(trials: Sequence[Trial]) -> tuple[Notice, ...]:
-    """Return the warnings of all trials, without duplicates, and why trials were repeated."""
+    """Return the warnings from all trials, without duplicates, and the reasons for repeated trials."""
     warnings = resolution_warnings([one for trial in trials for one in trial.all_rounds])
     rounds = [one for trial in trials for one in trial.rounds]  # a limited other side does not hide regressions
     if limited := sum(one.limited_by_generator for one in rounds):
@@ -212,7 +212,7 @@ def warnings_of(trials: Sequence[Trial]) -> tuple[Notice, ...]:
 
 
 def _numbered(trials: Sequence[Trial], *, counting: bool) -> list[tuple[int, Trial]]:
-    """Return the trials that count, or the trials that do not, with their numbers."""
+    """Return either the trials that count or those that do not, with their numbers."""
     ids = {id(trial) for trial in judged(trials)}
     return [(number, one) for number, one in enumerate(trials, 1) if (id(one) in ids) == counting]
 
@@ -240,7 +240,7 @@ class Result:
     cluster: Cluster
     """The cluster that was measured."""
     trials: tuple[Trial, ...]
-    """The first trial, and further trials for a re-test, a side-by-side comparison or a calibration."""
+    """The first trial, and any further trials from a re-test, a side-by-side comparison or a calibration."""
     live_baseline: Cluster | None
     """The cluster that the test was compared with instead of a stored baseline; None without one."""
     revision: Revision | None = None
@@ -262,21 +262,21 @@ class Result:
     checks: tuple[Check, ...]
     """The result of each threshold."""
     warnings: tuple[Notice, ...]
-    """The warnings of all rounds, without duplicates."""
+    """The warnings from all rounds, without duplicates."""
     problems: tuple[Problem, ...]
     """Reasons why the verdict is INVALID; empty for other verdicts."""
     notes: tuple[Notice, ...] = ()
-    """Remarks, for example about the baseline or rounds that the time budget left out."""
+    """Remarks, for example about the baseline or about rounds skipped by the time budget."""
     allocation: WorkerAllocation = field(default_factory=WorkerAllocation)
     """The number of worker processes, and the reason for it."""
     spans: Mapping[Span, float] = field(default_factory=dict)
-    """Seconds by span, from the start of the test's setup to its verdict, which show where the time went."""
+    """Seconds spent in each span, from the start of the test's setup to its verdict."""
     days_written: int | None = None
     """Number of days in the baseline that this run wrote; None if it did not write one."""
     partial: bool = False
-    """True if the time budget left out rounds or the re-test of a suspected regression."""
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # URLs may have passwords
-    """The command line's options by name without `--kafka-`, and the cluster, even if the ini file sets it."""
+    """True if rounds or the re-test of a suspected regression were skipped to stay within the time budget."""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # URLs may contain passwords
+    """The command-line options, by name without `--kafka-`, and the cluster, even if the ini file sets it."""
 
     def __getitem__(self, name: str) -> MetricValues:
         """Return the values of a metric in the first trial: `result["e2e.latency.p99"].median`.
@@ -297,7 +297,7 @@ class Result:
 
     @property
     def lower_bounds(self) -> tuple[str, ...]:
-        """Metrics that are lower bounds, because a search or wait ended early or the generator limited most rounds."""
+        """Metrics that are lower bounds because a search or wait ended early or the generator limited most rounds."""
         limited = [one.limited_by_generator for trial in judged(self.trials) for one in trial.rounds]
         by_generator = ("produce.throughput", "produce.bandwidth") if 2 * sum(limited) > len(limited) else ()
         unended = {problem.metric for trial in judged(self.trials) for problem in trial.problems}
@@ -314,9 +314,9 @@ class Result:
         return sum(self.spans.values())
 
     def values(self) -> dict[str, list[float]]:
-        """Return the values of each metric, one for each round that has it, in the order of the metrics catalog.
+        """Return the values of each metric, one per round that measured it, in the order of the metrics catalog.
 
-        A quantile that needs many records is left out unless all rounds have it, because slow rounds have fewer
+        A quantile that requires many records is left out unless all rounds measured it, because slow rounds have fewer
         records.
         """
         return {
@@ -329,7 +329,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The outcome of a perf test in pytest; differs from the verdict if test code or a fixture failed."""
+    """A perf test's outcome in pytest, which differs from the verdict if test code or a fixture failed."""
 
     nodeid: str
     outcome: Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "not run"]
@@ -342,26 +342,26 @@ class Ending:
     line: int | None
     """Line number, starting at 1; None if unknown."""
     by_verdict: bool = False
-    """True if the verdict or `--kafka-strict` failed the test, and not its own code or a fixture."""
+    """True if the test failed because of its verdict or `--kafka-strict`, not because of its code or a fixture."""
 
     @property
     def fails(self) -> bool:
-        """True if the outcome fails the pytest run."""
+        """True if the outcome makes the pytest run fail."""
         return self.outcome in ("failed", "error")
 
 
 def unmeasured(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[Ending]:
-    """Return the endings of tests without a result, failures first."""
+    """Return the outcomes of tests without a result, failures first."""
     measured = {each.nodeid for each in results}
     return sorted((one for one in endings.values() if one.nodeid not in measured), key=lambda one: not one.fails)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A whole run as all reports see it; `PerfRun` creates it at the end."""
+    """A whole run in the form that all reports use; `PerfRun` creates it at the end."""
 
     results: tuple[Result, ...]
-    """The results of all tests that measured something, in the order in which they ran."""
+    """The results of all tests that measured something, in execution order."""
     endings: Mapping[str, Ending]
     """The outcomes of all perf tests in pytest, by nodeid, including tests that measured nothing."""
     errors: tuple[str, ...]
@@ -374,9 +374,9 @@ class RunResult:
     plugin: str
     """The plugin's version."""
     commit: str | None
-    """Commit of the tests' repository; None if unknown."""
+    """Commit in the tests' repository; None if unknown."""
     environment: Mapping[str, Any]
-    """The machine and the first test's cluster; its `key` is the name of the folder of baselines."""
+    """The machine and the first test's cluster; the `key` is the name of the baseline folder."""
     environment_keys: tuple[str, ...]
     """The environment keys of all results, without duplicates."""
     orphans: tuple[str, ...]
@@ -384,9 +384,9 @@ class RunResult:
     pruned: bool
     """True if these baselines were deleted."""
     removed: tuple[str, ...] = ()
-    """Perf tests that only the other revision has (see `removed_tests`)."""
+    """Perf tests that exist only in the other revision (see `removed_tests`)."""
 
     @property
     def new(self) -> tuple[str, ...]:
-        """Tests that the other revision does not have."""
+        """Tests that do not exist in the other revision."""
         return tuple(each.nodeid for each in self.results if each.baseline.ungated is Ungated.NEW_TEST)

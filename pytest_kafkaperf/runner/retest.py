@@ -1,7 +1,7 @@
 """Re-tests of suspected regressions: side by side with the stored baseline's brokers, or in new trials.
 
-Between two days, the state of the machine differs. Brokers with the baseline's software that run side by side with the
-test's own brokers see the same machine, so only differences of the software remain.
+The machine's state differs from day to day. Brokers that run the baseline's software side by side with the test's own
+brokers share the same machine state, so only software differences remain.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Suspected:
 
 
 Opening = Callable[[Suspected, Sequence[str]], AbstractContextManager[FurtherTrials]]
-"""Opens a way to re-test a suspected regression; takes the reasons against the previous ways."""
+"""Opens a way to re-test a suspected regression; the argument is the list of reasons against the previous ways."""
 
 
 def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | None = None) -> Decision:
-    """Re-test a suspected regression by the first way that works, from `WAYS` by default."""
+    """Re-test a suspected regression in the first way that works, by default from `WAYS`."""
     against: list[str] = []
     for opened in WAYS if ways is None else ways:
         try:
@@ -59,7 +59,7 @@ def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | No
 
 @contextlib.contextmanager
 def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
-    """Run the trials side by side with the stored baseline's brokers, so that only differences of the software remain.
+    """Run the trials side by side with the stored baseline's brokers, so that only software differences remain.
 
     Raises:
         RetestFailedError: these brokers would not be comparable, or did not start.
@@ -139,9 +139,9 @@ def obstacle(test: PerfTest, own: Side, baseline: BaselineRounds) -> str | None:
 
 
 def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpec:
-    """Return the spec of the baseline's brokers.
+    """Return the spec for the baseline's brokers.
 
-    Anything that is not in the fingerprint, such as possibly secret properties, is taken from the test's own spec.
+    Everything missing from the fingerprint, such as properties that may be secret, is taken from the test's own spec.
 
     Raises:
         ScenarioError: the fingerprint has invalid values.
@@ -174,11 +174,11 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
 def common_changes(
     baseline: BaselineRounds, live_baseline: Cluster, root: Path, commit: str | None
 ) -> tuple[Change, ...]:
-    """Return the differences from the baseline that both sides have; a comparison of the two cannot show their effect.
+    """Return the differences from the baseline that both sides share, so comparing the two cannot show their effect.
 
-    A commit matters here only because of the test's own code, because such tests have no application (see `obstacle`).
-    If the baseline's trials differ from each other, the brokers are those of the newest trial, but the level is the
-    level of all trials.
+    A commit matters here only for the test's own code, because tests with an application are not re-tested side by side
+    (see `obstacle`). If the baseline's trials differ from each other, the brokers match the newest trial, but the
+    baseline's level comes from all trials.
     """
     changes = differences(baseline.fingerprint, live_baseline.fingerprint)
     mixed = (one.with_remark("between trials of the baseline") for one in baseline.mixed)

@@ -46,11 +46,11 @@ class Settings:
     connect_timeout_s: float
     """Maximum wait until an external cluster is ready, in seconds."""
     allow_unlimited: bool
-    """True if clusters that the plugin did not start may get load of any rate, or without a rate."""
+    """True if load at any rate, or without a rate, is allowed on clusters that the plugin did not start."""
     max_rate: MaxRate
-    """The maximum rate on such clusters."""
+    """The maximum rate on clusters that the plugin did not start."""
     writable_topics: tuple[str, ...]
-    """Existing topics on such clusters that tests may write to."""
+    """Existing topics that tests may write to on clusters that the plugin did not start."""
     topic_prefix: str
     """Prefix of the topics, consumer groups and transactional ids that the run creates."""
     log_dirs: tuple[Path, ...]
@@ -61,7 +61,7 @@ class Settings:
     environment: str | None
     strict: bool
     accepts_regressed: bool
-    """True if tests that are REGRESSED pass; their verdict does not change."""
+    """True if REGRESSED tests pass; their verdict does not change."""
     broker_warmup_s: float
     """Maximum broker warm-up on each side, in seconds."""
     trial_gap_s: float
@@ -85,10 +85,10 @@ class Settings:
     reports: Mapping[str, Path]
     """Paths of the reports to write, by kind."""
     thresholds: tuple[Threshold, ...]
-    """Thresholds in the ini file, for every test that measures their metric."""
+    """Thresholds from the ini file, which apply to every test that measures their metric."""
 
     def fields(self, names: tuple[str, ...], source: str) -> dict[str, str]:
-        """Return those of the fields that `source` (`command line` or `ini`) sets."""
+        """Return the fields that `source` (`command line` or `ini`) sets."""
         given = self.command_line if source == "command line" else self.ini
         return {name.replace("-", "_"): given[name] for name in names if name in given}
 
@@ -102,12 +102,9 @@ class Settings:
         """Return a path as text, relative to the root folder if it is inside it."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
-    def describe(self, *, verbose: bool, stored: bool) -> list[str]:
-        """Describe the cluster and what it is compared with, and, if `verbose`, the source of every option.
-
-        `stored` is True if this run reads or writes baseline files.
-        """
-        lines = [f"cluster {self._describe_cluster(stored=stored)}"]
+    def describe(self, *, verbose: bool) -> list[str]:
+        """Describe the cluster, its baseline and, if `verbose`, the source of every option."""
+        lines = [f"cluster {self._describe_cluster()}"]
         if self.compare is not None:
             changes = ", ".join(discreet(f"{name}={value}") for name, value in self.compare_config.items())
             lines.append(f"compared with {self.compare}{f' ({changes})' if changes else ''}")
@@ -141,29 +138,29 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision of the code to compare with."""
+    """A code revision to compare with."""
 
     text: str
-    """The value of the option."""
+    """The option value."""
     ref: str | None = None
     """Commit, branch or tag; `merge-base` is where this branch started."""
     folder: Path | None = None
     """Root folder of another checkout, instead of `ref`."""
     tests: str | None = None
-    """`ref` for the tests in that revision, `head` for this side's perf test files; None for this side's files except
-    new ones."""
+    """`ref` to run that revision's tests, `head` to run this side's perf test files; None to run this side's files
+    except new ones."""
     python: str | None = None
     """Python interpreter for the other checkout; None for this one."""
     commit: str | None = None
     """Commit of the checked-out code; None if unknown or not checked out yet."""
 
     def __str__(self) -> str:
-        """Return the value of the option, and the commit if known: `git:main (cf541ca)`."""
+        """Return the option value, with the commit if known: `git:main (cf541ca)`."""
         return f"{self.text} ({self.commit[:SHORT_HASH]})" if self.commit else self.text
 
 
 def parse_revision(text: str, *, start: Path) -> Revision | None:
-    """Parse a value of `--kafka-compare` as a revision; return None if it is a cluster.
+    """Parse a `--kafka-compare` value as a revision; return None if the value is a cluster.
 
     Raises:
         UsageError: the value is incomplete or has an unknown option.

@@ -1,4 +1,4 @@
-"""The clusters of a run (for tests, live baselines and re-tests), and the applications on them."""
+"""A run's clusters (for tests, live baselines and re-tests), and the applications on them."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ class _Wanted:
     client_properties: Path | None = None
     metrics_urls: tuple[str, ...] = ()
     role: str = ""
-    """Description of a cluster that runs next to the test's own, and is never the same; empty for the test's own."""
+    """Description of a separate cluster that runs next to the test's own; empty for the test's own cluster."""
     for_retest: bool = False
     """True for brokers that only serve the re-test of one suspected regression."""
 
 
 class SharedClusters:
-    """Provides the clusters that the settings ask for, and owns the clusters that it starts."""
+    """Provides the clusters that the settings request, and owns the clusters that it starts."""
 
     def __init__(self, settings: Settings, stopwatch: Stopwatch) -> None:
         self._settings = settings
         self._stopwatch = stopwatch
         self._running: dict[_Wanted, tuple[Cluster, contextlib.ExitStack]] = {}
         self._lasting: set[_Wanted] = set()
-        """Clusters that are restored instead of replaced, because session-scoped fixtures use their addresses."""
+        """Clusters to restore rather than replace, because session-scoped fixtures use their addresses."""
         self._applications: list[Application] = []
         """The running applications, on all clusters."""
         self._provided: dict[tuple[str, str], Admin] = {}
         """The topics that were created for the current test, by servers and name."""
         self._swept: set[str] = set()
-        """Servers of external clusters where leftovers of crashed runs were already removed."""
+        """Servers of external clusters from which leftovers of crashed runs were already removed."""
 
     def close(self) -> None:
         """Stop all clusters that the plugin started."""
         running = self._running
         self._running = {}
-        with contextlib.ExitStack() as all_clusters:  # stops each cluster even if stopping another fails
+        with contextlib.ExitStack() as all_clusters:  # stops every cluster even if stopping another one fails
             for _, stack in running.values():
                 all_clusters.callback(stack.close)
 
@@ -71,7 +71,7 @@ class SharedClusters:
             if wanted in self._lasting and cluster.fleet is not None and not _is_reusable(cluster):
                 with self._stopwatch.measure(Span.START):
                     cluster.fleet.restore()
-        for application in self._applications:  # before a test's fixtures, only applications of wider scopes run
+        for application in self._applications:  # before a test's fixtures run, all have a wider scope
             if application.pid is None and _is_reusable(application.cluster):  # otherwise the cluster will be replaced
                 with self._stopwatch.measure(Span.SETUP):
                     application.launch()
@@ -79,7 +79,7 @@ class SharedClusters:
     def own(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
         """Return the cluster for a spec; start it on first use, and replace it if it was lost or changed.
 
-        A `lasting` cluster keeps its addresses, because `restore` restarts its brokers instead.
+        A `lasting` cluster keeps its addresses because `restore` restarts its brokers instead of replacing the cluster.
 
         Raises:
             ClusterError: the cluster did not start.
@@ -107,20 +107,20 @@ class SharedClusters:
         return self._get(wanted)
 
     def rebuilt(self, spec: ClusterSpec) -> Cluster:
-        """Return brokers with a stored baseline's software, for a re-test; raises the same errors as `own`."""
+        """Return brokers that run a stored baseline's software, for a re-test; raises the same errors as `own`."""
         return self._get(
             _Wanted(spec=spec, target=self._settings.cluster, role="the baseline's brokers", for_retest=True)
         )
 
     def stop_rebuilt(self) -> None:
-        """Stop the brokers of re-tests, because they would take cores and memory from the next test."""
+        """Stop the brokers used for re-tests, because they would take cores and memory from the next test."""
         for wanted in [each for each in self._running if each.for_retest]:
             self._running.pop(wanted)[1].close()
 
     def permission(self, test: PerfTest, cluster: Cluster, live_baseline: Cluster | None = None) -> Permission:
-        """Return what a test's loads may do on its own cluster, or on the live baseline if one is given.
+        """Return the permissions for a test's loads on its own cluster, or on the live baseline if one is given.
 
-        Both sides have the same limits, and each may write to topics that were created there for applications.
+        Both sides have the same limits, and loads on each side may write to topics created there for applications.
         """
         settings = self._settings
         created = [topic for each in self.applications_on(live_baseline or cluster) for topic in each.created]
@@ -149,7 +149,7 @@ class SharedClusters:
         if (servers, topic) in self._provided:
             return True
         admin = Admin(servers, cluster.access)
-        # Delay Ctrl-C, because only a topic that is known to be created is deleted afterwards.
+        # Delay Ctrl-C, because a topic is deleted afterwards only if its creation was recorded.
         with contextlib.suppress(TopicExistsError, TopicRefusedError), without_interrupt():
             with self._stopwatch.measure(Span.TOPIC):
                 admin.create_topic(topic, scenario)
@@ -170,7 +170,7 @@ class SharedClusters:
                 warn(f"could not delete topic {topic}: {error}")
 
     def sweep(self, side: Side) -> None:
-        """Remove leftovers of crashed runs from an external cluster, once per run and before the first load."""
+        """Remove leftovers of crashed runs from an external cluster, once per run, before the first load."""
         cluster = side.cluster
         if side.brokers is not None or cluster.bootstrap_servers in self._swept:
             return
@@ -179,7 +179,7 @@ class SharedClusters:
             Admin(cluster.bootstrap_servers, cluster.access).sweep(self._settings.topic_prefix)
 
     def opened(self, application: Application) -> Application:
-        """Start an application, which is part of all tests on this cluster until the caller closes it.
+        """Start an application, which is included in all tests on this cluster until the caller closes it.
 
         Raises:
             ClusterError: a topic could not be created, or the application exited or was not ready in time.
@@ -197,7 +197,7 @@ class SharedClusters:
         return application
 
     def twin(self, application: Application, live_baseline: Cluster) -> Application:
-        """Return a copy of an application on the live baseline; it runs as long as the original."""
+        """Return a copy of an application on the live baseline; it runs for as long as the original."""
         running = [each for each in self.applications_on(live_baseline) if str(each) == str(application)]
         if not running:
             running = [self.opened(application.on(live_baseline))]
@@ -209,7 +209,7 @@ class SharedClusters:
         return [each for each in self._applications if each.cluster.bootstrap_servers == cluster.bootstrap_servers]
 
     def _get(self, wanted: _Wanted, *, lasting: bool = False) -> Cluster:
-        """Return the requested cluster; start it on first use, and replace it if a broker was lost or disturbed."""
+        """Return the requested cluster; start it on first use, and replace it if a broker was lost or disrupted."""
         stays = wanted in self._lasting
         if lasting:
             self._lasting.add(wanted)

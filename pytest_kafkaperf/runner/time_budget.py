@@ -1,4 +1,4 @@
-"""The time budget of a run: a deadline, and a ratio of rounds to keep so that all tests meet the deadline."""
+"""A run's time budget: a deadline, and the share of rounds to keep so that all tests meet the deadline."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from pytest_kafkaperf.runner.rounds.capacity import LIKELY_STEPS
 _T = TypeVar("_T")
 
 _CLOSING_S = 2.0
-"""Part of the time budget that is reserved for stopping clusters and writing reports, in seconds."""
+"""Time reserved for stopping clusters and writing reports, in seconds."""
 _FEWEST_ROUNDS = 3
 """Minimum number of rounds; with fewer, a single outlier could decide the median."""
 _SETUP_S = 1.0
 """Time that a trial needs to start its workers and check the cluster."""
 _FULL_WARM_UP_S, _FURTHER_WARM_UP_S, _SHORT_WARM_UP_S = 10.0, 8.0, 5.0
-"""Typical times on two idle cores: of a warm-up at full speed, of its second phase (at the scenario's rate or with
-applications), and of a short warm-up. They double if other programs use half of the machine."""
+"""Typical times on two idle cores for a warm-up at full speed, for its second phase (at the scenario's rate or with
+applications), and for a short warm-up. These times double if other programs use half of the machine."""
 _LOW_NOISE_RATIO = 0.3
-"""Remaining share of a warm-up if only the JVM's quick compiler is used."""
+"""Share of the usual warm-up that remains if only the JVM's quick compiler is used."""
 _ROUND_SETUP_S = 0.3
-"""Time of a load in addition to its warm-up and window, for topics, connecting clients and checking the log."""
+"""Time that a load takes beyond its warm-up and window, to create topics, connect clients and check the log."""
 _COMMIT_S = 2.5
 """Typical wait for a group's last commit, which is half of Kafka's default interval."""
 _START_S, _RESTART_S = 5.0, 3.0
@@ -39,30 +39,30 @@ _START_S, _RESTART_S = 5.0, 3.0
 _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round with a declared number of records."""
 _LIKELY_TRIALS = 5
-"""Typical number of side-by-side trials until a decision: 4 or 5 in most runs, at most 10 without a change."""
+"""Typical number of side-by-side trials until a verdict: 4 or 5 in most runs, at most 10 without a change."""
 
 
 class RunBudget:
-    """The time budget of a run, fixed before the first test: a deadline, and which share of the rounds can run."""
+    """A run's time budget, fixed before the first test: a deadline, and the share of rounds that can run."""
 
     def __init__(
         self, tests: Sequence[PerfTest], *, left_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`tests` are all tests of the run, `left_s` is the time to the deadline, and `clock` returns seconds."""
+        """Plan for all `tests` in the run; `left_s` is the time until the deadline, and `clock` returns seconds."""
         least_s = _least_s(tests)
         more_s = math.fsum(map(estimated_s, tests)) - least_s
         self.clock = clock
         self.deadline_s = clock() + left_s
         self.kept_ratio = min(1.0, max(0.0, left_s - least_s) / more_s) if more_s > 0 else 1.0
-        """Share of rounds to keep after each test's first three; 1 if the estimated time of all tests fits."""
+        """Share of rounds to keep after each test's first three; 1 if all tests are estimated to fit."""
 
 
 class PerfTestBudget:
-    """Keeps one test within the time budget of the run.
+    """Keeps one test within the run's time budget.
 
-    The number of rounds is planned before a trial: as many as the run can keep and there is time for, but at least the
-    three that a decision needs. A round starts only if it can finish before the deadline. Planned rounds and new trials
-    leave each of the `later` tests time for its own first three rounds.
+    The number of rounds is planned before a trial: as many as the run's share and the remaining time allow, but at
+    least the three rounds that a verdict requires. A round starts only if it can finish before the deadline. Planned
+    rounds and new trials leave each of the `later` tests time for its own first three rounds.
     """
 
     def __init__(self, run: RunBudget, test: PerfTest, later: Sequence[PerfTest]) -> None:
@@ -70,11 +70,11 @@ class PerfTestBudget:
         self._test = test
         self._latest_s = run.deadline_s - _least_s(later)
         self._asked_s = math.inf
-        """Time when the last new trial was allowed."""
+        """Time at which the last new trial was allowed."""
         self._alone = self._pace = _Pace(_setup_s(test), _declared_round_s(test))
         self._side_by_side = _retest_pace(test)
         self.fewest_rounds = min(_FEWEST_ROUNDS, test.scenario.rounds)
-        """The minimum number of rounds for a decision."""
+        """The minimum number of rounds for a verdict."""
         # With a live baseline, fewer rounds would require more trials and more time.
         kept_ratio = 1.0 if _is_compared(test) else run.kept_ratio
         kept = self.fewest_rounds + kept_ratio * (test.scenario.rounds - self.fewest_rounds)
@@ -83,7 +83,7 @@ class PerfTestBudget:
 
     @property
     def obstacle(self) -> Notice | None:
-        """The note why the test cannot run; None if it can."""
+        """A note that explains why the test cannot run; None if it can."""
         needed_s = _trial_s(self._test, self.fewest_rounds)
         left_s = self._run.deadline_s - self._run.clock()
         if needed_s <= left_s:
@@ -96,7 +96,7 @@ class PerfTestBudget:
         self._pace = self._side_by_side if side_by_side else self._alone
 
     def limited(self, turns: Iterable[_T]) -> Iterator[_T]:
-        """Yield the turns of a trial, one per planned round, as long as they can finish before the deadline."""
+        """Yield a trial's turns, one per planned round, as long as they can finish before the deadline."""
         for turn in itertools.islice(turns, self._planned):
             began_s = self._run.clock()
             if began_s + self._pace.round_s > self._run.deadline_s:
@@ -124,7 +124,7 @@ class PerfTestBudget:
         return Notice(Remark.ROUNDS_CUT, {"ran": ran, "rounds": Count(declared, "round")})
 
     def undecided(self, first: Trial) -> str | None:
-        """Return the reason if the first trial has too few rounds to be judged; otherwise None."""
+        """Return an explanation if the first trial has too few rounds to be judged; otherwise None."""
         if first.problems or len(first.rounds) >= self.fewest_rounds:
             return None
         ran = counted(len(first.rounds), "round")
@@ -133,43 +133,43 @@ class PerfTestBudget:
 
 @dataclass(slots=True)
 class _Pace:
-    """The expected times of one kind of trial."""
+    """The expected times for one kind of trial."""
 
     setup_s: float
     """Time before the first round, in seconds."""
     round_s: float
-    """Time of the next round, in seconds: as declared, or as long as the longest one so far."""
+    """Duration of the next round, in seconds: as declared, or as long as the longest round so far."""
 
 
 def time_left_s(budget_s: float | None, began_s: float) -> float:
-    """Return the time that is left for the tests of a run, in seconds; infinite without a budget."""
+    """Return the time left for a run's tests, in seconds; infinite without a budget."""
     if budget_s is None:
         return math.inf
     return began_s + budget_s - _CLOSING_S - time.monotonic()
 
 
 def as_run(test: PerfTest) -> PerfTest:
-    """Return the test with the rounds that it really runs, which are short side by side unless it is a search."""
+    """Return the test with the rounds that it will actually run: short ones side by side, except in searches."""
     return test.in_short_rounds() if _is_compared(test) else test
 
 
 def estimated_s(test: PerfTest) -> float:
-    """Return the estimated time of a test on running brokers if no regression is suspected, in seconds."""
+    """Return a test's estimated time on running brokers if no regression is suspected, in seconds."""
     test = as_run(test)
     trials = _LIKELY_TRIALS if _is_compared(test) else test.settings.calibrate or 1
     return trials * _trial_s(test, test.scenario.rounds) + (trials - 1) * _restart_s(test)
 
 
 def _is_compared(test: PerfTest) -> bool:
-    """Return True if the test runs side-by-side trials with a live baseline until the evidence decides."""
+    """Return True if the test runs side-by-side trials with a live baseline until the evidence is conclusive."""
     return test.live_baseline is not None and test.plan is None
 
 
 def left_s(test: PerfTest, ends_s: Sequence[float]) -> float:
-    """Return the estimated time until the trials of a test decide, in seconds.
+    """Return the estimated time until a test reaches a verdict, in seconds.
 
-    `ends_s` are the times when its trials so far ended, in seconds since the start of the first one, which show how
-    much slower than usual this machine is.
+    `ends_s` are the end times of its trials so far, in seconds since the start of the first one. They show how much
+    slower than usual this machine is.
     """
     done = len(ends_s)
     if _is_compared(test):
@@ -188,7 +188,7 @@ def _retest_s(test: PerfTest) -> float:
 
 
 def _retest_pace(test: PerfTest) -> _Pace:
-    """Return the times of a side-by-side re-test, with short rounds and a warm-up on both sides."""
+    """Return the expected times for a side-by-side re-test, with short rounds and a warm-up on both sides."""
     return _Pace(2 * _setup_s(test), 2 * _declared_round_s(test.in_short_rounds()))
 
 
@@ -202,7 +202,7 @@ def estimate(tests: Sequence[PerfTest]) -> str:
 
 
 def _can_be_suspected(test: PerfTest) -> bool:
-    """Return True if a first trial that is worse than the baseline leads to a re-test."""
+    """Return True if the test is re-tested when its first trial is worse than the baseline."""
     judges = test.settings.confirm and test.settings.calibrate is None and test.settings.update != "replace"
     return judges and test.live_baseline is None and any(one.relative is not None for one in test.thresholds)
 
@@ -214,7 +214,7 @@ def about(seconds: float) -> str:
 
 
 def _least_s(tests: Iterable[PerfTest]) -> float:
-    """Return the total time of the minimum rounds for a decision, over several tests, in seconds."""
+    """Return the total time that several tests take for the minimum number of rounds for a verdict, in seconds."""
     return math.fsum(_trial_s(test, min(_FEWEST_ROUNDS, test.scenario.rounds)) for test in map(as_run, tests))
 
 
@@ -223,7 +223,7 @@ def _trial_s(test: PerfTest, rounds: int) -> float:
 
 
 def _setup_s(test: PerfTest) -> float:
-    """Return the time before the first round of a trial, including the warm-up of cold brokers, in seconds."""
+    """Return the time before a trial's first round, including the warm-up of cold brokers, in seconds."""
     if _is_external(test):
         return _SETUP_S
     sides = 1 if test.live_baseline is None else 2
@@ -251,7 +251,7 @@ def _is_external(test: PerfTest) -> bool:
 
 
 def _declared_round_s(test: PerfTest) -> float:
-    """Return the declared time of a round, in seconds; doubled by a live baseline, multiplied by a search's steps."""
+    """Return a round's declared time in seconds, doubled for a live baseline, multiplied by a search's steps."""
     length_s = window_s(test.scenario)
     load_s = test.scenario.warmup + (_UNKNOWN_LENGTH_S if length_s is None else length_s)
     times = (1 if test.live_baseline is None else 2) * (1 if test.plan is None else LIKELY_STEPS)

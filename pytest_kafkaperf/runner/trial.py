@@ -1,4 +1,4 @@
-"""Runs the trials of a test, on one side or alternately on two; brokers restart and warm up for each trial."""
+"""Runs a test's trials, on one side or alternately on two; brokers restart and warm up for each trial."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STEP_S = 0.25
 
 
 def not_run(error: ClusterError | None = None) -> Trial:
-    """Return a trial without rounds, because of a cluster error or, with None, because there was no time."""
+    """Return a trial without rounds, because of a cluster error or, if that is None, because there was no time."""
     problems = () if error is None else (Problem.of(error),)
     return Trial(created=now(), rounds=(), problems=problems)
 
@@ -50,12 +50,12 @@ class TrialRunner:
         on_progress: OnProgress = lambda *_: None,
         stopwatch: Stopwatch | None = None,
     ) -> None:
-        """`sides` are the test's side and, if there is one, the live baseline; `gap_s` is the pause between trials.
+        """Measure on `sides`: the test's side and, if there is one, the live baseline; `gap_s` separates the trials.
 
-        The stopwatch measures where the test's time goes; None if nobody asks.
+        The stopwatch measures where the test's time goes; None if this is not needed.
         """
         self.allocation = allocation
-        """The workers as given in the options; from the first trial on, the number that the scenario needs."""
+        """The workers from the options; from the first trial on, the number that the scenario requires."""
         self._sides = sides
         self._warm_up_s = warm_up_s
         self._gap_s = gap_s
@@ -78,7 +78,7 @@ class TrialRunner:
     ) -> Trial:
         """Run one trial: warm up cold brokers, then run the scenario's rounds, or as many as the time budget allows.
 
-        Before the first trial, a probe finds out how many workers the scenario needs. The trial stops early if
+        Before the first trial, a short load determines how many workers the scenario requires. The trial stops early if
         `suffices` returns True for the rounds of the first side. With `short`, the warm-up is so short that brokers
         stay cold.
         """
@@ -116,9 +116,9 @@ class TrialRunner:
         )
 
     def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "") -> Trial:
-        """Run a trial on restarted brokers; the brokers of all sides restart at the same time.
+        """Run a trial on restarted brokers; the brokers on all sides restart at the same time.
 
-        If a pause is configured, it comes first, so that a longer disturbance does not affect all trials.
+        A configured pause comes first, so that a longer disturbance does not affect all trials.
         """
         with self._stopwatch.measure(Span.PAUSE):
             for _ in range(steps := math.ceil(self._gap_s / _STEP_S)):
@@ -137,13 +137,13 @@ class TrialRunner:
     def _in_order(self) -> list[SideRounds]:
         """Return the sides in the order of the next trial; each side is first in every other trial.
 
-        The order applies to start, warm-up and rounds, so that effects of the position cancel out on average.
+        The order applies to the start, warm-up and rounds, so that position effects cancel out on average.
         """
         first = self._trials % len(self._sides)
         return [*self._sides[first:], *self._sides[:first]]
 
     def _probed(self, label: str) -> tuple[WorkerAllocation, float]:
-        """Return the allocation with the number of workers that a short load needs, and the records that it lost."""
+        """Return the allocation, with the number of workers from a short load, and the records that this load lost."""
         side = self._sides[0]
         reason = undecidable(side.scenario, usable_cores())
         if reason is not None:
@@ -156,7 +156,7 @@ class TrialRunner:
 
 
 def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
-    """Return a trial's rounds; the first round includes the records that earlier loads lost."""
+    """Return a trial's rounds; the first round also counts records lost in earlier loads."""
     if not lost or not measured:
         return [*measured]
     first, *others = measured

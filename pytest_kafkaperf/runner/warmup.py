@@ -1,8 +1,8 @@
-"""The warm-up of a trial, before its rounds.
+"""The warm-up before a trial's rounds.
 
-Because the code of a cold broker is not compiled yet, its throughput is only a third of what it reaches half a minute
-later. A broker is warm when its JVM's compiler is idle, and not already when it stops getting faster: while the
-compiler works through its queue, a broker stays equally slow for several seconds, even in CPU time per record.
+A cold broker's code is not compiled yet, so its throughput is only a third of the throughput half a minute later. A
+broker is warm when its JVM's compiler is idle. A broker that has stopped getting faster is not necessarily warm: while
+the compiler works through its queue, speed and CPU time per record can remain the same for several seconds.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ IDLE_SLICES = 3
 """Number of consecutive slices in which the compilers must be idle."""
 _SHORT_SLICES = 3
 BLIND_S = 10.0
-"""Duration of load for programs whose compiler cannot be observed, such as brokers without a JVM, in seconds."""
+"""Load duration for programs whose compiler cannot be observed, such as brokers without a JVM, in seconds."""
 _APPLICATION_S = 3.0
-"""Duration of load for applications without a known compiler, such as Python or Go programs, in seconds."""
+"""Load duration for applications without a known compiler, such as Python or Go programs, in seconds."""
 
 
 class WarmUpEnd(StrEnum):
     """Reason why a warm-up ended."""
 
     IDLE = "idle"
-    """The compilers of all programs were idle."""
+    """All programs' compilers were idle."""
     SHORT = "short"
     """A short warm-up was enough for the test's thresholds."""
     LIMIT = "limit"
@@ -48,7 +48,7 @@ class WarmUpEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUp:
-    """The warm-up of one side."""
+    """One side's warm-up."""
 
     end: WarmUpEnd
     took_s: float = 0.0
@@ -67,10 +67,10 @@ def warm_up(
     short: bool,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[WarmUp]:
-    """Warm up the sides until the compilers of all their programs are idle, for at most `most_s` on each side.
+    """Warm up the sides until all programs' compilers are idle, for at most `most_s` on each side.
 
-    The sides take turns and get equally many slices: first at full speed, which warms up fastest, then at the
-    scenario's rate, at which brokers run other code. Applications get the scenario's load on their own topic.
+    The sides take turns and get the same number of slices: first at full speed, which warms up fastest, then at the
+    scenario's rate, at which brokers run other code. Applications receive the scenario's load on their own topic.
 
     Args:
         sides: the sides, which all have the same scenario.
@@ -100,7 +100,7 @@ def warm_up(
 
 
 def _run_phase(done: Sequence[_Slices], workers: Workers, phase: Phase, *, most_s: float, short: bool) -> WarmUpEnd:
-    """Run equally many slices on each side until all sides are warm; return why they ended."""
+    """Run the same number of slices on each side until all sides are warm; return the reason for stopping."""
     for each in done:
         each.begin(phase)
     while not all(each.is_warm(short=short) for each in done):
@@ -120,7 +120,7 @@ def _phases(side: SideRounds) -> list[Phase]:
 
 
 class _Slices:
-    """The warm-up slices of one side so far."""
+    """One side's warm-up slices so far."""
 
     def __init__(self, side: SideRounds, clock: Callable[[], float]) -> None:
         self.side = side
