@@ -1,6 +1,6 @@
 """Performance regression tests for Kafka deployments, written as ordinary pytest tests.
 
-The public names below are imported at their first use, because pytest imports this package in every run.
+The public names below are imported on first use, because pytest imports this package in every run.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ if not TYPE_CHECKING:  # otherwise type checkers would accept any name
 
 
 def _hint(name: str) -> str:
-    """Return what to write instead of a name that does not exist."""
+    """Return a suggestion for a name that does not exist."""
     from pytest_kafkaperf.core.errors import suggestion  # noqa: PLC0415 - only for errors
 
     if name in _FIXTURES:

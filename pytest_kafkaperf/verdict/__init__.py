@@ -1,8 +1,8 @@
-"""Statistics and judgment. Read outcome, judge, limits, regression, side_by_side.
+"""Statistics and judgment. Start with outcome, judge, limits, regression and side_by_side.
 
 - outcome: verdicts, checks and judgments
-- reasons: why a threshold has its outcome, and why a run cannot be compared
-- judge: judges a test's thresholds over its trials; the interface of all comparisons
+- reasons: explanations of an outcome, and of why a run cannot be compared
+- judge: the judgment of a test's thresholds over its trials, and the interface that all comparisons implement
 - limits: the result of one threshold, which is absolute, relative, or both
 - scale: the log scale on which rounds are compared
 - days: level and noise of a stored baseline, day by day

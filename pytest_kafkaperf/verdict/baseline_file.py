@@ -24,7 +24,7 @@ from pytest_kafkaperf.verdict.outcome import Ungated
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 
 _SCHEMA_VERSION = 1
-"""Version of the file format. Files with a later version are an error and are never changed."""
+"""Version of the file format. A file with a later version raises an error and is never changed."""
 MAX_TRIALS = 10
 """Maximum number of trials in a baseline with `--kafka-update-baselines=add`."""
 HOW_TO_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
@@ -47,12 +47,12 @@ def _not_empty(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 MOST = 1e30
-"""Maximum value of a metric, so that sums and ratios of values stay finite."""
+"""Maximum value of a metric, so that sums and ratios of values remain finite."""
 _Value = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False, strict=True)]
 
 
 class Imported(BaseModel):
-    """Origin of results that another tool measured."""
+    """Origin of results measured by another tool."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,7 +72,7 @@ class BaselineTrial(BaseModel):
     commit: str | None = None
     """Commit of the code under test; omitted if unknown."""
     fingerprint: dict[str, str]
-    """Facts that may influence results: versions, broker properties, the machine."""
+    """Facts that can influence the results, such as versions, broker properties and the machine."""
     rounds: Annotated[tuple[dict[str, _Value], ...], AfterValidator(_not_empty)]
     """Metrics of each round, by name, in base units."""
     imported: Imported | None = None
@@ -80,7 +80,7 @@ class BaselineTrial(BaseModel):
 
     @property
     def day(self) -> str:
-        """Calendar day (UTC) of the measurement; trials of the same day share the state of the machine."""
+        """Calendar day (UTC) of the measurement; trials from the same day share the machine's state."""
         return datetime.datetime.fromisoformat(self.created).astimezone(datetime.UTC).date().isoformat()
 
 
@@ -130,7 +130,7 @@ class BaselineRecord(BaseModel):
         scenario: Mapping[str, Any],
         **trial: Unpack[TrialFields],
     ) -> Self:
-        """Create the record of one trial.
+        """Create a record from one trial.
 
         Raises:
             BaselineError: there are no rounds, or a value is negative or not finite.
@@ -158,7 +158,7 @@ class BaselineRecord(BaseModel):
 
 
 def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
-    """Add the trials of a new record to an old one; keep `MAX_TRIALS`, preferring more days to newer trials.
+    """Add a new record's trials to an old record; keep up to `MAX_TRIALS`, preferring more days to newer trials.
 
     Returns only the new record if the workloads or external clusters differ, or if either record was imported.
     """
@@ -184,7 +184,7 @@ class BaselineRounds:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     """Fingerprint of the newest trial; empty if unknown."""
     mixed: tuple[Change, ...] = ()
-    """Differences between the fingerprints of earlier trials and of the newest trial."""
+    """Differences between the newest trial's fingerprint and the fingerprints of earlier trials."""
     commit: str | None = None
     """Commit of the newest trial; None if unknown."""
     obstacle: Obstacle | None = None
@@ -208,10 +208,10 @@ class BaselineRounds:
 def comparable_rounds(
     record: BaselineRecord, scenario: Mapping[str, Any], fingerprint: Mapping[str, str] | None = None
 ) -> BaselineRounds:
-    """Return the rounds of a record with which to compare a run of this scenario.
+    """Return a record's rounds for comparison with a run of this scenario.
 
-    If `fingerprint` is the run's fingerprint, an external cluster is compared only with itself, because another cluster
-    has a different speed.
+    If the run's `fingerprint` is passed, results from an external cluster are compared only with results from the same
+    cluster, because another cluster has a different speed.
     """
     changes = scenario_changes(record.scenario, scenario)
     if changes:
@@ -235,7 +235,7 @@ def scenario_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple
     """Return the differences between two workloads, such as `partitions: 6 -> 12`.
 
     A field that is missing on one side has its default value there, because the field may be newer than the baseline.
-    An empty side is an unknown workload and has no differences. `rounds` is not part of the workload.
+    An empty side is an unknown workload, for which no differences are returned. `rounds` is not part of the workload.
     """
     if not before or not now:
         return ()
@@ -249,10 +249,10 @@ def scenario_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple
 
 
 def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
-    """Parse the content of a baseline file; `path` appears in errors.
+    """Parse the content of a baseline file; `path` is used only in error messages.
 
     Raises:
-        BaselineError: the content is damaged or in another version of the format.
+        BaselineError: the content is damaged or uses another version of the format.
 
     """
     try:
@@ -265,7 +265,7 @@ def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
 
 
 def format_baseline(record: BaselineRecord) -> bytes:
-    """Format a record as the content of its file."""
+    """Convert a record to the content of a baseline file."""
     content = json.dumps(record.model_dump(exclude_defaults=True), indent=2, allow_nan=False)
     return f"{content}\n".encode()
 

@@ -75,7 +75,7 @@ class BaselineStore:
 
         Raises:
             BaselineError: the file cannot be written, the existing file is damaged or has a newer format, or a link
-                leads out of the folder.
+                points outside the folder.
 
         """
         path = self.path(record.environment, record.nodeid)
@@ -98,8 +98,8 @@ class BaselineStore:
     def stored(self) -> dict[Path, str]:
         """Return the baseline files of all environments and their tests' node IDs, sorted by environment and path.
 
-        Omits files that cannot be read, have no node ID, or are not at the path of their test's baseline; `load`
-        reports them. Does not follow links.
+        Skips files that cannot be read, contain no node ID, or are stored at a path that does not match their test;
+        `load` reports such files. Does not follow links.
 
         Raises:
             BaselineError: the folder cannot be read.
@@ -117,7 +117,7 @@ class BaselineStore:
         """Delete baselines, and subfolders that become empty. Missing files are ignored.
 
         Raises:
-            BaselineError: a file is outside the folder, in which case nothing is deleted, or a file cannot be deleted.
+            BaselineError: a file is outside the folder (nothing is deleted then), or a file cannot be deleted.
 
         """
         for path in paths:
@@ -137,7 +137,7 @@ class BaselineStore:
                 folder = folder.parent
 
     def _refuse_outside(self, path: Path, what: str, advice: str) -> None:
-        """Raise a BaselineError if the path is outside the folder, even through links."""
+        """Raise a BaselineError if the path, with its links resolved, is outside the folder."""
         inside = path.is_relative_to(self.folder) and ".." not in path.relative_to(self.folder).parts
         real, whole = (Path(os.path.realpath(each)) for each in (path.parent, self.folder))
         if not inside or path == self.folder or not real.is_relative_to(whole):
@@ -146,10 +146,10 @@ class BaselineStore:
     def comparable(
         self, environment: str, nodeid: str, scenario: Mapping[str, Any], fingerprint: Mapping[str, str] | None = None
     ) -> BaselineRounds:
-        """Return the baseline with which to compare a run of this scenario.
+        """Return the baseline for comparison with a run of this scenario.
 
-        With a fingerprint, an external cluster is compared only with itself. If this environment has no baseline,
-        returns the baseline of another environment, for information only.
+        If a fingerprint is passed, results from an external cluster are compared only with results from the same
+        cluster. If this environment has no baseline, returns the baseline of another environment, for information only.
 
         Raises:
             BaselineError: this environment's file is damaged or was written by a newer version.
@@ -171,7 +171,7 @@ class BaselineStore:
 
 
 def _other_provider(name: str, environment: str) -> str:
-    """Describe an environment that is this machine with another broker provider; empty if it is not."""
+    """Describe an environment on this machine with another broker provider; empty for any other environment."""
     machine, _, provider = name.rpartition("-")
     is_here = provider in ("local", "docker") and environment.rpartition("-")[0] == machine
     return f" (this machine with --kafka-cluster={provider})" if is_here else ""
@@ -204,7 +204,7 @@ def _remove_if_empty(folder: Path) -> bool:
 
 
 def _folders(folder: Path) -> list[str]:
-    """Return the names of the environments in a folder, without links."""
+    """Return the names of the environments in a folder, excluding links."""
     try:
         entries = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
     except (FileNotFoundError, NotADirectoryError):
@@ -226,8 +226,9 @@ def _nodeid_of(path: Path) -> str | None:
 def _safe_name(text: str, *, suffix: str) -> str:
     """Return a unique file name for a text, valid on every supported system and readable if possible.
 
-    A text gets a hash as its suffix if it is not a safe name, is too long, or contains upper case, because some systems
-    ignore case. So does a text that already looks like a name with a hash, so that no two texts share a name.
+    A hash is appended if the text is not a safe name, is too long, or contains uppercase letters, because some systems
+    ignore case. A hash is also appended to a text that already looks like a name with a hash, so that no two texts
+    share a name.
     """
     max_length = _MAX_NAME_BYTES - len(suffix)
     kept = _UNSAFE.sub("_", text.replace("::", "."))

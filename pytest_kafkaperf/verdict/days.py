@@ -1,12 +1,12 @@
 """Comparison of trials with a stored baseline that accounts for day-to-day noise.
 
-Trials of one day have a common level, because they share the state of the machine, its neighbors and the kernel's
-write-back. A day therefore counts as one value, however many trials it has. A trial differs from the true level by the
-noise of its day, of the trial itself, and of its rounds, which is a nested random-effects model. Values are on the
+Trials from one day have a common level, because they share the state of the machine, its neighbors and the kernel's
+write-back. A day therefore counts as one value, however many trials it has. The difference between a trial and the true
+level is the sum of day noise, trial noise and round noise. This is a nested random-effects model. Values are on the
 scale of module `scale`, where larger is worse.
 
 The variances are estimated by the method of moments, and pooled with a prior because there are only a few days. A
-difference is judged by a prediction interval, with Student's distribution and Satterthwaite's degrees of freedom.
+difference is judged by a prediction interval, with Student's t distribution and Satterthwaite's degrees of freedom.
 
 Sources: S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992), chapter 3; A. Gelman and others,
 "Bayesian Data Analysis", 3rd edition (2013), sections 2.6 and 3.2, for the prior; G. K. Smyth, "Linear models and
@@ -29,26 +29,27 @@ from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, Roun
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
 TRIALS = 3
-"""Maximum number of new trials that re-test a suspected regression."""
+"""Maximum number of new trials for re-testing a suspected regression."""
 FEWEST_DAYS = 3
-"""Fewest days of a strong baseline; with fewer, the prior (3 of n + 2 degrees of freedom) outweighs the data."""
+"""Minimum number of days in a strong baseline; with fewer days, the prior (3 of n + 2 degrees of freedom) outweighs the
+data."""
 
 _MEASURED = 0.08
-"""Prior standard deviation between days; for closed-loop throughput on 2 cores, it was 6% to 8%."""
+"""Prior standard deviation between days; measured at 6% to 8% for closed-loop throughput on 2 cores."""
 _MOST_RATIO = 3.0
-"""Maximum ratio of that prior to the trials' noise; the minimum is 1. The throughput of a paced load is steady on all
-days, and the tail of a latency varies by more than 8% on each."""
+"""Maximum ratio of that prior to the trials' noise; the minimum is 1. The throughput of a paced load is steady across
+days, whereas tail latency varies by more than 8% even within a day."""
 _PRIOR_FREEDOM = 3
-"""Degrees of freedom of a prior, which weighs as much as 4 days: the true value is between 0.6 and 3.7 times the prior
-with a probability of 95%."""
+"""Degrees of freedom of a prior. The prior weighs as much as 4 days: with a probability of 95%, the true value is
+between 0.6 and 3.7 times the prior."""
 LEVEL = 0.97
-"""Confidence level of the interval of a change. In simulations, the coverage is at least 93%, even if days differ by
+"""Confidence level of the interval for a change. In simulations, the coverage is at least 93%, even if days differ by
 13%, which is more than the prior assumes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variance:
-    """Estimate of a variance; its uncertainty is a scaled inverse chi-square distribution."""
+    """Estimate of a variance; its uncertainty follows a scaled inverse chi-square distribution."""
 
     value: float
     freedom: int
@@ -56,15 +57,16 @@ class Variance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineLevel:
-    """The level of a baseline, and the noise by which trials of another day differ from it."""
+    """The level of a baseline, and the noise by which trials from another day differ from that level."""
 
     level: float
-    """Mean over days of the mean over each day's trials of the median over each trial's rounds."""
+    """Mean over the days; a day's value is the mean over its trials, and a trial's value is the median over its
+    rounds."""
     days: int
     of_days: Variance
     """Variance between days."""
     of_trials: Variance
-    """Variance between trials of one day, including the noise of their rounds."""
+    """Variance between trials from the same day, including the noise of their rounds."""
     trials_share: float
     """Mean over days of 1 / number of trials."""
 
@@ -106,10 +108,10 @@ class BaselineLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shifts:
-    """Trials of one day compared with a baseline."""
+    """Trials from one day, compared with a baseline."""
 
     shifts: tuple[float, ...]
-    """Difference of each trial's level from the baseline's level; positive if the trial is worse."""
+    """Difference between each trial's level and the baseline's level; positive if the trial is worse."""
     known: BaselineLevel
 
     @property
@@ -129,7 +131,7 @@ class Shifts:
 
 
 def compare(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds) -> Shifts | Incomparable:
-    """Compare trials of one day with a baseline."""
+    """Compare trials from one day with a baseline."""
     for number, trial in enumerate(trials, 1):
         if problem := flaw_of(subject, trial.rounds):
             return Incomparable(problem if len(trials) == 1 else f"{problem} (fresh trial {number})")
@@ -140,19 +142,19 @@ def compare(subject: Metric, trials: Sequence[Measured], baseline: BaselineRound
 
 
 def _shift(subject: Metric, rounds: Rounds, known: BaselineLevel) -> float:
-    """Return the difference of a trial's level from the baseline's level."""
+    """Return the difference between a trial's level and the baseline's level."""
     if has_nothing(subject, rounds):
         return NOTHING
     return statistics.median(logs(subject, rounds)) - known.level
 
 
 def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:
-    """Return a metric's level in a baseline, from its trials without flaws; None if there are none."""
+    """Return a metric's level in a baseline, based on the usable trials; None if there are none."""
     return _level(subject, baseline.by_day)
 
 
 def level_of_day(subject: Metric, trials: Sequence[Rounds]) -> BaselineLevel | None:
-    """Return a metric's level in trials of one day, from those without flaws; None if there are none."""
+    """Return a metric's level in trials from one day, based on the usable trials; None if there are none."""
     return _level(subject, [trials])
 
 
@@ -170,7 +172,7 @@ def _level(subject: Metric, days: Sequence[Sequence[Rounds]]) -> BaselineLevel |
 
 
 def median_variance_ratio(values: int) -> float:
-    """Return the variance of the median of normally distributed values, in units of their variance.
+    """Return the variance of the median of normally distributed values, relative to the variance of these values.
 
     For large `n`, it is `pi / 2 / n`. For small `n`, replace `n` with `n + 0.5` if it is odd, or `n + 1.25` if even.
     """
@@ -178,9 +180,9 @@ def median_variance_ratio(values: int) -> float:
 
 
 def _of_trials(days: Sequence[Sequence[Sequence[float]]], least: float) -> Variance:
-    """Return the variance between trials of one day. The prior assumes the noise of their rounds, but at least `least`.
+    """Return the variance between trials from one day. The prior is the noise of their rounds, but at least `least`.
 
-    In 14 baselines of two tests, every metric except `broker.memory` varied less than that between trials.
+    In 14 baselines for two tests, every metric except `broker.memory` varied less between trials than the prior.
     """
     every = [rounds for trials in days for rounds in trials]
     freedom = sum(len(rounds) - 1 for rounds in every)
@@ -199,6 +201,6 @@ def _squares(values: Sequence[float]) -> float:
 
 
 def _with_prior(prior: float, found: float, *, freedom: int) -> Variance:
-    """Pool an estimate with a prior like the variances of two samples."""
+    """Pool an estimate with a prior, in the same way as the variances of two samples."""
     every = _PRIOR_FREEDOM + freedom
     return Variance(value=(_PRIOR_FREEDOM * prior + freedom * found) / every, freedom=every)

@@ -1,4 +1,4 @@
-"""The minimum detectable change of a threshold, and calibration: the noise and false suspicions of unchanged code.
+"""Minimum detectable changes, and calibration, which measures noise and suspected regressions with unchanged code.
 
 Values are on the log scale of `scale`, where larger is worse.
 """
@@ -29,7 +29,7 @@ FEWEST_TRIALS = 3
 close to zero by chance."""
 
 _RUNS = 4000
-"""Number of simulated runs; the power is then accurate to about 0.01."""
+"""Number of simulated runs, which makes the power accurate to about 0.01."""
 _SEED = 20_260_815
 
 
@@ -37,8 +37,9 @@ _SEED = 20_260_815
 class Noise:
     """Noise of a metric, as standard deviations of its logarithm: 0.06 is about 6%.
 
-    A round is modeled as the true value plus a normal error of its trial plus a normal error of the round, which is a
-    one-way random-effects model (S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992), chapter 3).
+    A round is modeled as the true value plus two normally distributed errors, one for the trial and one for the round.
+    This is a one-way random-effects model (S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992),
+    chapter 3).
     """
 
     within: float
@@ -46,9 +47,10 @@ class Noise:
     between: float
     """Standard deviation between trials, excluding the effect of `within`."""
     assumed: bool
-    """True if there were fewer than 3 trials, which is too few to estimate `between`; it is then set to `within`.
+    """True if there were fewer than 3 trials, which is too few to estimate `between`; `between` is then set to
+    `within`.
 
-    On freshly started brokers, the two are similar: the noise of throughput was 6% within and 6.5% between trials.
+    With freshly started brokers, both are similar: throughput noise was 6% within trials and 6.5% between trials.
     Setting `between` to 0 would make the minimum detectable change too small.
     """
 
@@ -56,7 +58,7 @@ class Noise:
     def of(cls, trials: Sequence[Sequence[float]]) -> Self | None:
         """Estimate the noise from the rounds of each trial; None if no trial has two rounds.
 
-        Uses the analysis of variance (method of moments) for trials of different sizes; a negative variance estimate
+        Uses analysis of variance (method of moments) for trials of different sizes; a negative variance estimate
         becomes 0.
         """
         groups = [trial for trial in trials if trial]
@@ -77,23 +79,24 @@ class Noise:
 
 
 Confirmation = Literal["none", "fresh", "side by side"]
-"""Confirmation of suspected regressions: none, new trials, or side by side with the baseline's brokers."""
+"""Method for confirming suspected regressions: none, new trials, or side-by-side trials with the baseline's brokers."""
 
 
 def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Confirmation, alpha: float) -> float:
-    """Return the minimum detectable change: the true change that the rule finds with an average probability of POWER.
+    """Return the minimum detectable change: the true change detected with an average probability of POWER.
 
-    The average is over the uncertainty of the variances, which may be much larger than estimated from only a few days.
-    It is known as the assurance of the rule (A. O'Hagan, J. W. Stevens, M. J. Campbell, "Assurance in clinical trial
-    design", Pharmaceutical Statistics 4 (2005)). The result is on the log scale and includes the tolerance.
+    The average is taken over the uncertainty of the variances, because the true variances may be much larger than an
+    estimate from only a few days. This average probability is known as the assurance of the rule (A. O'Hagan, J. W.
+    Stevens, M. J. Campbell, "Assurance in clinical trial design", Pharmaceutical Statistics 4 (2005)). The result is on
+    the log scale and includes the tolerance.
 
     The function simulates the rule. Because a true change adds equally to all shifts, each simulated run yields the
-    smallest change that it would have found; the result is the POWER quantile of these changes. The random numbers are
-    the same in every call.
+    smallest change that it would have detected; the result is the POWER quantile of these changes. The random numbers
+    are the same in every call.
 
     For confirmation side by side with the baseline's brokers, the result is an upper bound: the first trial and the
-    comparison each find that change with a probability of the square root of POWER. Both sides are assumed to differ
-    like two trials of the same day.
+    comparison each detect that change with a probability of the square root of POWER. The two sides are assumed to
+    differ in the same way as two trials on the same day.
 
     Args:
         known: level and noise of the baseline.
@@ -126,7 +129,7 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Co
 def detectable_change(
     threshold: Threshold, rounds: Rounds, known: BaselineLevel | None, least: float | None
 ) -> float | None:
-    """Return the minimum detectable change as a ratio: -0.12 if a 12% drop in throughput is found in 4 of 5 cases.
+    """Return the minimum detectable change as a ratio: -0.12 if a 12% drop in throughput is detected in 4 of 5 cases.
 
     The change is relative to the baseline, or, for an absolute threshold, relative to the limit. Returns None if it is
     unknown.
@@ -184,12 +187,13 @@ class Calibrated:
     suspected: int
     """Number of trials that look like a regression when compared with all other trials."""
     detectable_change: float
-    """Minimum detectable change against a baseline of the newest of these trials."""
+    """Minimum detectable change against a baseline created from the newest of these trials."""
     detectable_over_days: float
-    """The same if each of these trials had run on a separate day; a best case, because days differ more than trials."""
+    """Minimum detectable change if each of these trials had run on a separate day; a best case, because results differ
+    more between days than between trials."""
 
     def drowns(self, detectable: float) -> bool:
-        """Return True if this minimum detectable change misses changes of three times the tolerance."""
+        """Return True if this minimum detectable change exceeds three times the tolerance."""
         return detectable > _DROWNED * self.tolerance
 
 

@@ -1,8 +1,8 @@
 """The verdict of a test: judges its thresholds over its trials.
 
 A relative threshold fails if the metric is worse than the baseline by more than the tolerance and noise cannot explain
-it, which a `Comparison` decides (see `regression` and `side_by_side`). An absolute threshold fails if the median of the
-rounds does not meet it (see `limits`).
+the difference. A `Comparison` decides this (see `regression` and `side_by_side`). An absolute threshold fails if the
+median of the rounds does not meet it (see `limits`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Comparison(Protocol):
     """
 
     def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
-        """Return those of the trials so far that together judge a threshold."""
+        """Return the trials so far that count for a threshold."""
 
     def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
-        """Compare the trials that judge a threshold with the baseline, at significance level `alpha`."""
+        """Compare the trials that count for a threshold with the baseline, at significance level `alpha`."""
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
         """Judge a suspected regression by the trials after the first one; return `first` if there are none."""
@@ -48,7 +48,7 @@ class NotCompared:
     reason: Ungated
 
     def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
-        """Return the trials that the comparison uses, or all trials of a calibration."""
+        """Return the trials that the comparison uses, or all trials in a calibration."""
         return trials if self.reason is Ungated.CALIBRATION else self.shown.counting(threshold, trials)
 
     def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
@@ -82,12 +82,12 @@ def judge(
     Args:
         thresholds: the thresholds of the test.
         trials: all trials so far.
-        comparison: how to judge what refers to the baseline.
+        comparison: how to judge the parts of thresholds that refer to the baseline.
         problems: reasons why the measurement is not trustworthy. If there are any, the verdict is INVALID, and the
-            checks are for information only. Exception: a problem because of which a metric is only a lower bound is
-            ignored if even that bound exceeds an absolute threshold.
-        bounds: metrics whose values are only lower bounds. Such a value can meet a lower limit but not violate it, and
-            exceed an upper limit but not meet it.
+            checks are for information only. Exception: if a problem merely makes a metric a lower bound, and even that
+            bound exceeds an absolute threshold, the problem is ignored.
+        bounds: metrics whose values are only lower bounds. Such a value can show that a lower limit is met or an upper
+            limit is exceeded, but not the opposite.
 
     """
     alpha = ALPHA / max(1, count_gated(thresholds))
@@ -108,7 +108,7 @@ def _judged(threshold: Threshold, trials: Sequence[Measured], comparison: Compar
 
 
 def _is_of_each(threshold: Threshold) -> bool:
-    """Return True if each trial must meet a threshold separately, which is so for faults such as `errors`.
+    """Return True if each trial must meet a threshold separately, as is the case for faults such as `errors`.
 
     With more trials, a sum would be larger, and a mean would hide the faults of a single trial.
     """
@@ -125,7 +125,7 @@ def _worst(results: Sequence[ThresholdResult]) -> ThresholdResult:
 def _concluded(
     results: Sequence[ThresholdResult], problems: Sequence[Problem], bounds: Collection[str], *, paired: bool
 ) -> Judgement:
-    """Return the judgment of a test from the results of its thresholds and the problems of its rounds."""
+    """Return a test's judgment, based on the results of its thresholds and the problems in its rounds."""
     exceeded = _exceeded(results)
     remaining = [problem for problem in problems if problem.metric not in exceeded]
     remaining += _doubts(results, bounds, has_problems=bool(problems))
@@ -145,13 +145,13 @@ def _concluded(
 
 
 def _exceeded(results: Sequence[ThresholdResult]) -> set[str]:
-    """Return the metrics that violate an upper limit, which holds even if their true values are larger."""
+    """Return the metrics that violate an upper limit, and would also do so if their true values were larger."""
     violated = [one for one in results if one.check.outcome is Verdict.VIOLATED]
     return {one.check.metric for one in violated if one.threshold.operator in UPPER}
 
 
 def _doubts(results: Sequence[ThresholdResult], bounds: Collection[str], *, has_problems: bool) -> list[Problem]:
-    """Return the problems of lower bounds and missing values; none if another threshold fails in any case."""
+    """Return the problems with lower bounds and missing values; none if another threshold fails anyway."""
     bounded = [one for one in results if one.check.metric in bounds and _is_doubtful(one)]
     missing = [one for one in results if _lacks_value(one)]
     doubtful = [*bounded, *missing]
@@ -164,7 +164,8 @@ def _doubts(results: Sequence[ThresholdResult], bounds: Collection[str], *, has_
 def _goes_on(results: Sequence[ThresholdResult], *, paired: bool) -> bool:
     """Return True if further trials can change the verdict.
 
-    Side-by-side trials continue after a violated absolute threshold, because with more rounds the median may meet it.
+    Side-by-side trials continue after a violated absolute threshold, because the median of more rounds may meet the
+    limit.
     """
     last = [one for one in results if not paired or one.check.is_relative or _is_of_each(one.threshold)]
     fails = any(one.check.outcome.fails for one in last)
@@ -186,7 +187,7 @@ def _with_fact(check: Check, fact: str | None) -> Check:
 
 
 def value_missing(check: Check) -> Problem:
-    """Return the problem of a check whose metric has no value."""
+    """Return the problem to report for a check whose metric has no value."""
     return Problem(Cause.VALUE_MISSING, {"expression": check.expression, "reason": check.reason})
 
 

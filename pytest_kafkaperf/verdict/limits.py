@@ -26,7 +26,7 @@ from pytest_kafkaperf.verdict.sequential import Look
 UPPER: tuple[Operator, ...] = ("<", "<=")
 """Operators of upper limits."""
 MET = Finding.of(Verdict.PASSED, "")
-"""Finding for the relative part of a threshold that has no such part."""
+"""Placeholder finding for a threshold without a relative part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class ComparedRounds:
     level: float | None
     """Level of the baseline; None without a baseline."""
     shift: float | None = None
-    """Difference of the rounds from that level; None if no comparison was possible."""
+    """Difference between the rounds and that level; None if no comparison was possible."""
     interval: tuple[float, float] | None = None
     """Confidence interval of the shift."""
     detectable_change: float | None = None
@@ -48,7 +48,7 @@ class ComparedRounds:
     rerun: bool = False
     """True if new trials were compared because the first one showed a suspected regression."""
     stays_open: bool = False
-    """True if an unsettled finding stays open until further trials settle it, even if the absolute limit is met."""
+    """True if an unsettled finding remains open until further trials settle it, even if the absolute limit is met."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class ThresholdResult:
 
 
 def result_of(threshold: Threshold, trials: Sequence[Measured], compared: ComparedRounds) -> ThresholdResult:
-    """Return the result of a threshold from the trials that judge it."""
+    """Return the result of a threshold from the trials that count for it."""
     subject, rounds = threshold.metric, rounds_of(trials)
     finding = _combined(threshold, rounds, compared)
     values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
@@ -96,7 +96,7 @@ def result_of(threshold: Threshold, trials: Sequence[Measured], compared: Compar
 
 
 def rounds_of(trials: Sequence[Measured]) -> Rounds:
-    """Return the rounds of all trials, on the test's own side."""
+    """Return the rounds of all trials, excluding the live baseline's rounds."""
     return [one for trial in trials for one in trial.rounds]
 
 
@@ -134,7 +134,7 @@ def _judge_both(limit: Extreme, threshold: Threshold, rounds: Rounds, compared: 
 
 
 def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
-    """Combine the outcomes of an absolute and a relative part, at least one of which must hold."""
+    """Combine the outcomes of an absolute and a relative part, at least one of which must be met."""
     holding = [outcome for outcome in outcomes if outcome in (Verdict.PASSED, Verdict.IMPROVED)]
     if holding:
         return worst(holding)
@@ -169,7 +169,7 @@ def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, rounds
 def _is_violated_anyway(
     values: Sequence[float], missing: int, subject: Metric, operator: Operator, limit: float
 ) -> bool:
-    """Return True if the rounds violate the limit whatever the missing values are."""
+    """Return True if the rounds violate the limit regardless of the missing values."""
     if not values:
         return False
     least = subject.aggregate([*values, *[0.0] * missing])

@@ -42,8 +42,8 @@ def other_changes(
 ) -> tuple[OtherChange, ...]:
     """Return the significant changes, worst first; of related metrics, such as latency quantiles, only the largest.
 
-    Trials that have a live baseline are compared with it, all others with the stored baseline. Left out are metrics in
-    `gated`, which have thresholds; metrics that can be zero, except for the lag; and metrics that are missing, not
+    Trials that have a live baseline are compared with it, all others with the stored baseline. Skips metrics in
+    `gated`, because they have thresholds, metrics that can be zero (except the lag), and metrics that are missing, not
     finite or not positive in some round.
     """
     left_out = {*gated, *(name.replace(".throughput", ".bandwidth") for name in gated)}
@@ -109,5 +109,5 @@ def _importance(one: OtherChange) -> tuple[bool, float]:
 
 
 def _family(metric: str) -> str:
-    """Return the group of related metrics: `produce.latency`; bandwidth belongs to throughput."""
+    """Return the group that a metric belongs to, for example `produce.latency`; bandwidth belongs to throughput."""
     return ".".join(metric.split(".")[:2]).replace(".bandwidth", ".throughput")

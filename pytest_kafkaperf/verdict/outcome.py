@@ -1,4 +1,4 @@
-"""Outcomes of thresholds and of a test."""
+"""Outcomes of thresholds and tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_kafkaperf.verdict.sequential import Look
 
 
 class Verdict(StrEnum):
-    """Outcome of a threshold or a test. If outcomes differ, the one that is defined last here takes precedence."""
+    """Outcome of a threshold or a test. If outcomes differ, the one defined last takes precedence."""
 
     PASSED = "PASSED"
     IMPROVED = "IMPROVED"
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
     MEASURED = "MEASURED"
     """A threshold that was not judged (see `Ungated`), or a test in which no threshold was judged."""
     INCONCLUSIVE = "INCONCLUSIVE"
-    """Neither passed nor failed: no comparison was possible, or the metric is worse but noise may explain it."""
+    """Neither passed nor failed: no comparison was possible, or the metric is worse but noise may be the cause."""
     REGRESSED = "REGRESSED"
     """Worse than the baseline by more than the tolerance, beyond noise."""
     VIOLATED = "VIOLATED"
@@ -70,7 +70,7 @@ class Finding:
 
     @classmethod
     def of(cls, outcome: Verdict, fact: str, *, unsettled: bool = False) -> Finding:
-        """Return the finding with one reason."""
+        """Create a finding with a single reason."""
         return cls(outcome=outcome, reasons=(Reason(fact),), unsettled=unsettled)
 
     @property
@@ -86,21 +86,21 @@ class Check:
     expression: str
     metric: str
     observed: float | None
-    """Median of the rounds, or the median of these medians over new trials; for counts such as `errors`, the sum.
+    """Median of the rounds; with new trials, the median of their medians; for counts such as `errors`, the sum.
 
     For a threshold relative to a live baseline, it is the value that differs from `baseline` by `change`.
     """
     limit_value: float | None
     baseline: float | None = None
-    """Level of the stored baseline (see `days`), or geometric mean over the live baseline's trials of their medians."""
+    """Level of the stored baseline (see `days`), or geometric mean of the medians of the live baseline's trials."""
     change: float | None = None
     """Estimated change against the baseline: +0.3 if the value rose by 30%.
 
-    For a stored baseline, it is the difference of `observed` from `baseline`; for a live baseline, the trimmed mean of
-    all trials.
+    For a stored baseline, it is the difference between `observed` and `baseline`; for a live baseline, the trimmed mean
+    over all trials.
     """
     detectable_change: float | None = None
-    """Minimum detectable change (see `detectable`): -0.12 if a 12% drop in throughput is found in 4 of 5 cases.
+    """Minimum detectable change (see `detectable`): -0.12 if a 12% drop in throughput is detected in 4 of 5 cases.
 
     It is relative to the baseline, or, for an absolute threshold, relative to the limit.
     """
@@ -110,7 +110,7 @@ class Check:
     rerun: bool = False
     """True if the first trial showed a suspected regression and new trials decided."""
     interval: tuple[float, float] | None = None
-    """Confidence interval of `change`; None if there were too few side-by-side trials.
+    """Confidence interval for `change`; None if there were too few side-by-side trials.
 
     For a live baseline, it is a repeated confidence interval (see `sequential`). For a stored baseline, it is valid for
     trials on other days as well (see `days`).
@@ -118,7 +118,8 @@ class Check:
     spread: tuple[float, float] | None = None
     """Minimum and maximum of the rounds that `observed` summarizes."""
     implied: bool = False
-    """True if the test did not declare the threshold, for example `lost == 0`; present only if it is not met."""
+    """True if the threshold, for example `lost == 0`, was implied and not declared; such a check exists only if it
+    fails."""
     is_relative: bool = False
     """True if the threshold refers to the baseline."""
     trials: tuple[Look, ...] = ()

@@ -10,7 +10,7 @@ _MAKE_ONE = "make one with --kafka-update-baselines"
 
 
 class ObstacleKind(Enum):
-    """Everything that prevents a comparison with a baseline: a text with placeholders for its values, and advice.
+    """Obstacles to a comparison with a baseline, each with a text that contains placeholders, and advice.
 
     The last three occur in comparisons of two reports.
     """
@@ -35,7 +35,7 @@ class ObstacleKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why a baseline does not count."""
+    """Reason why a baseline does not count."""
 
     kind: ObstacleKind
     values: Mapping[str, object] = field(default_factory=dict, hash=False)
@@ -63,7 +63,8 @@ class Reason:
     fact: str
     """The finding, without advice about the obstacle."""
     obstacle: Obstacle | None = None
-    """The obstacle that it describes; None if the baseline counts or the threshold does not refer to it."""
+    """The obstacle that the reason describes; None if the baseline counts or the threshold does not refer to a
+    baseline."""
 
     @classmethod
     def of(cls, obstacle: Obstacle) -> Reason:

@@ -1,12 +1,12 @@
 """Comparisons with a stored baseline.
 
-If a trial is worse than the stored baseline by more than the tolerance, it is a suspected regression, and up to
-`TRIALS` new trials decide without it. If two of them are within the tolerance, the suspicion is cleared, because the
-median of three can no longer exceed the tolerance. It is a regression if the median shift exceeds the tolerance and the
-noise of days, trials and rounds cannot explain it (see `days`). If the run has no new trials, the first trial decides
-by the same rule.
+If a trial is worse than the stored baseline by more than the tolerance, the trial shows a suspected regression. Up to
+`TRIALS` new trials then decide, and the first trial no longer counts. If two of the new trials are within the
+tolerance, the suspicion is cleared, because the median of three can no longer exceed the tolerance. The regression is
+confirmed if the median shift exceeds the tolerance and the noise of days, trials and rounds cannot explain the shift
+(see `days`). If a run has no new trials, the first trial decides by the same rule.
 
-The noise of a baseline that was imported from another tool is unknown, so only the shifts decide.
+If a baseline was imported from another tool, its noise is unknown, so only the shifts decide.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, Rounds, change_of, exceeds, flaw_of, logs
 
 ALPHA = 0.01
-"""Significance level of a test; its thresholds relative to the baseline share it equally (Bonferroni)."""
+"""Significance level for a test, shared equally by its thresholds relative to the baseline (Bonferroni)."""
 _ENOUGH_TO_CLEAR = TRIALS // 2 + 1
 
 
@@ -38,7 +38,7 @@ class AgainstStored:
 
     baseline: BaselineRounds
     confirmation: Confirmation = "none"
-    """Confirmation of suspected regressions, which determines what is detectable.
+    """Method for confirming suspected regressions, which determines the minimum detectable change.
 
     With `none`, the first trial decides.
     """
@@ -46,7 +46,7 @@ class AgainstStored:
     def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
         """Return the first trial; for absolute thresholds, all trials that did not share cores with other brokers.
 
-        Short rounds on shared cores are slower.
+        Trials on shared cores do not count, because their short rounds are slower.
         """
         if threshold.relative is None:
             return [one for one in trials if one.other_side is None]
@@ -57,7 +57,7 @@ class AgainstStored:
         return _compared(threshold, trials, self, alpha, fresh=False)
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Return the first result, because nothing re-tests it."""
+        """Return the first result, because there is no re-test."""
         del trials, alpha
         return first
 
@@ -69,7 +69,7 @@ class FreshTrials:
     first: AgainstStored
 
     def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
-        """Return the trials that judge a threshold unless it is re-tested."""
+        """Return the trials that count for a threshold unless it is re-tested."""
         return self.first.counting(threshold, trials)
 
     def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
@@ -116,9 +116,9 @@ def _finding(
     *,
     fresh: bool,
 ) -> Finding:
-    """Return the finding for a relative limit, or why a comparison with the stored baseline was not possible."""
+    """Return the finding for a relative limit, or the reason why it could not be compared with the stored baseline."""
     flaw = flaw_of(threshold.metric, rounds) if rounds else None
-    if flaw is not None:  # INVALID whatever the baseline is
+    if flaw is not None:  # INVALID regardless of the baseline
         return Finding.of(Verdict.INVALID, flaw)
     if stored.baseline.obstacle is not None:
         return Finding(outcome=Verdict.INCONCLUSIVE, reasons=(Reason.of(stored.baseline.obstacle),))
@@ -144,7 +144,8 @@ def _judge_first(limit: Relative, subject: Metric, found: Shifts, stored: Agains
 def _judge_fresh(limit: Relative, subject: Metric, found: Shifts, stored: AgainstStored, alpha: float) -> Finding:
     """Judge a relative limit by all new trials so far; the first trial does not count.
 
-    One trial that is worse by `NOTHING` confirms the regression; a majority within the tolerance clears it.
+    A single trial that is worse by `NOTHING` confirms the regression; a majority of trials within the tolerance clears
+    it.
     """
     imported, number = stored.baseline.imported, len(found.shifts)
     against = "" if imported is None else f" against {_imported_from(imported)}"
@@ -210,20 +211,20 @@ def _imported_from(tool: str) -> str:
 
 
 _FEWEST_ROUNDS = 3
-"""Minimum number of rounds that show the noise of a trial."""
+"""Minimum number of rounds for estimating a trial's noise."""
 
 
 def is_clear(threshold: Threshold, trials: Sequence[Measured], baseline: BaselineRounds, *, alpha: float) -> bool:
     """Return True if every round of all trials is worse than noise can explain, and by more than twice the tolerance.
 
-    If there is no time to confirm such a suspected regression, it fails unconfirmed.
+    If there is no time to confirm such a suspected regression, the test fails without confirmation.
 
-    The standard deviation of the first trial's rounds is added to twice the tolerance.
-    `benchmarks/verdict/simulate.py` shows how often unchanged software is that far off.
+    The standard deviation of the first trial's rounds is added to twice the tolerance. `benchmarks/verdict/simulate.py`
+    shows how often unchanged software exceeds this limit.
     """
     subject, limit = threshold.metric, threshold.limit
     found = compare(subject, trials, baseline)
-    if not isinstance(limit, Relative) or isinstance(found, Incomparable):  # an absolute part may hold
+    if not isinstance(limit, Relative) or isinstance(found, Incomparable):  # an absolute part may be met
         return False
     if min(len(trial.rounds) for trial in trials) < _FEWEST_ROUNDS:
         return False

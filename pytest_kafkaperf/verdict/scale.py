@@ -30,15 +30,15 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Incomparable:
-    """Why a comparison is impossible; returned instead of its result."""
+    """Reason why a comparison is impossible, returned instead of a result."""
 
     reason: str
 
 
 def difference(subject: Metric, trial: Measured) -> float | Incomparable:
-    """Return the difference of a trial from its live baseline; positive if the trial is worse.
+    """Return the difference between a trial and its live baseline; positive if the trial is worse.
 
-    It is the one-sample Hodges-Lehmann estimate over the pairs of rounds, or `NOTHING` (see `has_nothing`).
+    The difference is the one-sample Hodges-Lehmann estimate over the pairs of rounds, or `NOTHING` (see `has_nothing`).
     """
     if subject.can_be_zero:
         return Incomparable(_ZERO.format(subject.name))
@@ -69,13 +69,13 @@ def pseudomedian(differences: Sequence[float]) -> float:
 
 
 NOTHING = 1000.0
-"""Distance of 0 from every value on the log scale; it is so large that the exponential is exactly 0."""
+"""Distance of 0 from every other value on the log scale, large enough for the exponential to be exactly 0."""
 
 
 def has_nothing(subject: Metric, rounds: Rounds) -> bool:
     """Return True if a metric whose higher values are better is 0 in some round.
 
-    Noise cannot explain that, so the other rounds must not outvote it: the trial is worse by `NOTHING`.
+    Noise cannot explain such a round, so the other rounds must not outvote it: the trial is worse by `NOTHING`.
     """
     return subject.better == "higher" and any(one[subject.name] == 0 for one in rounds)
 
@@ -84,7 +84,7 @@ _ZERO = "{} can be zero, so it has no ratio to a baseline"
 
 
 _SAME = 1e-12
-"""Values on a log scale that differ by less than this are equal, because log() rounds."""
+"""Values on a log scale that differ by less than this count as equal, because log() has rounding errors."""
 
 
 def exceeds(shift: float, tolerance: float) -> bool:
@@ -110,7 +110,7 @@ def value_of(subject: Metric, level: float) -> float:
 
 
 def no_ratio(subject: Metric, trials: Sequence[Rounds], *, of: str = "the baseline's ") -> str | None:
-    """Explain why trials, by default the baseline's, do not allow a ratio; return None if they do."""
+    """Explain why no ratio can be computed from trials (by default, the baseline's); return None if one can be."""
     if subject.can_be_zero:
         return _ZERO.format(subject.name)
     named = ((trial, f" of {of}trial {number}") for number, trial in enumerate(trials, 1))
@@ -122,7 +122,7 @@ def flaw_of(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "
 
     Zero is valid for counts, custom metrics, and metrics whose higher values are better, because there may have been no
     output at all. A latency or broker CPU time of 0 is a failed reading. With `ratio`, zero is never valid. `of`
-    describes the origin of the rounds in the text.
+    describes the origin of the rounds in the returned text.
     """
     if not rounds:
         return f"no round{of} was measured"
@@ -149,4 +149,4 @@ def change_of(subject: Metric, shift: float) -> float:
 
 
 _MOST_SHIFT = 200.0
-"""Cap of shifts, which avoids overflows; a factor of about 10**86."""
+"""Upper limit for shifts, which prevents overflows; a factor of about 10**86."""

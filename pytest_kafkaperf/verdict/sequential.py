@@ -2,21 +2,22 @@
 
 For each metric, a trial yields one difference on the log scale of module `scale`, where larger is worse: the
 pseudomedian of its pairs of rounds. Trials are independent, because both sides are restarted for each one. From the
-fourth trial on, two one-sided t tests look at all trials so far, and the first test that succeeds decides. They use the
-trimmed mean of the differences, because other programs on the machine disturb some trials much more than others.
+fourth trial on, two one-sided t tests are applied to all trials so far, and the first test that succeeds decides. The
+tests use the trimmed mean of the differences, because other programs on the machine disturb some trials much more than
+others.
 
 - Regressed: the trimmed mean exceeds the tolerance. The probability that this happens at any look, although the true
   difference is within the tolerance, is at most the significance level.
 - Equal: the trimmed mean is below the target, which is `MARGIN` beyond the tolerance. If the true difference equals the
   target, this happens with a probability of at most `BETA`.
 
-Later looks need weaker evidence: on the scale of the normal distribution, the bounds are proportional to
+Later looks require weaker evidence: on the scale of the normal distribution, the bounds are proportional to
 `(trials / MOST_TRIALS) ** -0.25`, a shape between those of O'Brien and Fleming and of Pocock. Because there are few
 trials, the bounds are converted to quantiles of Student's distribution with the same probabilities.
 
-If time runs out earlier, the last look is final: it needs two trials, and may spend what earlier looks have left of
-both levels. This is valid because the number of trials then does not depend on their differences (error spending: K. K.
-G. Lan, D. L. DeMets, Biometrika 70, 1983).
+If time runs out earlier, the last look is final: it requires two trials, and can spend the part of both levels that
+earlier looks have left. This is valid because the number of trials then does not depend on their differences (error
+spending: K. K. G. Lan, D. L. DeMets, Biometrika 70, 1983).
 
 Source: C. Jennison, B. W. Turnbull, "Group Sequential Methods with Applications to Clinical Trials" (2000): section 2.7
 for the shape (S. K. Wang, A. A. Tsiatis, Biometrics 43, 1987), 11.4 for unknown variances, 9 for repeated confidence
@@ -40,13 +41,14 @@ from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, difference
 
 MOST_TRIALS = 28
-"""Maximum number of trials, which limits the duration, and how noisy a test may be to find small changes."""
+"""Maximum number of trials. It limits the duration, and also the noise with which small changes are still
+detectable."""
 FEWEST_TRIALS = 4
 """Number of trials before the first look."""
 _FEWEST_LAST = 2
 """Number of trials before a final look; a single trial does not show any noise."""
 MARGIN = 0.075
-"""Distance from the tolerance to the target, the change that must be found; on the log scale."""
+"""Distance from the tolerance to the target, the change that must be detected; on the log scale."""
 BETA = 0.05
 """Probability that a true change equal to the target counts as equal, and that an end of the repeated confidence
 interval misses the true difference at some look."""
@@ -54,14 +56,14 @@ interval misses the true difference at some look."""
 _TRIMMED = 8
 """One out of this number of differences is trimmed at each end.
 
-In a simulation with 6% noise, in which one trial in seven is five times as noisy, the trimmed mean found a drop of 10%
-in 93 of 100 runs, and the mean in 69. Under normal noise, the trimmed mean needed 0.2 to 1 more trials.
+In a simulation with 6% noise, in which one trial in seven is five times as noisy, the trimmed mean detected a 10% drop
+in 93 of 100 runs, and the plain mean in 69. Under normal noise, the trimmed mean needed 0.2 to 1 more trials.
 """
 _SHAPE = -0.25
 _STEPS_BY_SD = 16
 """Grid points of the recursion per standard deviation of a trial's difference."""
 _MOST_BOUND = 8.0
-"""Largest considered bound at the last look; the grid covers this number of standard deviations."""
+"""Largest bound considered at the last look; the grid covers this number of standard deviations."""
 _BISECTIONS = 20
 
 Floats = npt.NDArray[np.float64]
@@ -70,12 +72,12 @@ Decision = Literal["regressed", "improved", "equal", "open"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The evidence from all trials so far about one metric."""
+    """Evidence about one metric from all trials so far."""
 
     trials: int
     tolerance: float
     last: float
-    """Difference of the last trial."""
+    """Difference in the last trial."""
     mean: float
     """Trimmed mean of the differences of all trials so far; `NOTHING` if one difference is `NOTHING`."""
     interval: tuple[float, float] | None
@@ -94,10 +96,10 @@ class Look:
 
 
 def look(differences: Sequence[float], *, tolerance: float, alpha: float, final: bool = False) -> Look:
-    """Evaluate the differences of the trials so far, at least one.
+    """Evaluate the differences in all trials so far, of which there must be at least one.
 
-    `alpha` is the significance level of this metric. Looks after `MOST_TRIALS` use the bound of the last one. `final`
-    is True if there is no time for another look. A single trial that is worse by `NOTHING` decides.
+    `alpha` is the significance level of this metric. Looks after `MOST_TRIALS` use the last bound. `final` is True if
+    there is no time for another look. A single trial that is worse by `NOTHING` decides.
     """
     trials = len(differences)
     if NOTHING in differences:
@@ -136,12 +138,12 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
 
 
 def differences_of(subject: Metric, trials: Sequence[Measured]) -> tuple[list[float], str | None]:
-    """Return the differences of trials from their live baseline, as `usable` does."""
+    """Return the differences between trials and their live baseline, as `usable` does."""
     return usable([difference(subject, trial) for trial in trials])
 
 
 def usable(found: Sequence[float | Incomparable]) -> tuple[list[float], str | None]:
-    """Return the differences of trials from their live baseline, and why a trial has no difference, if one has none.
+    """Return the differences between trials and their live baseline, and the reason if a trial has no difference.
 
     Up to a quarter of the trials may lack a difference. If more do, or the only trial does, no differences are
     returned.
@@ -152,7 +154,7 @@ def usable(found: Sequence[float | Incomparable]) -> tuple[list[float], str | No
 
 
 def detectable(deviation: float, *, tolerance: float, alpha: float, power: float) -> float:
-    """Return the smallest true difference that fails a test with probability `power`, by simulation.
+    """Simulate the smallest true difference that fails a test with probability `power`.
 
     `deviation` is the standard deviation of the trials' differences. The random numbers are the same in every call.
     """
@@ -193,7 +195,7 @@ def _quantile(level: float, trials: int, *, final: bool = False) -> float:
     bounds = _bounds(nominal)
     p = statistics.NormalDist().cdf(-bounds[number])
     if final:
-        p = max(p, nominal - _crossing(bounds[:number]))  # whatever the correlation, the looks do not add up to more
+        p = max(p, nominal - _crossing(bounds[:number]))  # even correlated looks do not exceed the level
     return student_quantile(p, trials - 2 * (trials // _TRIMMED) - 1)
 
 
@@ -201,7 +203,8 @@ _STUDENT_EXCESS = 1.35
 """Factor by which all looks together exceed a level that would be exact if the variance were known.
 
 In a simulation of 400,000 runs, the factor was 1.16 at 5%, 1.20 at 2.5%, 1.28 at 1% and 1.33 at 0.5%. In a simulation
-of 160,000 runs, it was 1.5 at 0.2% and 1.7 at 0.1%: with ten thresholds, 1.25% of the tests are wrong instead of 1%.
+of 160,000 runs, it was 1.5 at 0.2% and 1.7 at 0.1%: with ten thresholds, 1.25% of the tests reach a wrong verdict
+instead of 1%.
 """
 
 

@@ -1,7 +1,7 @@
 """Side-by-side comparisons, with a live baseline or with freshly started brokers of the stored baseline's version.
 
 A sequential test of the trials decides (see `sequential`). If a comparison with the stored baseline's brokers finds
-both sides equal, the stored values differ because the machine or something else has changed on both sides.
+both sides equal, the stored values differ because something has changed on both sides, for example the machine.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class SideBySide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Evidence:
-    """The evidence of side-by-side trials about one metric."""
+    """Evidence about one metric from side-by-side trials."""
 
     looks: tuple[Look, ...]
     last: Look | None
@@ -93,7 +93,7 @@ class _Evidence:
 
 
 def _decisive(looks: Sequence[Look]) -> Look | None:
-    """Return the last look with a regression, or else the last one with a decision, or else the last one."""
+    """Return the last look with a regression; otherwise the last look with a decision; otherwise the last look."""
     decided = [one for one in looks if one.decision != "open"]
     regressed = [one for one in decided if one.decision == "regressed"]
     found = regressed or decided or looks
@@ -116,8 +116,8 @@ def _finding(threshold: Threshold, trials: Sequence[Measured], evidence: _Eviden
 def _missing_value(subject: Metric, trials: Sequence[Measured], *, some_may_lack_it: bool) -> str | None:
     """Return the reason if a trial's own rounds lack a metric; None if they have it or there are no rounds.
 
-    Readings from brokers sometimes fail on either side, so they may be missing if there are enough other trials
-    (`some_may_lack_it`). Any other metric is missing because of what is tested.
+    Broker readings sometimes fail on either side, so they can be missing if enough other trials have them
+    (`some_may_lack_it`). If any other metric is missing, the cause is the software under test.
     """
     if some_may_lack_it and subject.name.startswith("broker."):
         return None
@@ -152,11 +152,12 @@ class Rebuilt:
     """The stored baseline's brokers, freshly started for a re-test."""
 
     common_changes: tuple[Change, ...] = ()
-    """Differences from the baseline that both sides have, for example the Python version."""
+    """Differences from the baseline that apply to both sides, for example the Python version."""
     slower_machine: str | None = None
     """A test whose side-by-side re-test found both sides slower today; None if there is none.
 
-    If there is one, a suspected regression is cleared as soon as the mean of its trials is within the tolerance.
+    If there is such a test, a suspected regression is cleared as soon as the mean of its trials is within the
+    tolerance.
     """
 
 
@@ -170,7 +171,7 @@ class SideBySideWithStored:
     """True if there is no time for another trial."""
 
     def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
-        """Return the trials that judge a threshold unless it is re-tested."""
+        """Return the trials that count for a threshold unless it is re-tested."""
         return self.first.counting(threshold, trials)
 
     def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
@@ -201,7 +202,7 @@ class SideBySideWithStored:
 def judge_suspected(
     result: ThresholdResult, stored: float | None, rebuilt: Rebuilt, *, machine: float | None
 ) -> tuple[Finding, Notice | None]:
-    """Turn the result of the side-by-side trials into the finding for the suspected regression.
+    """Convert the result of the side-by-side trials to the finding for the suspected regression.
 
     Returns a warning as well if both sides are slower than the stored baseline.
 
@@ -232,7 +233,8 @@ def judge_suspected(
 def _with_what_is_known(result: ThresholdResult, rebuilt: Rebuilt) -> Finding:
     """Return the finding of the side-by-side trials.
 
-    If both sides are already known to be slower, it is PASSED once the trials' mean was within the tolerance.
+    If both sides are already known to be slower, the finding is PASSED as soon as the mean of the trials has been
+    within the tolerance.
     """
     check = result.check
     is_open = check.outcome is Verdict.INCONCLUSIVE and rebuilt.slower_machine is not None
@@ -260,10 +262,10 @@ def machine_change(
 ) -> float | None:
     """Return the change of both sides against the stored values; None unless it exceeds the tolerance.
 
-    The stored values come from long rounds on a single cluster. So do the values of the first trial, which therefore
-    measures both sides if they are equal. The short rounds of a re-test share cores and are slower, by a third or more
-    on two cores, so they only show whether what slowed the first trial is over. As in the comparison of both sides,
-    trials without a reading do not count.
+    The stored values and the first trial's values come from long rounds on a single cluster. If both sides are equal,
+    the first trial therefore represents both. The short rounds of a re-test are slower because they share cores (by a
+    third or more on two cores), so they only show whether the cause of the first trial's slowdown is gone. As in the
+    comparison of both sides, trials without a reading do not count.
     """
     others = [Measured(rounds=trial.other_side or ()) for trial in trials[1:]]
     others = [each for each in others if flaw_of(subject, each.rounds, ratio=True) is None]
