@@ -74,7 +74,7 @@ def start(root: Path, audience: Audience, *, workflow: bool) -> Started:
     """
     texts = dict(_templates(_TEMPLATES.joinpath(audience)))
     if workflow:
-        texts |= dict(_templates(_TEMPLATES.joinpath("workflow")))
+        texts |= dict(_templates(_TEMPLATES.joinpath(f"{audience}-workflow")))
     found = _ini_file(root)
     missing = None
     if found is not None:

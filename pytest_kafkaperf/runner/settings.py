@@ -102,9 +102,12 @@ class Settings:
         """Return a path as text, relative to the root folder if it is inside it."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
-    def describe(self, *, verbose: bool) -> list[str]:
-        """Describe the cluster, its baseline and, if `verbose`, the source of every option."""
-        lines = [f"cluster {self._describe_cluster()}"]
+    def describe(self, *, verbose: bool, stored: bool) -> list[str]:
+        """Describe the cluster, its baseline and, if `verbose`, the source of every option.
+
+        `stored` is True if this run reads or writes baseline files.
+        """
+        lines = [f"cluster {self._describe_cluster(stored=stored)}"]
         if self.compare is not None:
             changes = ", ".join(discreet(f"{name}={value}") for name, value in self.compare_config.items())
             lines.append(f"compared with {self.compare}{f' ({changes})' if changes else ''}")

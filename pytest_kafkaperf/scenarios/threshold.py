@@ -56,7 +56,7 @@ class Extreme:
         return next(part for part in self.parts if isinstance(part, Absolute))
 
     def takes_one(self, operator: Operator) -> bool:
-        """Return True if meeting one part is enough (`<= max`, `>= min`); False if both must be met (`<= min`, `>= max`)."""
+        """Return True if meeting one part is enough (`<= max`, `>= min`), False if both must be met."""
         return (self.kind == "max") == operator.startswith("<")
 
 

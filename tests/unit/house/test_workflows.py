@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 GITHUB = ROOT / ".github"
 OWN = sorted((GITHUB / "workflows").glob("*.yml"))
 EXAMPLES = sorted([*ROOT.glob("examples/ci/github-*.yml"), *ROOT.glob("examples/*/.github/workflows/*.yml")])
-TEMPLATES = sorted(ROOT.glob("pytest_kafkaperf/plugin/templates/workflow/.github/workflows/*.yml.template"))
+TEMPLATES = sorted(ROOT.glob("pytest_kafkaperf/plugin/templates/*/.github/workflows/*.yml.template"))
 each = pytest.mark.parametrize("path", OWN, ids=lambda path: str(path.name))
 _TIMEOUT_S = 60
 

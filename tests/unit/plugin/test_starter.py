@@ -189,9 +189,15 @@ def test_the_code_is_as_users_write_it() -> None:
         assert done.returncode == 0, done.stdout
 
 
-def test_the_workflow_is_what_github_reads_and_like_the_examples(folder: Path) -> None:
-    """The same pinned actions, this version of the plugin, and options that there are."""
-    assert main(["init", "--service", "--workflow"]) == 0
+@pytest.mark.parametrize(("audience", "compares"), [("--service", True), ("--cluster", False)])
+def test_the_workflow_is_what_github_reads_and_like_the_examples(
+    folder: Path, audience: str, *, compares: bool
+) -> None:
+    """The same pinned actions, this version of the plugin, and existing options.
+
+    A service is compared with its base; the clusters to compare are in the ini file.
+    """
+    assert main(["init", audience, "--workflow"]) == 0
     done = check(folder / WORKFLOW, "--builtin-schema=vendor.github-workflows")
     assert done.exit_code == 0, done.output
     text = (folder / WORKFLOW).read_text()
@@ -201,3 +207,5 @@ def test_the_workflow_is_what_github_reads_and_like_the_examples(folder: Path) -
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert f"'pytest-kafkaperf[local]=={version}'" in text
     assert {*re.findall(r"--kafka-([a-z-]+)", text)} <= {*OPTION_NAMES}
+    assert ("--kafka-compare=git:merge-base" in text) is compares
+    assert ("fetch-depth: 0" in text) is compares
