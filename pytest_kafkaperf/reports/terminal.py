@@ -34,7 +34,7 @@ from pytest_kafkaperf.reports.wording import (
     tolerated,
     took,
 )
-from pytest_kafkaperf.runner.result import Result, RunResult
+from pytest_kafkaperf.runner.result import Result, RunResult, unmeasured
 from pytest_kafkaperf.runner.rounds.round import StepOutcome
 from pytest_kafkaperf.runner.settings import Revision
 from pytest_kafkaperf.verdict.baseline_file import BaselineRecord
@@ -184,7 +184,10 @@ def summary_lines(run: RunResult, paper: Paper, *, verbose: bool, failures: bool
         lines += ["", *render_spans(results, paper).splitlines()]
     notes = wrapped([*_explain_range(results), *tolerated(results, endings), *render_notes(run)], paper)
     lines += ["", *notes] if notes and lines else notes
-    return [*lines, count_verdicts([result.verdict for result in results])] if results else lines
+    if not results:
+        return lines
+    not_measured = sum(each.fails for each in unmeasured(results, endings))
+    return [*lines, count_verdicts([result.verdict for result in results], not_measured=not_measured)]
 
 
 def _explain_range(results: Sequence[Result]) -> list[str]:

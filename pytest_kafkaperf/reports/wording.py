@@ -59,11 +59,15 @@ def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool,
     )
 
 
-def count_verdicts(verdicts: Sequence[Verdict]) -> str:
-    """Return the number of tests by verdict, those that fail first: `1 regressed, 1 passed, 1 inconclusive`."""
+def count_verdicts(verdicts: Sequence[Verdict], *, not_measured: int = 0) -> str:
+    """Return the number of tests by verdict, those that fail first: `1 regressed, 1 passed, 1 inconclusive`.
+
+    `not_measured` is the number of tests that failed before they measured anything.
+    """
     counts = Counter(verdicts)
     ranked = sorted(counts, key=lambda verdict: (not verdict.fails, verdict is Verdict.INCONCLUSIVE, str(verdict)))
-    return ", ".join(f"{counts[verdict]} {verdict.lower()}" for verdict in ranked)
+    parts = [f"{counts[verdict]} {verdict.lower()}" for verdict in ranked]
+    return ", ".join([*parts, f"{not_measured} not measured"] if not_measured else parts)
 
 
 _DIGITS = 3

@@ -349,6 +349,17 @@ def test_tests_are_counted_by_verdict_below_the_table() -> None:
     )
 
 
+def test_a_test_that_failed_before_it_measured_is_counted() -> None:
+    """pytest counts it as well, and the two numbers would differ."""
+    ends = {
+        "a.py::test_setup": ending("a.py::test_setup", "error", "no such command"),
+        "a.py::test_skipped": ending("a.py::test_skipped", "skipped", "not today"),
+    }
+    run = run_of([result("test_ok", "errors == 0")], endings=ends)
+    lines = summary_lines(run, Paper(), verbose=False, failures=True)
+    assert lines[-1] == "1 passed, 1 not measured"
+
+
 def test_a_test_that_failed_for_another_reason_says_so_next_to_its_verdict() -> None:
     """A green verdict on a test that pytest shows as failed would puzzle."""
     passed, strict = result("test_ok", "errors == 0"), result("test_new", "produce.throughput >= baseline")
