@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
-from pytest_kafkaperf.clusters.admin.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError, TopicRefusedError
+from pytest_kafkaperf.clusters.admin.admin import (
+    LOOK_TIMEOUT_S,
+    Admin,
+    TopicExistsError,
+    TopicRefusedError,
+    groups_with_members,
+)
 from pytest_kafkaperf.clusters.admin.preflight import Preflight
 from pytest_kafkaperf.clusters.admin.wire import Member, group_members
 from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
@@ -47,6 +53,8 @@ _POLL_S = 0.05
 _SESSION_TIMEOUT_S = 60
 """Time for Kafka to remove a member that did not leave its group: `session.timeout.ms`, which is 45 s by default."""
 _MEMBER_POLL_S = 0.5
+_MOST_GROUPS = 10
+"""Maximum number of consumer groups in an error text."""
 _LEAST_ANSWER_S = 1.0
 """Least time limit of a call of the user's function `ready`, so that the last call can give the reason."""
 
@@ -326,8 +334,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
                 raise ClusterError(f"application {self} was stopped before it was ready")
             if time.monotonic() > deadline:
                 within = format_quantity(self._recipe.timeout, Unit.SECONDS)
-                log = log_excerpt(self.output)
-                raise ApplicationError(f"application {self} was not ready within {within}: {missing}; {log}")
+                reasons = "; ".join(filter(None, (missing, self._other_groups(), log_excerpt(self.output))))
+                raise ApplicationError(f"application {self} was not ready within {within}: {reasons}")
             time.sleep(_POLL_S)
 
     def _missing(self, deadline: float) -> str | None:
@@ -344,9 +352,23 @@ class Application(contextlib.AbstractContextManager["Application"]):
         working = {name for name, member in members.items() if member.partitions}
         self._members = working - self._others
         if state != "Stable" or not self._members:
-            return f"its consumer group {self._sign!r} is {state} and has no new member with partitions"
+            what = "does not exist" if state == "Dead" else f"is {state} and has no new member with partitions"
+            return f"its consumer group {self._sign!r} {what}"
         self._require_whole_group(members)
         return None
+
+    def _other_groups(self) -> str:
+        """Return which other groups have members, one of which may be the application's; empty if none is known."""
+        if self._kind != "group":
+            return ""
+        found: list[str] = []
+        with contextlib.suppress(OSError, ClusterError):
+            found = groups_with_members(self.cluster.bootstrap_servers, self.cluster.access)
+        others = [group for group in found if group != self._sign]
+        if not others:
+            return ""
+        more = f" and {len(others) - _MOST_GROUPS} more" if len(others) > _MOST_GROUPS else ""
+        return f"groups with members: {', '.join(others[:_MOST_GROUPS])}{more}; check ready="
 
     def _missing_sign(self) -> str | None:
         """Return the reason if the line or port that shows its readiness is missing."""

@@ -31,7 +31,7 @@ from pytest_kafkaperf.clusters.admin.run_names import (
     stale_groups,
     stale_topics,
 )
-from pytest_kafkaperf.clusters.admin.wire import TRANSIENT, CreateTopic, ask_coordinator, remove_members
+from pytest_kafkaperf.clusters.admin.wire import TRANSIENT, CreateTopic, DescribeGroups, ask_coordinator, remove_members
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -421,6 +421,26 @@ async def visible_groups(client: Any) -> list[str]:
             answer = await client.send(broker.nodeId, requests.ListGroupsRequest())
             found += [group for group, *_ in answer.groups]
     return found
+
+
+def groups_with_members(servers: str, access: Access) -> list[str]:
+    """Return all groups with members that this client can see.
+
+    Raises:
+        ClusterError: the cluster did not answer in time.
+
+    """
+
+    async def ask() -> list[str]:
+        found = []
+        async with connected(servers, access) as client:
+            for group in sorted(await visible_groups(client)):
+                error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
+                if error is kafka_errors.NoError and answer.groups[0][5]:
+                    found.append(group)
+        return found
+
+    return call(ask(), "list the consumer groups", servers, timeout_s=LOOK_TIMEOUT_S)
 
 
 def _has_leaders(descriptions: list[dict[str, Any]], partitions: int) -> bool:

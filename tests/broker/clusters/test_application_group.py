@@ -78,6 +78,20 @@ def test_a_deployed_instance_in_the_group_of_an_application_is_an_error(broker: 
         assert application.pid is None
 
 
+def test_a_group_that_does_not_exist_is_an_error_with_the_groups_that_have_members(
+    broker: Cluster, tmp_path: Path
+) -> None:
+    """The group in `ready` is easily misspelled, and the service runs well in another one."""
+    make_topic(broker, "prices-in", partitions=2)
+    command = ["python", "-c", MEMBER, "prices-in", "price-service"]
+    fields = {"command": command, "ready": "group:prices", "cwd": tmp_path, "timeout": "10 s"}
+    with pytest.raises(ApplicationError) as caught:
+        Application(Recipe.of(fields), broker).open()
+    text = str(caught.value)
+    assert "was not ready within 10 s: its consumer group 'prices' does not exist; groups with members: " in text
+    assert "price-service" in text.partition("; check ready=;")[0]
+
+
 def test_instances_that_the_plugin_starts_may_share_a_group(broker: Cluster, tmp_path: Path) -> None:
     """An application that is scaled out is measured as a whole."""
     make_topic(broker, "scaled", partitions=6)
