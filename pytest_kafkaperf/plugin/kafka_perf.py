@@ -24,6 +24,7 @@ from pytest_kafkaperf.plugin.console import TrialLines, progress
 from pytest_kafkaperf.plugin.items import PEER
 from pytest_kafkaperf.plugin.options import ScenarioFields
 from pytest_kafkaperf.reports.headline import failure_of, headline_of
+from pytest_kafkaperf.reports.standing import describe_repeat
 from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.flow import Watch, run_test
 from pytest_kafkaperf.runner.perf_run import PerfRun
@@ -250,7 +251,11 @@ class FixtureRun:
                     line.update(label, number, progress)
 
             calibrate = None if test.is_smoke_test else self._perf.settings.calibrate
-            yield Watch(progress=on_progress, trials=TrialLines(test, self._later, say, calibrate=calibrate))
+            yield Watch(
+                progress=on_progress,
+                trials=TrialLines(test, self._later, say, calibrate=calibrate),
+                repeat=lambda judgement: say(describe_repeat(test, judgement)),
+            )
 
     def _add_to_history(self, result: Result) -> None:
         """Append the result to the history file, if the user asked for one.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import short_change
+from pytest_kafkaperf.reports.wording import short
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.time_budget import about
@@ -23,6 +26,22 @@ def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgem
     undecided = [check for check in judgement.checks if check.expression in judgement.undecided]
     what = ", ".join(map(_open, undecided)) or "the verdict"
     return f"{number}, {about(left_s)} left; open: {what}"
+
+
+def describe_repeat(test: PerfTest, judgement: Judgement) -> str:
+    """Return why the first trial is measured again: the limit that it breaks, or its problem."""
+    return f"{printable(test.nodeid.partition('::')[2])}: {_fault(judgement)}; measuring again"
+
+
+def _fault(judgement: Judgement) -> str:
+    only_cold = all(problem.kind is ProblemKind.COLD_BROKER for problem in judgement.problems)
+    failing = [check for check in judgement.checks if check.outcome.fails and not check.is_relative]
+    for check in failing if only_cold else ():
+        if check.observed is not None:
+            return f"{check.metric} {short(check.observed, metric(check.metric).unit)} breaks its limit"
+    if judgement.problems:
+        return judgement.problems[0].fact.partition("\n")[0]
+    return f"the first result is {judgement.verdict}"
 
 
 def _open(check: Check) -> str:

@@ -24,7 +24,9 @@ from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
 OnTrial = Callable[[Sequence[Trial], Judgement], None]
-"""Called after each trial with all of the test's trials so far and their judgment."""
+"""Called after each trial, with all of the test's trials so far and their judgment."""
+OnRepeat = Callable[[Judgement], None]
+"""Called before the first trial is measured again, with the judgment of the trial so far."""
 _MOST_COLD = 2
 """Maximum number of times to repeat a first trial that may have failed because of cold brokers."""
 
@@ -51,6 +53,8 @@ class Bench:
     budget: PerfTestBudget
     on_trial: OnTrial = lambda *_: None
     """Called after each trial."""
+    on_repeat: OnRepeat = lambda _: None
+    """Called before the first trial is measured again."""
     began_s: float = field(default_factory=time.monotonic)
     """Start time of the first trial, in seconds on the monotonic clock."""
 
@@ -103,6 +107,7 @@ def first_trial(bench: Bench) -> FirstTrial:
     warm = _on_warm_brokers(bench)
     if not warm.trial.is_invalidated or bench.budget.refuses_trial(bench.runner.rounds) is not None:
         return warm
+    bench.on_repeat(bench.judging.judge([warm.trial]))
     reasons = [*map(str, warm.trial.problems)] or ["one side was colder than the other"]
     trial = bench.runner.measure_fresh(bench.budget, "again")
     values = {"reasons": "; ".join(reasons), "problems": warm.trial.problems}
@@ -119,6 +124,7 @@ def _on_warm_brokers(bench: Bench) -> FirstTrial:
             break
         if bench.budget.refuses_trial(bench.runner.rounds) is not None:
             break
+        bench.on_repeat(bench.judging.judge([first.trial]))
         why = "; ".join(map(str, cold_warnings([first.trial]))) or "the warm-up was short"
         trial = bench.runner.measure(bench.budget, "warm", suffices=suffices)
         first = FirstTrial(trial=trial, note=Notice(Remark.WARM_TRIAL, {"reasons": why}))

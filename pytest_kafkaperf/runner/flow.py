@@ -16,7 +16,15 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBaseline
 from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.cold_brokers import cold_warnings, warm_up_notes
-from pytest_kafkaperf.runner.decision import Bench, Decision, FurtherTrials, OnTrial, decide, first_trial
+from pytest_kafkaperf.runner.decision import (
+    Bench,
+    Decision,
+    FurtherTrials,
+    OnRepeat,
+    OnTrial,
+    decide,
+    first_trial,
+)
 from pytest_kafkaperf.runner.drift import drift_warnings
 from pytest_kafkaperf.runner.evidence import Judging, is_acceptable, quieter_notes
 from pytest_kafkaperf.runner.perf_run import PerfRun
@@ -33,10 +41,11 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 
 
 class Watch(NamedTuple):
-    """Callbacks for the progress of each load, and for all trials so far with their judgment after each trial."""
+    """Callbacks for the progress of each load, for all trials so far with their judgment, and for a repetition."""
 
     progress: OnProgress = lambda *_: None
     trials: OnTrial = lambda *_: None
+    repeat: OnRepeat = lambda _: None
 
 
 SILENT = Watch()
@@ -72,7 +81,7 @@ def run_test(
     budget = run.budget_of(test, later)
     no_time = budget.obstacle
     if absent is None and no_time is None:
-        bench = Bench(runner=runner, judging=judging, budget=budget, on_trial=watch.trials)
+        bench = Bench(runner=runner, judging=judging, budget=budget, on_trial=watch.trials, on_repeat=watch.repeat)
         decision = measured(bench, Suspected(bench=bench, own=own, run=run, on_progress=watch.progress))
     else:
         decision = _not_run(judging, absent, no_time)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
+from pytest_kafkaperf.core.problems import Cause, Problem
+from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.plugin.console import TrialLines
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.reports.standing import describe_standing
+from pytest_kafkaperf.reports.standing import describe_repeat, describe_standing
 from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
-from pytest_kafkaperf.verdict.outcome import Judgement
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
+from pytest_kafkaperf.verdict.reasons import Reason
 
 P50, P99 = "produce.latency.p50", "produce.latency.p99"
 OPEN, ABSOLUTE = f"{P50} <= baseline + 30%", f"{P99} <= 10 s"
@@ -53,6 +57,40 @@ def test_a_line_shows_the_open_thresholds_and_the_usual_time_that_is_left() -> N
     assert describe_standing(perftest(), trials_of(1.2, 1.3), judged(1.2, 1.3), left_s=170) == (
         f"test_orders: trial 2, about 3 min left; open: {P50} +25%"
     )
+
+
+BROKEN = Check(
+    expression=ABSOLUTE,
+    metric=P99,
+    observed=59.3,
+    limit_value=10.0,
+    outcome=Verdict.VIOLATED,
+    reasons=(Reason("why"),),
+)
+COLD = Problem(Cause.COLD_BROKER, {"names": "broker 1", "cold": 1, "rounds": Count(3, "round"), "most": 0.5})
+LATE = Problem(Cause.LOSSES_UNKNOWN, {"reason": "no answer\nlong log"})
+
+
+@pytest.mark.parametrize(
+    ("outcome", "problems", "why"),
+    [
+        (Verdict.VIOLATED, (), f"{P99} 59.3 s breaks its limit"),
+        (Verdict.INVALID, (COLD,), f"{P99} 59.3 s breaks its limit"),
+        (Verdict.VIOLATED, (LATE,), "losses are unknown: no answer"),
+        (
+            Verdict.PASSED,
+            (COLD,),
+            "broker 1 still compiled code in 1 of 3 rounds, using up to 50% of a core, and may be faster when warm",
+        ),
+    ],
+)
+def test_a_line_shows_why_the_first_trial_is_measured_again(
+    outcome: Verdict, problems: tuple[Problem, ...], why: str
+) -> None:
+    """It may take three times as long as the first one."""
+    check = dataclasses.replace(BROKEN, outcome=outcome)
+    judgement = Judgement(verdict=Verdict.INVALID, checks=(check,), problems=problems)
+    assert describe_repeat(perftest(), judgement) == f"test_orders: {why}; measuring again"
 
 
 def test_the_line_of_the_last_trial_has_the_verdict() -> None:

@@ -282,9 +282,18 @@ def test_a_first_trial_that_the_machine_has_invalidated_is_measured_again_once(
     log: list[str] = []
     side = Scripted("A", log)
     side.meets, side.problems = threading.Barrier(1), [problem_told(kind, "oops")] * (1 if heals else 9)
-    ran = decision_of(runner_of(side), ScriptedJudging(lambda _: PASSED))
+    repeated: list[Judgement] = []
+    runner = runner_of(side)
+    bench = Bench(
+        runner=runner,
+        judging=ScriptedJudging(lambda _: PASSED),
+        budget=time_budget_of(ROUNDS),
+        on_repeat=repeated.append,
+    )
+    ran = decide(bench, first_trial(bench), FurtherTrials(runner=runner))
     again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
     assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
+    assert repeated == ([PASSED] if again else [])
     told = ["the first trial was measured again: round 1: oops"] if again else []
     assert list(map(str, ran.notes)) == told
     assert len(ran.trials) == 1
