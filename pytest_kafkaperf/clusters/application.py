@@ -56,7 +56,7 @@ _MEMBER_POLL_S = 0.5
 _MOST_GROUPS = 10
 """Maximum number of consumer groups in an error text."""
 _LEAST_ANSWER_S = 1.0
-"""Least time limit of a call of the user's function `ready`, so that the last call can give the reason."""
+"""Minimum time limit for a call to the user's function `ready`, so that the last call can still return the reason."""
 
 
 def _words(command: Any, info: ValidationInfo) -> tuple[str, ...]:
@@ -83,10 +83,10 @@ class Recipe(MarkerFields):
     """Arguments of `kafka_app`."""
 
     image: str | None = None
-    """Image of a container that runs on the host's network, such as `registry/orders:1.2`; None: a child process."""
+    """Image for a container that runs on the host's network, such as `registry/orders:1.2`; None: a child process."""
     command: Annotated[tuple[str, ...], BeforeValidator(_words), Field(validate_default=True)] = ()
-    """Words of the command line, or the arguments of the image; `python` is this interpreter. `{bootstrap_servers}` and
-    `{side}` are replaced."""
+    """Words of the command line, or arguments for the image; `python` is pytest's interpreter. `{bootstrap_servers}`
+    and `{side}` are replaced."""
     ready: Annotated[Any, BeforeValidator(_ready)]
     """Sign that the application is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the
     application and runs in a thread."""
@@ -98,7 +98,7 @@ class Recipe(MarkerFields):
     env: Config = Field(default_factory=dict)
     """Additional environment variables; `{bootstrap_servers}` and `{side}` are replaced."""
     cwd: Path = Path()
-    """Working folder of a process, relative to pytest's root folder."""
+    """Working folder for a process, relative to pytest's root folder."""
     timeout: Seconds = 30.0
     """Maximum time until the application is ready."""
     name: str | None = None
@@ -114,12 +114,12 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.events: list[Event] = []
         """Stops and starts by the test."""
         self.created: list[str] = []
-        """Topics that were created for it, while it is open."""
+        """Topics that were created for the application, while it is open."""
         self.closing = contextlib.ExitStack()
         """Resources that are closed with the application."""
         self._recipe = recipe
         self._folder = Path(tempfile.gettempdir(), f"{PREFIX}app-{secrets.token_hex(8)}")
-        """Folder of its log and its certificates, while it is open."""
+        """Folder for the application's log and certificates, while it is open."""
         self._log = self._folder / "output.log"
         self._options: Any = {"stop_timeout_s": STOP_TIMEOUT_S, "redact": cluster.access.redact}
         self._process: ChildProcess | ContainerProcess = ChildProcess(f"application {self}", self._log, **self._options)
@@ -129,9 +129,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.side_by_side: Sequence[Application] = ()
         """Applications that run at the same time; if they have the same group, they share its partitions."""
         self._others: set[str] = set()
-        """Ids of members that its consumer group had before its start."""
+        """Ids of the members that the consumer group had before the application started."""
         self._members: set[str] = set()
-        """Ids of its own members in the group."""
+        """Ids of the application's own members in the group."""
 
     def __str__(self) -> str:
         """Return the name."""
@@ -152,7 +152,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     @property
     def section(self) -> tuple[str, str]:
-        """Title and text of a section in pytest's report: its name and how it ended, and its last lines."""
+        """Section in pytest's report: the title (name, and how it ended) and the text (last lines of output)."""
         self._process.failure()  # finds out
         return f"{self} ({self._process.ending or 'running'})", self.output or "no output"
 
@@ -161,7 +161,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return [] if self.pid is None else self._process.probes()
 
     def on(self, live_baseline: Cluster) -> Application:
-        """Return the same application on another cluster, not opened yet."""
+        """Return the same application for another cluster, not opened yet."""
         return Application(self._recipe, live_baseline, "baseline")
 
     def open(self) -> Self:
@@ -225,7 +225,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.start()
 
     def check(self) -> None:
-        """Raise `ApplicationError` with its exit status and last lines if it exited unexpectedly; cheap."""
+        """Raise `ApplicationError` with the exit status and last lines of output if it exited unexpectedly; cheap."""
         if (failure := self._process.failure()) is not None:
             is_taken = "ddress already in use" in failure or (self._kind == "port" and _accepts(self._sign))
             raise ApplicationError(f"{self._taken_port()}: {failure}" if is_taken else failure)
@@ -267,7 +267,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
             _, left = self._group_members()
 
     def _group_members(self, *, without: Collection[str] = ()) -> tuple[str, dict[str, Member]]:
-        """Return the state and the members of its consumer group; see `group_members`."""
+        """Return the state and the members of the application's consumer group; see `group_members`."""
         return group_members(self.cluster.bootstrap_servers, self.cluster.access, self._sign, without=without)
 
     def _delete_topics(self, admin: Admin) -> None:
@@ -339,7 +339,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
             time.sleep(_POLL_S)
 
     def _missing(self, deadline: float) -> str | None:
-        """Return the reason why the application is not ready; None if it is."""
+        """Return the reason why the application is not ready; None if it is ready."""
         try:
             if self._kind == "call":
                 return self._asked(deadline - time.monotonic())

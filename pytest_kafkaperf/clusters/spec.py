@@ -1,4 +1,4 @@
-"""Cluster that a test requests: its fields, and the facts that follow from them."""
+"""Cluster that a test requires: its fields, and the facts that follow from them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONFIG = "config."
 """Prefix of the names of facts that are broker properties."""
 
 MAX_BROKERS = 100
-"""Maximum number of brokers, more than one machine can run; it catches a port number given by mistake."""
+"""Maximum number of brokers; more than one machine can run, but low enough to detect a port number given by mistake."""
 
 _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 
@@ -81,18 +81,18 @@ class ClusterSpec(MarkerFields):
     """Docker image, such as `confluentinc/cp-kafka:8.0.0`, for `docker` only. If it has no tag, the version becomes its
     tag. None: `apache/kafka`."""
     config: Config = Field(default_factory=dict)
-    """Broker properties by Kafka's names; they override the provider's defaults."""
+    """Broker properties, under their names in Kafka; they override the provider's defaults."""
     security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None = None
     """Authentication and encryption for clients; None: plaintext."""
     jmx: bool = False
-    """Collect JMX metrics from brokers through the JMX exporter."""
+    """Collect JMX metrics from the brokers with the JMX exporter."""
     heap: Annotated[str, _without(_heap_problem)] = "512m"
     """Size of each broker's Java heap, as in `-Xmx`."""
     log_dirs: str | None = None
     """Folders for the brokers' logs, separated by commas as in Kafka's `log.dirs`; `local` only.
     None: the user's cache folder."""
     low_noise: bool = False
-    """Reduce noise for comparisons: the brokers' logs are in memory, and the JVM uses only its quick compiler."""
+    """Reduce noise in comparisons: the brokers' logs are in memory, and the JVM uses only its quick compiler."""
 
     @field_validator("log_dirs", mode="before")
     @classmethod
@@ -123,8 +123,8 @@ class ClusterSpec(MarkerFields):
 LOW_NOISE_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+AlwaysPreTouch")
 """JVM options for low noise.
 
-The optimizing compiler (C2) generates different code in each process, takes tens of seconds to finish, and takes CPU
-from the load meanwhile. The heap is in memory from the start.
+The optimizing compiler (C2) generates different code in each process, takes tens of seconds to finish, and uses CPU
+time that the load then lacks. `AlwaysPreTouch` allocates the heap's memory at startup.
 """
 
 

@@ -25,20 +25,21 @@ class Metric:
     better: Better
     meaning: str
     over_rounds: Literal["median", "sum", "mean"] = "median"
-    """Aggregation of the rounds' values to the test's value. A median would hide faults in one round."""
+    """Method that aggregates the rounds' values into the test's value. Faults don't use the median, because it would hide
+    faults in a single round."""
     can_be_zero: bool = False
-    """True if the value can be zero. It then has no ratio to a baseline, and only absolute thresholds apply."""
+    """True if the value can be zero. There is then no ratio to a baseline, so only absolute thresholds are allowed."""
     trial_noise: float = 0.0
-    """Minimum standard deviation between trials, on the log scale, that is assumed until more is known; set for metrics
-    whose trials differ more than their rounds."""
+    """Minimum standard deviation between trials, on the log scale, to assume until it has been measured. Set for
+    metrics that vary more between trials than between rounds."""
 
     @property
     def is_own(self) -> bool:
-        """True if it is a custom metric."""
+        """True for a custom metric."""
         return self.name not in _PLUGINS
 
     def aggregate(self, values: Sequence[float]) -> float:
-        """Return the test's value from the values of its rounds, of which there must be at least one."""
+        """Aggregate the values of at least one round into the test's value."""
         match self.over_rounds:
             case "sum":
                 return math.fsum(values)
@@ -77,8 +78,8 @@ def _fault_count(name: str, meaning: str) -> Metric:
 
 
 LOG_FACTS = ("lost", "duplicated", "reordered")
-"""Metrics that hold even if a round is INVALID. `errors` and `unsent` are not among them: a broker that somebody else
-killed, or that is not warm yet, causes both."""
+"""Metrics that are valid even if the round is INVALID. `errors` and `unsent` are not: a broker that another program
+killed, or that is not warm yet, can cause both."""
 
 
 def _latencies(family: str, meaning: str) -> list[Metric]:
@@ -104,46 +105,57 @@ def _request_times(kind: str, requests: str) -> list[Metric]:
 
 _RATE, _BYTES = Unit.RECORD_RATE, Unit.BYTE_RATE
 _METRICS = (
-    _higher("produce.throughput", _RATE, "acknowledged records in the window, divided by the time until the last one"),
-    _higher("produce.bandwidth", _BYTES, "key and value bytes of these records, divided by the same time"),
-    *_latencies("produce.latency", "from the due time (closed loop: from the append) to the acknowledgement"),
-    *_latencies("produce.delay", "from the time when a batch is full or has lingered until it is sent"),
+    _higher(
+        "produce.throughput", _RATE, "acknowledged records in the window, divided by the time until the last of them"
+    ),
+    _higher("produce.bandwidth", _BYTES, "bytes in the keys and values of these records, divided by the same time"),
+    *_latencies(
+        "produce.latency", "time from when a record is due (closed loop: is appended) until it is acknowledged"
+    ),
+    *_latencies("produce.delay", "time from when a batch is full or has lingered until it is sent"),
     _higher(
         "consume.throughput",
         _RATE,
-        "records due in the window and received, divided by the time until the last one arrived",
+        "received records that were due in the window, divided by the time until the last of them arrived",
     ),
-    _higher("consume.bandwidth", _BYTES, "key and value bytes of these records, divided by the same time"),
-    *_latencies("e2e.latency", "from the due time (closed loop: from the append) to the consumer's receipt"),
+    _higher("consume.bandwidth", _BYTES, "bytes in the keys and values of these records, divided by the same time"),
+    *_latencies(
+        "e2e.latency", "time from when a record is due (closed loop: is appended) until the consumer receives it"
+    ),
     _lower_or_zero("lag.max", Unit.RECORDS, "highest lag in the window (records acknowledged but not received)"),
     _lower_or_zero("lag.end", Unit.RECORDS, "lag at the due time of the window's last record"),
     _lower_or_zero(
         "catchup",
         Unit.SECONDS,
-        "from the start of the window, when consumers start to read a backlog, until they keep up with the producers",
+        "time from the start of the window, when consumers start to read the backlog, until they have caught up with "
+        "the producers",
     ),
-    _higher("catchup.throughput", _RATE, "records/s that the slowest consumer group receives during that time"),
-    _lower_or_zero("app.lag.max", Unit.RECORDS, "highest lag of the group in the window (end offset minus committed)"),
-    _lower_or_zero("app.lag.end", Unit.RECORDS, "lag of the group at the due time of the window's last record"),
+    _higher("catchup.throughput", _RATE, "records/s that the slowest consumer group receives while it catches up"),
+    _lower_or_zero(
+        "app.lag.max", Unit.RECORDS, "the group's highest lag in the window (end offset minus committed offset)"
+    ),
+    _lower_or_zero("app.lag.end", Unit.RECORDS, "the group's lag at the due time of the window's last record"),
     _lower_or_zero("app.lag.slope", _RATE, "growth of the group's lag over the window; 0 if it keeps up"),
     _higher(
         "app.throughput",
         _RATE,
         "offsets that the group committed, divided by the time until it commits the last record",
     ),
-    *_latencies("app.delay", "from the due time to the first commit that covers the record"),
-    _lower_or_zero("app.drain", Unit.SECONDS, "from the last acknowledgement to the group's commit of the last record"),
+    *_latencies("app.delay", "time from when a record is due until the group's first commit that covers it"),
     _lower_or_zero(
-        "app.start", Unit.SECONDS, "from the last start of the application in the window to its group's first commit"
+        "app.drain", Unit.SECONDS, "time from the last acknowledgement until the group commits the last record"
+    ),
+    _lower_or_zero(
+        "app.start", Unit.SECONDS, "time from the application's last start in the window to its group's first commit"
     ),
     _lower_or_zero(
         "app.recovery",
         Unit.SECONDS,
-        "from the first stop of the application, or from the start of a window with a `backlog`, until the group's lag "
+        "time from the application's first stop, or from the start of a window with a `backlog`, until the group's lag "
         "is back to normal",
     ),
     _higher(
-        "app.recovery.throughput", _RATE, "offsets/s that the group commits from its first commit until it recovers"
+        "app.recovery.throughput", _RATE, "offsets/s that the group commits between its first commit and its recovery"
     ),
     replace(
         _higher(
@@ -153,9 +165,11 @@ _METRICS = (
         ),
         over_rounds="mean",
     ),
-    _fault_count("errors", "records that could not be sent, after all retries"),
+    _fault_count("errors", "records that could not be sent even after all retries"),
     replace(
-        _lower_or_zero("error_ratio", Unit.RATIO, "`errors` in the window, divided by the number of its records"),
+        _lower_or_zero(
+            "error_ratio", Unit.RATIO, "`errors` in the window, divided by the number of records in the window"
+        ),
         over_rounds="mean",
     ),
     _fault_count(
@@ -175,24 +189,26 @@ _METRICS = (
     _lower(
         "client.cpu_per_record",
         Unit.CPU_COST,
-        "user and system CPU time of the workers in the window, per million records",
+        "the workers' user and system CPU time in the window, per million records",
     ),
-    _higher("capacity", _RATE, "acknowledged records/s at the highest rate that meets a capacity search's thresholds"),
+    _higher(
+        "capacity", _RATE, "acknowledged records/s at the highest rate that meets the thresholds of a capacity search"
+    ),
     _lower_or_zero(
         "recovery",
         Unit.SECONDS,
         "longest time from a broker event or leader change (or the first action before it) until latency is back to "
         "normal; only in rounds with such an event; a lower bound if the round ends earlier",
     ),
-    _lower("app.cpu", Unit.CORES, "mean CPU use of all `kafka_app` applications together, with their children"),
+    _lower("app.cpu", Unit.CORES, "mean CPU usage of all `kafka_app` applications together, including child processes"),
     _lower("app.memory", Unit.BYTES, "highest resident memory of all `kafka_app` applications together"),
     _lower(
         "broker.cpu_per_record",
         Unit.CPU_COST,
         "user and system CPU time of all brokers together in the window, per million acknowledged records",
     ),
-    _lower("broker.cpu", Unit.CORES, "mean CPU use of all brokers together"),
-    _lower("broker.cpu.max", Unit.CORES, "CPU use of the busiest broker in its busiest second"),
+    _lower("broker.cpu", Unit.CORES, "mean CPU usage of all brokers together"),
+    _lower("broker.cpu.max", Unit.CORES, "CPU usage of the busiest broker in its busiest second"),
     replace(
         _lower("broker.memory", Unit.BYTES, "highest resident memory of all brokers together"),
         trial_noise=0.1,  # measured in 14 baselines: 6 % between rounds, and 4 to 19 % between trials
@@ -204,11 +220,11 @@ _METRICS = (
     _higher(
         "broker.handlers.idle",
         Unit.RATIO,
-        "share of time for which the busiest broker's request handlers are idle",
+        "share of time that the busiest broker's request handlers are idle",
         can_be_zero=True,
     ),
     _lower_or_zero("broker.under_replicated", Unit.COUNT, "highest number of partitions with out-of-sync replicas"),
-    _lower_or_zero("broker.isr_shrinks", Unit.COUNT, "number of times that replicas fell out of sync"),
+    _lower_or_zero("broker.isr_shrinks", Unit.COUNT, "number of times that a replica fell out of sync"),
     *_request_times("produce", "produce requests"),
     *_request_times("fetch", "consumers' fetch requests"),
 )
@@ -225,7 +241,7 @@ JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and
 PROCESS_METRICS = ("app.cpu", "app.memory")
 """Metrics of applications that `kafka_app` starts."""
 EVENT_METRICS = ("recovery", "app.start", "app.recovery", "app.recovery.throughput")
-"""Metrics of rounds in which brokers or applications stop or start. The `app` metrics need a watched group."""
+"""Metrics of rounds in which brokers or applications stop or start. The `app` metrics require a watched group."""
 SEARCH_METRICS = ("capacity",)
 """Metrics of `kafka_perf.capacity()`."""
 HEADLINES = (

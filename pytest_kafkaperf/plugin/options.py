@@ -70,13 +70,15 @@ OPTIONS = {
         "bool",
         "command line",
     ),
-    "rounds": Option("N", "number of rounds of every test", "the marker's, or 5", "int"),
+    "rounds": Option("N", "number of rounds in each test", "the marker's, or 5", "int"),
     "duration": Option(
-        "TIME", "duration of every round, for example '10 s'; replaces 'records' as well", "the marker's, or 2 s"
+        "TIME", "duration of each round, for example '10 s'; overrides 'records' as well", "the marker's, or 2 s"
     ),
     "warmup": Option("TIME", "duration of the load before each round, for example '2 s'", "the marker's, or 500 ms"),
     "baselines": Option("DIR", "folder of the baseline files", "kafka-baselines"),
-    "environment": Option("NAME", "environment whose baselines to use", "derived from the machine and the cluster"),
+    "environment": Option(
+        "NAME", "name of the environment whose baselines are used", "derived from the machine and the cluster"
+    ),
     "update-baselines": Option(
         "replace|new|add",
         "write baselines: replace them (the default without a value), create missing ones (new), or add this run's "
@@ -84,7 +86,9 @@ OPTIONS = {
         "baselines are not written",
         place="command line",
     ),
-    "calibrate": Option("N", "measure how noisy each test is, in N trials", "tests are judged", place="command line"),
+    "calibrate": Option(
+        "N", "run N trials to measure how noisy each test is", "tests are judged", place="command line"
+    ),
     "prune-baselines": Option(
         "",
         "after a run of all tests, delete the baselines of tests that no longer exist",
@@ -107,7 +111,7 @@ OPTIONS = {
     ),
     "compare-config": Option(
         "NAME=VALUE",
-        "broker property of the live baseline, for example num.io.threads=1; repeatable",
+        "broker property for the live baseline, for example num.io.threads=1; repeatable",
         "none",
         "linelist",
     ),
@@ -131,9 +135,7 @@ OPTIONS = {
     "no-confirm": Option(
         "", "judge each test after one trial, and do not re-test suspected regressions", "off", "bool", "command line"
     ),
-    "allow-unlimited": Option(
-        "", "allow external clusters to receive load of any rate, or without a rate", "off", "bool"
-    ),
+    "allow-unlimited": Option("", "allow load at any rate, or without a rate, on external clusters", "off", "bool"),
     "max-rate": Option(
         "RATE[,RATE]",
         "maximum rate on external clusters, in records and in bytes, for example '200k records/s, 100 MB/s'",
@@ -144,11 +146,11 @@ OPTIONS = {
         "TOPIC", "existing topics on external clusters that tests may write to", "none", "linelist", "ini"
     ),
     "low-noise": Option(
-        "", "start brokers with less noise: logs in memory, and only the JVM's quick compiler", "off", "bool"
+        "", "reduce noise from brokers: keep their logs in memory, and use only the JVM's quick compiler", "off", "bool"
     ),
     "broker-warmup": Option(
         "TIME",
-        "maximum time to warm up newly started brokers, on each side; '0 s' measures cold brokers",
+        "maximum time to warm up newly started brokers, for each side; with '0 s', cold brokers are measured",
         "60 s",
         place="ini",
     ),
@@ -157,7 +159,7 @@ OPTIONS = {
         "URL", "URLs of the JMX exporters of an external cluster's brokers", "none", "linelist", "ini"
     ),
     "connect-timeout": Option(
-        "TIME", "maximum wait until an external cluster is ready, for example 1m", "15 s", place="ini"
+        "TIME", "maximum time to wait until an external cluster is ready, for example 1m", "15 s", place="ini"
     ),
     "compare-client-config": Option(
         "FILE", "client.properties file for an external live baseline", "kafka_client_config", place="ini"
@@ -186,10 +188,10 @@ OPTIONS = {
     ),
 }
 MARKERS = (
-    "kafka_scenario(**fields): the workload of a perf test, for example rate='5k records/s', producers=2",
-    "kafka_threshold(*expressions): the thresholds of a perf test, for example 'produce.latency.p99 <= 25 ms'",
-    "kafka_cluster(**fields): the cluster that the test needs, for example version='4.1.0'",
-    "kafka_perf: set by the plugin on every test that uses the kafka_perf fixture; -m 'not kafka_perf' deselects them",
+    "kafka_scenario(**fields): set the workload of a perf test, for example rate='5k records/s', producers=2",
+    "kafka_threshold(*expressions): set thresholds for a perf test, for example 'produce.latency.p99 <= 25 ms'",
+    "kafka_cluster(**fields): set the cluster that the test requires, for example version='4.1.0'",
+    "kafka_perf: set by the plugin on tests that use the kafka_perf fixture; deselect them with -m 'not kafka_perf'",
 )
 UPDATE_OPTION = "--kafka-update-baselines"
 UPDATE_MODES = {

@@ -60,46 +60,46 @@ class Scenario(MarkerFields):
     hints: ClassVar[Mapping[str, str]] = MappingProxyType(_HINTS)
 
     records: Annotated[fields.Records, Field(ge=1, le=10**12)] | None = None
-    """Number of records in each round; excludes `duration`."""
+    """Number of records in each round; cannot be combined with `duration`."""
     duration: Annotated[Seconds, Field(gt=0, le=86_400)] | None = None
-    """Duration of each round's window. Default without `records`: 2 s, or up to 5 s if a rate needs that long for 50
-    records above each quantile that has a threshold; for a shape, its duration, but at least 5 s."""
+    """Duration of each round's window. Default without `records`: 2 s, or up to 5 s if the rate requires that
+    to have 50 records above each quantile with a threshold. For a ramp or steps: their duration, but at least 5 s."""
     record_size: fields.RecordSize | None = None
-    """Size of a value, or a distribution of sizes (share of records by size). Default: 100 B; with samples, None."""
+    """Size of each value, or a distribution of sizes (share of records by size). Default: 100 B; with samples, None."""
     payload: fields.Payload = "random"
     """Content of values: random bytes (incompressible), zeros, or samples from a file."""
     rate: RecordRate | None = None
     """Records/s over all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
     backlog: Annotated[fields.Records, Field(ge=0, le=10**12)] = 0
-    """Number of records that the plugin writes before the load without measuring them: at full speed, or on an external
-    cluster at the load's highest `rate`. When the window opens, consumers of a new topic start to read, and the plugin
-    starts `kafka_app` applications."""
+    """Number of records that the plugin writes before the load without measuring them, either at full speed or, on an
+    external cluster, at the load's highest `rate`. When the window opens, consumers of a new topic start to read,
+    and the plugin starts `kafka_app` applications."""
     key: fields.Key | None = None
     """Distribution of record keys; None: no keys."""
     headers: fields.Headers = Field(default_factory=dict)
-    """Headers of each record: names and texts (UTF-8)."""
+    """Headers for each record: names and UTF-8 texts."""
     producers: Count = Field(default=1, ge=0, le=_MAX_CLIENTS)
-    """Number of producers; 0: write nothing, and read all records that an existing `topic` holds when the window
+    """Number of producers; 0: write nothing, and read all records that an existing `topic` contains when the window
     opens."""
     client: Literal["batch", "record"] = "batch"
     """`batch`: producers pass whole batches to the client library; `record`: they call `send()` for each record."""
     acks: fields.Acks = "all"
-    """Replicas that must have a record before the broker acknowledges it."""
+    """Replicas that must have stored a record before the broker acknowledges it."""
     batch_size: Annotated[fields.Bytes, Field(ge=1, le=1 << 30)] = 16 * 1024
-    """Maximum size of a batch; a larger record is sent in a separate batch."""
+    """Maximum batch size; a larger record is sent in a separate batch."""
     linger: Annotated[Seconds, Field(le=60)] = 0.005
-    """Time that a batch waits for more records."""
+    """Maximum time that a batch waits for more records."""
     compression: fields.Compression = None
     """Compression codec of batches; None: no compression."""
     idempotence: fields.Flag = False
-    """Idempotent producers: brokers discard duplicates that retries cause (KIP-98); requires acks `all`. Off by
-    default, unlike in the Java client, because each partition would have only one batch in flight (five in Java)."""
+    """Idempotent producers: brokers discard duplicates caused by retries (KIP-98); requires acks `all`. Unlike in the
+    Java client, this is off by default, because each partition could have only one batch in flight (five in Java)."""
     transaction_size: Annotated[fields.Records, Field(ge=1, le=10**9)] | None = None
-    """Number of records in each transaction of a producer; implies idempotence. None: no transactions."""
+    """Number of records in each producer's transactions; implies idempotence. None: no transactions."""
     abort_ratio: Annotated[fields.Ratio, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     """Share of transactions that producers abort."""
     producer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Other parameters for the client library's producer, with the library's names or Kafka's."""
+    """Other parameters for the client library's producer, under their names in the library or in Kafka."""
     consumers: Count = Field(default=0, ge=0, le=_MAX_CLIENTS)
     """Number of consumers in each consumer group."""
     consumer_groups: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
@@ -109,27 +109,27 @@ class Scenario(MarkerFields):
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     """`read_committed` hides the records of open and aborted transactions from consumers."""
     consumer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Other parameters for the client library's consumer, with the library's names or Kafka's."""
+    """Other parameters for the client library's consumer, under their names in the library or in Kafka."""
     topic: fields.Topic | None = None
     """Topic to write to and read from. If the plugin starts the brokers, it creates a missing topic before `kafka_app`
     starts an application, and deletes it after the test. On other clusters, the topic must exist and is never changed.
     None: a new topic for each load."""
     output_topic: fields.Topic | None = None
-    """Existing topic to which an application writes its results from `topic`. Consumers read this topic, so that
-    end-to-end latency includes the application. None: consumers read the producers' records."""
+    """Existing topic to which an application writes its results from `topic`. Consumers read this topic, so end-to-end
+    latency includes the application. None: consumers read the producers' records."""
     correlate: fields.Correlation = None
     """Function that takes a record from `output_topic` and returns the first 16 bytes of the input record's value.
     None: the application copies the header `kafkaperf-tag` to its output."""
     watch_group: fields.Groups = ()
-    """Consumer group of an application that reads `topic`, or a list of groups. The plugin derives their lag, delay and
-    drain from the offsets that they commit; each metric has the value of the slowest group."""
+    """Consumer group of an application that reads `topic`, or a list of groups. The plugin computes lag, delay and
+    drain time from the groups' committed offsets; each metric has the value of the slowest group."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
-    """Number of partitions of a topic that the plugin creates; an existing topic keeps its partitions."""
+    """Number of partitions in topics that the plugin creates; an existing topic keeps its partitions."""
     replication_factor: Annotated[Count, Field(ge=1, le=100)] | None = None
-    """Number of replicas of each partition; None: the cluster's default. The value for an existing topic comes from the
-    cluster."""
+    """Number of replicas of each partition; None: the cluster's default. For an existing topic, the plugin reads the
+    number from the cluster."""
     topic_config: fields.Config = Field(default_factory=dict)
-    """Topic properties, with Kafka's names."""
+    """Topic properties, under their names in Kafka."""
     warmup: Annotated[Seconds, Field(le=3600)] = 0.5
     """Duration of the warm-up before each round's window, with the same load."""
     rounds: Count = Field(default=5, ge=1, le=1000)
@@ -180,7 +180,7 @@ class Scenario(MarkerFields):
 
     @property
     def all_headers(self) -> list[tuple[str, bytes]]:
-        """Headers of each record in order; the header for the tag, if any, is last."""
+        """Each record's headers in order; the header for the tag, if any, is last."""
         tag = [(HEADER, bytes(TAG_BYTES))] if self.tags_in_header else []
         return [*((name, text.encode()) for name, text in self.headers.items()), *tag]
 
@@ -210,7 +210,7 @@ class Scenario(MarkerFields):
             )
 
     def metrics(self) -> tuple[str, ...]:
-        """Return the names of the metrics that the load of this scenario measures, in the catalogue's order."""
+        """Return the names of the metrics that this scenario's load measures, in the catalogue's order."""
         if not self.producers:
             return tuple(name for name in LOAD_METRICS if name.startswith(("consume.", "e2e.")))
         measured = {
@@ -354,7 +354,7 @@ def _in_one_spelling(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the fields of several markers, ordered from the farthest to the closest; the closest one wins.
 
-    `records` and `duration` exclude each other, so a marker with either of them overrides both.
+    `records` and `duration` are mutually exclusive, so a marker with either of them overrides both.
     """
     merged: dict[str, Any] = {}
     for level in levels:

@@ -14,15 +14,15 @@ from tests.support.results import result
 
 EXPECTED = """\
 # HELP kafka_produce_throughput_records_per_second acknowledged records in the window, divided by the time until the \
-last one, median over the rounds
+last of them, median over the rounds
 # TYPE kafka_produce_throughput_records_per_second gauge
 kafka_produce_throughput_records_per_second{test="tests/perf/test_orders.py::test_a"} 52340.0
-# HELP kafka_produce_latency_seconds from the due time (closed loop: from the append) to the acknowledgement, \
-median over the rounds
+# HELP kafka_produce_latency_seconds time from when a record is due (closed loop: is appended) until it is \
+acknowledged, median over the rounds
 # TYPE kafka_produce_latency_seconds summary
 kafka_produce_latency_seconds{quantile="0.99",test="tests/perf/test_orders.py::test_a"} 0.01235
 kafka_produce_latency_seconds{quantile="0.999",test="tests/perf/test_orders.py::test_a"} 0.025
-# HELP kafka_errors_records records that could not be sent, after all retries, sum over the rounds
+# HELP kafka_errors_records records that could not be sent even after all retries, sum over the rounds
 # TYPE kafka_errors_records gauge
 kafka_errors_records{test="tests/perf/test_orders.py::test_a"} 2.0
 # EOF
