@@ -25,8 +25,8 @@ class Metric:
     better: Better
     meaning: str
     over_rounds: Literal["median", "sum", "mean"] = "median"
-    """Method that aggregates the rounds' values into the test's value. Faults don't use the median, because it would hide
-    faults in a single round."""
+    """Method that aggregates the rounds' values into the test's value. For faults, it is not the median, which would
+    hide faults in a single round."""
     can_be_zero: bool = False
     """True if the value can be zero. There is then no ratio to a baseline, so only absolute thresholds are allowed."""
     trial_noise: float = 0.0
