@@ -1,10 +1,10 @@
 """Synchronization of several machines' clocks and shared counters through the Dask scheduler.
 
-A machine reads the common clock by repeatedly requesting its time. The response is created between request and arrival,
-so the error is at most half of the shortest round trip (RFC 5905, section 10).
+A machine reads the common clock by repeatedly requesting the time. The response is created between request and arrival,
+so the error is at most half the shortest round-trip time (RFC 5905, section 10).
 
-Each party sends its row and receives the rows of the others. A party that is silent for too long counts as lost. If the
-controller is lost, the round ends.
+Each party sends its row and receives the other parties' rows. A party that is silent for too long is considered lost.
+If the controller is lost, the round ends.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from pytest_kafkaperf.load.messages import Clock
 from pytest_kafkaperf.load.shared_counters import CONTROLLER, Counter, SharedCounters, WorkerState
 
 DRIFT_NS = 5_000_000
-"""Tolerated drift between clocks during a round. A record that seems to arrive even earlier reveals a bug."""
+"""Tolerated clock drift during a round. A record that seems to arrive even earlier indicates a bug."""
 
 
 Exchange = tuple[int, int, int]
-"""One request for the common time: sent, answered and received, in ns; the answer is by the common clock."""
+"""One request for the common time: times in ns at which it was sent, answered (on the common clock) and received."""
 
 
 def until(begin: Clock, end: Clock | None) -> Clock:
-    """Return the clock with the uncertainty after a round, at whose end it was read again, if it was."""
+    """Return the clock with its uncertainty after a round, using the second reading at the end of the round if any."""
     if end is None:
         return begin
     moved_ns = abs(end.offset_ns - begin.offset_ns)
@@ -44,13 +44,13 @@ def until(begin: Clock, end: Clock | None) -> Clock:
 
 
 def relative_to(controller: Clock, clock: Clock) -> Clock:
-    """Return a worker's clock with its offset from the controller's."""
+    """Return a worker's clock with its offset from the controller's clock."""
     offset_ns = clock.offset_ns - controller.offset_ns
     return dataclasses.replace(clock, offset_ns=offset_ns, is_here=clock.name == controller.name)
 
 
 def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str) -> Clock:
-    """Compare a clock with the common one by the exchange with the shortest round trip; exact if it is the same."""
+    """Compare a clock with the common clock by the exchange with the shortest round trip; exact for the same clock."""
     if name == common:
         return Clock(name=name, host=host, offset_ns=0, uncertainty_ns=0)
     sent_ns, remote_ns, received_ns = min(exchanges, key=lambda one: one[2] - one[0])
@@ -59,18 +59,18 @@ def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str)
 
 
 def by_clock(readings: Iterable[Clock]) -> dict[str, Clock]:
-    """Return the best reading of each clock, so that all processes of a machine use the same one."""
+    """Return the best reading of each clock, so that all processes on a machine use the same reading."""
     return {one.name: one for one in sorted(readings, key=lambda one: one.uncertainty_ns, reverse=True)}
 
 
 def tolerated_ns(clock: Clock, clocks: Iterable[Clock]) -> int:
-    """Return how early another machine's record may seem to arrive by this clock; 0 if all workers share one clock."""
+    """Return how early another machine's record can seem to arrive on this clock; 0 if all workers share one clock."""
     others = [one.uncertainty_ns for one in clocks if one.name != clock.name]
     return clock.uncertainty_ns + max(others) + DRIFT_NS if others else 0
 
 
 def spread(readings: Mapping[str, Clock], shares: int) -> list[str]:
-    """Return the address of each share; no machine gets a second share before every machine has one."""
+    """Return an address for each share. No machine gets a second share before every machine has one."""
     machines: dict[str, list[str]] = {}
     for address in sorted(readings):
         machines.setdefault(readings[address].name, []).append(address)
@@ -81,9 +81,9 @@ def spread(readings: Mapping[str, Clock], shares: int) -> list[str]:
 
 
 def clock_name() -> str:
-    """Return an identifier that processes have in common exactly if they share a monotonic clock.
+    """Return an identifier that is the same for two processes if and only if they share a monotonic clock.
 
-    On Linux a time namespace changes that clock (time_namespaces(7)).
+    On Linux, a time namespace can offset that clock (time_namespaces(7)).
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -94,30 +94,30 @@ def clock_name() -> str:
 
 
 TICK_S = 0.05
-"""Interval of synchronization. Values from other machines are up to two intervals old, plus the network latency."""
+"""Synchronization interval. Values from other machines are up to two intervals old, plus the network latency."""
 
 SILENT_S = 8.0
-"""A party that has not sent its row for this long is lost."""
+"""Time without a row from a party after which it is considered lost."""
 
 BEGIN_S = 30.0
 """Time limit for a Dask worker to start its share."""
 
 
 class SyncState:
-    """The parties of one round, and their last rows."""
+    """Parties in one round, and their last rows."""
 
     def __init__(self, addresses: list[str], *, now_s: float) -> None:
         self.addresses = addresses
-        """Address of the Dask worker of each share."""
+        """Address of each share's Dask worker."""
         self.gone: set[str] = set()
-        """Addresses of Dask workers that the scheduler has lost since."""
+        """Addresses of Dask workers that the scheduler has lost since then."""
         self._opened_s = self._controller_s = now_s
         self._rows: dict[int, tuple[int, list[int]]] = {}
         self._attempts: dict[int, str] = {}
         self._seen_s: dict[int, float] = {}
 
     def control(self, cells: list[int], *, now_s: float) -> dict[str, Any]:
-        """Take the controller's row; return the workers' rows, and the lost shares with reasons."""
+        """Store the controller's row; return the workers' rows, and the lost shares with reasons."""
         self._controller_s = now_s
         self._rows[CONTROLLER] = (0, cells)
         rows = [[worker, *row] for worker, row in self._rows.items() if worker != CONTROLLER]
@@ -125,9 +125,9 @@ class SyncState:
         return {"rows": rows, "lost": list(lost.items())}
 
     def share(self, worker: int, attempt: str, at_ns: int, cells: list[int], *, now_s: float) -> dict[str, Any]:
-        """Take a worker's row; return all others, or `over` if the worker must end.
+        """Store a worker's row; return all other rows, or `over` if the worker must stop.
 
-        A second attempt at a share must end, because a Dask cluster may repeat tasks, but their load is not measured.
+        A second attempt at a share must stop: a Dask cluster can repeat tasks, but the repeated load is not measured.
         """
         if self._attempts.setdefault(worker, attempt) != attempt or now_s - self._controller_s > SILENT_S:
             return {"over": True}
@@ -146,11 +146,11 @@ class SyncState:
 
 
 class SchedulerSync(SchedulerPlugin):
-    """The scheduler's side, for all rounds of one controller. It ends with the controller and removes itself."""
+    """Scheduler's side, for all rounds of one controller. It removes itself when the controller exits."""
 
     def __init__(self, name: str, client: str) -> None:
         self.name = name
-        """Name of the plugin and of its message handler."""
+        """Name of the scheduler plugin and of its message handler."""
         self._client = client
         """Identifier of the controller among the scheduler's clients."""
 
@@ -161,13 +161,13 @@ class SchedulerSync(SchedulerPlugin):
         scheduler.handlers[self.name] = self._answer
 
     def remove_worker(self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_: Any) -> None:
-        """Record that a worker has left; a later worker with the same address is another one."""
+        """Record that a worker has left. A later worker with the same address is a different worker."""
         del scheduler, stimulus_id
         for state in self._states.values():
             state.gone.add(worker)
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
-        """Remove the plugin when the controller ends in any way."""
+        """Remove the plugin when the controller exits for any reason."""
         del scheduler
         if client == self._client:
             self._states.clear()
@@ -195,18 +195,18 @@ class SchedulerSync(SchedulerPlugin):
 
 
 ANSWER_S = 10
-"""Time limit of a request to the scheduler or, through it, to all workers."""
+"""Time limit for a request to the scheduler or, through it, to all workers."""
 
 
 Workers = Sequence[tuple[Future[Any], str]]
-"""The future of each worker, and the name of its Dask worker."""
+"""Each worker's future, and the name of its Dask worker."""
 
 
 @contextlib.contextmanager
 def synchronized(ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers) -> Iterator[None]:
     """Synchronize the controller's counters until the block ends, and fail the futures of lost workers.
 
-    `ask` sends a message to the scheduler; a thread calls it.
+    `ask` sends a message to the scheduler; it is called in a thread.
     """
     closing = threading.Event()
     thread = threading.Thread(
@@ -245,12 +245,12 @@ def _synchronize(
 
 def _fail(workers: Workers, reason: str) -> None:
     for future, _ in workers:
-        with contextlib.suppress(InvalidStateError):  # the worker has reported already
+        with contextlib.suppress(InvalidStateError):  # the worker has already reported
             future.set_exception(LoadError(reason))
 
 
 _KEPT = 200
-"""Number of rows kept per worker, enough for some seconds. If a machine is silent for longer, older rows are
+"""Number of rows kept per worker, enough for a few seconds. If a machine is silent for longer, older rows are
 dropped."""
 
 Row = tuple[int, Sequence[int]]
@@ -258,19 +258,19 @@ Row = tuple[int, Sequence[int]]
 
 
 class AlignedCounters:
-    """The latest rows of all workers, aligned in time."""
+    """Latest rows from all workers, aligned in time."""
 
     def __init__(self) -> None:
         self._known: dict[int, collections.deque[Row]] = {}
 
     def add(self, worker: int, at_ns: int, cells: Sequence[int]) -> None:
-        """Add a row unless it is known already."""
+        """Add a row unless it is already known."""
         known = self._known.setdefault(worker, collections.deque(maxlen=_KEPT))
         if not known or at_ns > known[-1][0]:
             known.append((at_ns, cells))
 
     def together(self) -> dict[int, list[int]]:
-        """Return all rows as of the last instant known of every running worker; states are the newest ones."""
+        """Return all rows as of the last instant known for every running worker, but with the newest states."""
         running = [known[-1][0] for known in self._known.values() if known[-1][1][Counter.STATE] < WorkerState.DONE]
         at_ns = min(running, default=None)
         return {
@@ -279,7 +279,7 @@ class AlignedCounters:
 
 
 def _as_of(at_ns: int, known: collections.deque[Row]) -> list[int]:
-    """Return the newest row with its record counts at that instant, interpolated between two rows."""
+    """Return the newest row, with record counts interpolated between two rows to that instant."""
     newest = [*known[-1][1]]
     later = next((number for number, (instant_ns, _) in enumerate(known) if instant_ns > at_ns), None)
     if later is None:

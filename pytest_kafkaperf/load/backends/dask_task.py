@@ -1,6 +1,6 @@
 """Dask task that runs a worker process on its machine, and the shared counters there.
 
-The load does not run in a thread of the Dask worker, which has an event loop, a garbage collector and other tasks.
+The load does not run in a Dask worker thread, where an event loop, a garbage collector and other tasks interfere.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _KILL_S = 5
 """Time limit for a killed process to exit."""
 
 _starting = threading.Lock()
-"""Held while a thread hides `__main__`, so that no other thread keeps the replacement."""
+"""Lock held while a thread hides `__main__`, so that no other thread picks up the replacement."""
 
 
 @contextlib.contextmanager
 def started(folder: str, function: Callable[..., Any], *arguments: object) -> Iterator[Connection]:
-    """Call a function in a process, and yield the pipe of its result; `result_of` reads it.
+    """Call a function in a new process, and yield the pipe with its result, which `result_of` reads.
 
-    The process ends with the block. If this process dies, the other one removes the folder and ends.
+    The new process is stopped at the end of the block. If this process dies, the new one removes the folder and exits.
     """
-    multiprocessing.current_process().daemon = False  # Dask's workers are daemonic, which may have no children
+    multiprocessing.current_process().daemon = False  # Dask's workers are daemonic, so they cannot have children
     context = multiprocessing.get_context("spawn")
     results, sender = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(sender, folder, function, arguments), daemon=True)
@@ -64,7 +64,7 @@ def started(folder: str, function: Callable[..., Any], *arguments: object) -> It
 
 
 def result_of(results: Connection) -> Any:
-    """Return the result of the function; wait for it.
+    """Wait for the function's result and return it.
 
     Raises:
         LoadError: the function failed, or the process died.
@@ -85,41 +85,41 @@ def _run(sender: Connection, folder: str, function: Callable[..., Any], argument
         sender.send(function(*arguments))
     except LoadError as error:
         sender.send(error)
-    except Exception as error:  # noqa: BLE001 - the report must name any cause
+    except Exception as error:  # noqa: BLE001 - the report must show any cause
         sender.send(LoadError(f"failed: {type(error).__name__}: {error}\n{traceback.format_exc().strip()}"))
 
 
 _EXCHANGES = 20
-"""Number of requests for the time, of which the one with the shortest round trip counts."""
+"""Number of requests for the time. Only the request with the shortest round trip counts."""
 
 _OVER = "the round ended before its worker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """One worker's share of a round, the input of a Dask task. Its repr appears in Dask's logs."""
+    """One worker's share of a round, the input to a Dask task. Its repr appears in Dask's logs."""
 
     handler: str
     sync_id: str
     workers: int
     assignment: Assignment = dataclasses.field(repr=False)
     clock: Clock
-    """The clock of this machine, compared with the controller's."""
+    """This machine's clock, compared with the controller's clock."""
     before: Clock
-    """The same clock, compared with the scheduler's."""
+    """This machine's clock, compared with the scheduler's clock."""
     tolerated_ns: int
-    """Time by which another machine's record may seem to arrive too early."""
+    """Time by which another machine's record can seem to arrive too early."""
 
 
 def run_share(share: Share, samples: bytes | None) -> WorkerReport:
     """Run a worker process on the machine of the Dask worker that executes this task.
 
     Raises:
-        LoadError: the process failed or died, or the round ended before.
+        LoadError: the process failed or died, or the round ended first.
 
     """
     worker = get_worker()
-    secede()  # frees this thread's place for other shares
+    secede()  # frees this thread's slot for other shares
     groups = share.assignment.scenario.consumer_groups
     with (
         tempfile.TemporaryDirectory(prefix="kafkaperf-counters-") as folder,
@@ -139,7 +139,7 @@ async def send(scheduler: Any, handler: str, **message: Any) -> Any:
     """Send a message to the scheduler's message handler, and return its answer.
 
     Raises:
-        LoadError: the scheduler does not know the handler any more.
+        LoadError: the scheduler no longer has the handler.
 
     """
     answer = await getattr(scheduler, handler)(**message)
@@ -149,7 +149,7 @@ async def send(scheduler: Any, handler: str, **message: Any) -> Any:
 
 
 async def read_clock_by(scheduler: Any, handler: str) -> Clock:
-    """Compare this machine's clock with the scheduler's, by repeated requests for the time."""
+    """Compare this machine's clock with the scheduler's by repeatedly requesting the time."""
     found: list[Exchange] = []
     common = ""
     for _ in range(_EXCHANGES):
@@ -162,7 +162,7 @@ async def read_clock_by(scheduler: Any, handler: str) -> Clock:
 
 
 async def read_clock(handler: str, dask_worker: Worker) -> Clock:
-    """Compare a Dask worker's clock with the scheduler's; runs on the Dask worker."""
+    """Compare a Dask worker's clock with the scheduler's; this function runs on the Dask worker."""
     return await read_clock_by(dask_worker.scheduler, handler)
 
 
@@ -172,7 +172,7 @@ def _work(assignment: Assignment, offset_ns: int, uncertainty_ns: int) -> Worker
 
 
 def _localised(assignment: Assignment, folder: str, samples: bytes | None, counters: SharedCounters) -> Assignment:
-    """Return the assignment with the paths of this machine."""
+    """Return the assignment with paths on this machine."""
     scenario = assignment.scenario
     if samples is not None and isinstance(scenario.payload, Samples):
         path = Path(folder) / "samples"
@@ -183,7 +183,7 @@ def _localised(assignment: Assignment, folder: str, samples: bytes | None, count
 
 
 class _Host:
-    """A machine's side of the synchronization, for one process there."""
+    """A machine's side of the synchronization, for one process on that machine."""
 
     def __init__(self, worker: Worker, share: Share, counters: SharedCounters) -> None:
         self._dask_worker = worker
@@ -195,7 +195,7 @@ class _Host:
         """Synchronize the counters until the process has exited; return its report.
 
         Raises:
-            LoadError: the process failed or died, or must be killed.
+            LoadError: the process failed or died, or had to be killed.
 
         """
         answered_s = time.monotonic()
@@ -220,7 +220,7 @@ class _Host:
         return None
 
     def exchange(self) -> None:
-        """Send this worker's row, and write those of the others.
+        """Send this worker's row, and write the other workers' rows.
 
         Raises:
             LoadError: the controller is gone, or another attempt at this share came first.

@@ -44,20 +44,20 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 _CONNECT_S = 10
 """Time limit for connecting to the scheduler."""
 _WORKER_S = 5
-"""Time limit for one worker's answer."""
+"""Time limit for one worker's response."""
 _MARGIN_NS = 500_000_000
 _ENCRYPTED = ("tls://", "wss://")
-"""Beginnings of the addresses of Dask's encrypted connections."""
+"""Address prefixes of Dask's encrypted connections."""
 _PLUGIN = "pytest-kafkaperf"
 _VERSIONS: Mapping[str, tuple[Any, ...]] = {
     "Python": (sysconfig.get_python_version,),
     **{name: (importlib.metadata.version, name) for name in (_PLUGIN, "aiokafka")},
 }
-"""Software that must have one version everywhere, and a function of the standard library that returns its version."""
+"""Software that must have the same version everywhere, with a standard library function that returns its version."""
 
 
 class DaskWorkers:
-    """Connection to a Dask cluster, from entry to exit."""
+    """Connection to a Dask cluster, open inside the `with` block."""
 
     margin_ns = _MARGIN_NS
 
@@ -68,17 +68,17 @@ class DaskWorkers:
         """True if credentials may be sent without TLS."""
         self._handler = f"kafkaperf-{secrets.token_hex(8)}"
         self._fit: set[str] = set()
-        """Addresses of workers whose versions match."""
+        """Addresses of workers with matching versions."""
         self._silent: set[str] = set()
-        """Addresses of workers that did not answer and are not used again."""
+        """Addresses of workers that did not respond and are not used again."""
 
     @classmethod
     @contextlib.contextmanager
     def connected(cls, scheduler: str, *, insecure: bool = False) -> Iterator[Self]:
-        """Connect to a scheduler until the block ends; with `insecure`, credentials may be sent without TLS.
+        """Connect to a scheduler until the block ends. With `insecure`, credentials may be sent without TLS.
 
         Raises:
-            ClusterError: no scheduler answers, it has no workers, or versions differ.
+            ClusterError: no scheduler responds, the scheduler has no workers, or versions differ.
 
         """
         try:
@@ -116,7 +116,7 @@ class DaskWorkers:
         """Read the clocks, hand the assignments to Dask workers, and synchronize the counters.
 
         Raises:
-            LoadError: no worker can take the assignments.
+            LoadError: no worker can accept the assignments.
             ClusterError: new workers have other versions, or credentials would be sent without TLS.
 
         """
@@ -158,7 +158,7 @@ class DaskWorkers:
     def _run(
         self, sync_id: str, addresses: Sequence[str], shares: Sequence[Share]
     ) -> Iterator[Sequence[Future[WorkerReport]]]:
-        """Run a Dask task for each share, until the block ends."""
+        """Run a Dask task for each share until the block ends."""
         self._ask(do="open", sync_id=sync_id, addresses=[*addresses])
         tasks: list[Future[WorkerReport]] = []
         try:
@@ -182,10 +182,10 @@ class DaskWorkers:
         return self._dask.scatter(content, workers=sorted(set(addresses)), broadcast=True)
 
     def read_clocks(self) -> tuple[Clock, dict[str, Clock]]:
-        """Read the clocks of this machine and of all Dask workers.
+        """Read this machine's clock and all Dask workers' clocks.
 
         Raises:
-            LoadError: the scheduler does not answer, or no workers do.
+            LoadError: the scheduler does not respond, or no worker does.
             ClusterError: new workers have other versions.
 
         """
@@ -197,7 +197,7 @@ class DaskWorkers:
         return self._client_call(read_clock_by, self._dask.scheduler, self._handler), readings
 
     def _addresses(self) -> list[str]:
-        """Return the addresses of all workers, after a check of their versions.
+        """Check the versions of all workers and return their addresses.
 
         Raises:
             LoadError: the scheduler does not answer.
@@ -221,7 +221,7 @@ class DaskWorkers:
             check_version(f"the Dask scheduler {self._address}", name, version)
 
     def _on_workers(self, function: Callable[..., Any], *arguments: object, workers: Sequence[str]) -> dict[str, Any]:
-        """Call a function on each worker; return the results without workers that left, and None for missing packages.
+        """Call a function on each worker; return the results (None for missing packages) without workers that left.
 
         Raises:
             LoadError: the scheduler does not answer.
@@ -253,13 +253,13 @@ class DaskWorkers:
         return answer
 
     def _client_call(self, function: Callable[..., Any], *arguments: object, **named: object) -> Any:
-        """Call a function of the Dask client within a time limit.
+        """Call a Dask client function with a time limit.
 
         Raises:
             LoadError: there is no answer.
 
         """
-        if self._dask.scheduler is None:  # the client has failed to reconnect
+        if self._dask.scheduler is None:  # the client could not reconnect
             raise LoadError(f"the connection to the Dask scheduler {self._address} is lost")
         try:
             return self._dask.sync(function, *arguments, callback_timeout=ANSWER_S, **named)
@@ -269,7 +269,7 @@ class DaskWorkers:
         except RuntimeError:
             if self._dask.status == "running":
                 raise
-            # The client has failed to reconnect and closed itself.
+            # The client could not reconnect and closed itself.
             raise LoadError(f"the connection to the Dask scheduler {self._address} is lost") from None
 
 
@@ -287,10 +287,10 @@ async def _run_on_each(
 
 
 def check_version(place: str, name: str, version: str | None) -> None:
-    """Check the version of a package at `place`; None if it is not installed there.
+    """Check the version of a package at `place`; the version is None if the package is not installed there.
 
     Raises:
-        ClusterError: it is not the version here.
+        ClusterError: the version differs from the version on this machine.
 
     """
     function, *arguments = _VERSIONS[name]
@@ -310,7 +310,7 @@ def refuse_loopback(servers: str, readings: Sequence[Clock]) -> None:
     """Check that other machines can reach the brokers.
 
     Raises:
-        LoadError: the brokers are on loopback, and a worker runs on another machine.
+        LoadError: the brokers use loopback addresses, and a worker runs on another machine.
 
     """
     away = [one.host for one in readings if one.host != socket.gethostname()]
@@ -337,11 +337,11 @@ def refuse_plain_text(access: Access, addresses: Sequence[str]) -> None:
 
 
 def _result_of(task: Future[WorkerReport], name: str) -> Future[WorkerReport]:
-    """Return a future of a task's report, whose LoadError contains the Dask worker."""
+    """Return a future for a task's report. Its LoadError contains the Dask worker's name."""
     result: Future[WorkerReport] = Future()
 
     def conclude(done: Future[WorkerReport]) -> None:
-        with contextlib.suppress(InvalidStateError):  # the worker was lost, and the future has that error already
+        with contextlib.suppress(InvalidStateError):  # the worker was lost, and the future already has that error
             if done.cancelled():
                 result.set_exception(LoadError(f"the Dask scheduler cancelled the task of the Dask worker {name}"))
             elif isinstance(error := done.exception(), LoadError):

@@ -33,14 +33,14 @@ _MARGIN_NS = 20_000_000
 
 
 class Processes:
-    """Worker processes for all rounds of a test; they exit if the controller dies."""
+    """Worker processes for all rounds of a test. They exit if the controller dies."""
 
     margin_ns = _MARGIN_NS
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._executor: concurrent.futures.ProcessPoolExecutor
-        """Exists inside the `with` block."""
+        """Exists only inside the `with` block."""
         self._futures: list[concurrent.futures.Future[Any]] = []
 
     def __enter__(self) -> Self:
@@ -88,10 +88,10 @@ class Processes:
 
 @contextlib.contextmanager
 def without_main() -> Iterator[None]:
-    """Hide `__main__` while processes are spawned, which happens when assignments are submitted.
+    """Hide `__main__` while processes are spawned. They are spawned when assignments are submitted.
 
-    `multiprocessing` imports the parent's main module in each child. Here, that is pytest or the user's script, which
-    workers do not need and which could start everything again.
+    `multiprocessing` imports the parent's main module in each child. Here, the main module is pytest or the user's
+    script. Workers do not need it, and importing it could start everything again.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
@@ -102,7 +102,7 @@ def without_main() -> Iterator[None]:
 
 
 def begin(*folders: str) -> None:
-    """Initialize a worker process, which removes the folders and exits if its parent dies."""
+    """Initialize a worker process so that it removes the folders and exits if its parent dies."""
     # On Ctrl-C, the controller stops its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

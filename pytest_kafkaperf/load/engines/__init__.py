@@ -1,5 +1,5 @@
 """Kafka clients that generate the load.
 
-- engine: interface of engines, and the engine of each client
+- engine: the interface of engines, and the engine for each client
 - aiokafka: the first engine
 """

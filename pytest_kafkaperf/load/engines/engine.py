@@ -1,4 +1,4 @@
-"""Interface between the load generator and Kafka clients: one engine for each client."""
+"""Interface between the load generator and Kafka clients, with one engine per client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """Kafka client that generates a worker process's load.
 
-    An engine is stateless and picklable. It hides everything about its client: parameters, errors and encoding.
+    An engine is stateless and picklable. It encapsulates all client specifics: parameters, errors and encoding.
     """
 
     @property
@@ -24,17 +24,17 @@ class Engine(Protocol):
     def problems(self, scenario: Scenario) -> Iterator[str]:
         """Yield an error text for each invalid parameter in `producer_config` or `consumer_config`.
 
-        This is called while the scenario is validated, when the parameters still have the names that the user wrote.
+        The method is called during scenario validation, when parameters still have the names that the user wrote.
         """
 
     def facts(self) -> Mapping[str, str]:
-        """Return the versions on which results depend, by name, as in a fingerprint."""
+        """Return the versions that can affect results, by name, as in a fingerprint."""
 
     def check(self) -> None:
         """Check that the installed client can generate the load.
 
         Raises:
-            LoadError: it cannot; the message contains the command that installs a suitable one.
+            LoadError: it cannot; the message contains the command that installs a suitable client.
 
         """
 
@@ -42,7 +42,7 @@ class Engine(Protocol):
         """Run one worker's part of one round in this process, from the first connection to the report.
 
         Raises:
-            LoadError: a client could not connect or join its group; the message contains the client and the reason.
+            LoadError: a client could not connect or join its group; the message shows the client and the reason.
 
         """
 

@@ -1,17 +1,17 @@
-"""The engine on aiokafka. Read worker, producers, consumer, sender, decoder.
+"""The aiokafka engine. Read worker, producers, consumer, sender, decoder.
 
 - aiokafka_engine: the engine's interface
-- client_config: client parameters that a test may set
+- client_config: client parameters that a test can set
 - worker: one worker's part of a load
-- clients: aiokafka's clients, adapted
-- producers: the producers' base, with transactions
+- clients: adapted versions of aiokafka's clients
+- producers: base class of the producers, and transactions
 - batch_producer: producers of prepared batches
 - keyed_producer: producers of records with keys
 - record_producer: producers that send record by record
-- sender: batches to brokers, several in flight
+- sender: sender with several requests in flight per broker
 - templates: batches encoded in advance
-- encoder: batches and produce requests as bytes
-- decoder: fetched batches
+- encoder: encoding of batches and produce requests
+- decoder: decoding of fetched batches
 - consumer: consumers
 - log_reader: the reader of the log
 """

@@ -1,4 +1,4 @@
-"""The engine on aiokafka."""
+"""The aiokafka engine."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 class AiokafkaEngine:
-    """Implements `Engine`; aiokafka and NumPy are imported for a load only, so that collection stays fast."""
+    """Engine that uses aiokafka. It imports aiokafka and NumPy only for a load, so that collection stays fast."""
 
     clients = ("batch", "record")
 
     def problems(self, scenario: Scenario) -> Iterator[str]:
-        """Yield an error text for each parameter of clients that is not valid."""
+        """Yield an error text for each invalid client parameter."""
         yield from client_config.problems("producer", scenario.producer_config)
         yield from client_config.problems("consumer", scenario.consumer_config)
 
     def facts(self) -> Mapping[str, str]:
-        """Return the version of aiokafka."""
+        """Return the aiokafka version."""
         return {"aiokafka": importlib.metadata.version("aiokafka")}
 
     def check(self) -> None:
-        """Check the version of aiokafka."""
+        """Check the aiokafka version."""
         from pytest_kafkaperf.load.engines.aiokafka.clients import check_aiokafka  # noqa: PLC0415 - see the class
 
         check_aiokafka()

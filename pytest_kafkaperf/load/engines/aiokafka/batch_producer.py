@@ -1,8 +1,8 @@
 """Producer of explicit batches, for records without keys.
 
-A batch opens at a record's due time and closes when it is full or has lingered. Without keys, the whole batch gets one
-partition, as in Kafka's own producer (KIP-480). Because due times are known in advance, so is the closing time: the
-producer sleeps until then and builds the batch at once.
+A batch opens at a record's due time and closes when it is full or its linger time has passed. Without keys, the whole
+batch goes to one partition, as in Kafka's own producer (KIP-480). Because due times are known in advance, the closing
+time is also known, so the producer sleeps until then and builds the whole batch at once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pytest_kafkaperf.load.ledger import Batch
 from pytest_kafkaperf.load.schedule import Schedule
 
 _DIFFERENT_STARTS = 32
-"""Number of different starts in the payload; further producers of a worker repeat them."""
+"""Number of different starting points in the payload. Further producers of a worker reuse them."""
 
 
 class Records(NamedTuple):
-    """The records of one batch."""
+    """Records of one batch."""
 
     indexes: Int64s
     """Shape `(records,)`."""
@@ -47,7 +47,7 @@ class BatchProducer(Producer):
         super().__init__(client, number, setup)
         partitions = self._scenario.partitions
         self._start = 0
-        """Start of the next batch in the payload."""
+        """Position in the payload at which the next batch starts."""
         self._template = self._templates.at(0)
         for _ in range(number % _DIFFERENT_STARTS):
             self._advance(self._template.count)
@@ -99,12 +99,12 @@ class BatchProducer(Producer):
     def _send(
         self, partition: int, records: Records, *, now: int, measured: int, closing_ns: int | None = None
     ) -> Batch:
-        """Build a batch of the next template's first records and hand it to the client.
+        """Build a batch from the next template's first records and hand it to the client.
 
         The last `measured` records are due in the window.
 
         Raises:
-            LoadError: the client cannot send any more.
+            LoadError: the client can no longer send.
 
         """
         indexes, dues_ns, keys = records
@@ -138,7 +138,7 @@ class BatchProducer(Producer):
         return batch
 
     def _advance(self, used: int) -> None:
-        """Go to the template of the next batch, after `used` records of the current one."""
+        """Advance to the next batch's template after using `used` records of the current one."""
         self._start = self._templates.after(self._start, self._template, used)
         self._template = self._templates.at(self._start)
 
@@ -154,19 +154,19 @@ class BatchProducer(Producer):
 
 
 def _bytes_of_last(template: Template, count: int, measured: int) -> int:
-    """Return the bytes of keys and values of the last `measured` of the template's first `count` records."""
+    """Return the key and value bytes of the last `measured` of the template's first `count` records."""
     before = int(template.sizes[count - measured - 1]) if measured < count else 0
     return int(template.sizes[count - 1]) - before
 
 
 _OUTSTANDING_BYTES = 32 << 20
-"""Limit of one producer's unacknowledged data: the default `buffer.memory` of Kafka's own producer."""
+"""Limit on one producer's unacknowledged data: the default `buffer.memory` of Kafka's own producer."""
 
 
 class InFlightLimit:
     """In-flight limits of one producer, per partition and in bytes.
 
-    A partition's limit is the number of batches that the client sends at once, plus one. Until the limit allows a
+    A partition's limit is the number of batches that the client sends concurrently, plus one. Until the limit allows a
     batch, further records can still join it.
     """
 
@@ -181,13 +181,13 @@ class InFlightLimit:
         self._free_since_ns = collections.deque([0] * min(bound, partitions * batches))
 
     def free(self, partition: int | None = None) -> bool:
-        """Return True if the limit allows a batch to the partition, or to any partition if None."""
+        """Return True if the limit allows a batch to the partition, or to any partition if it is None."""
         return bool(self._free_since_ns) and (
             len(self._full) < len(self._taken) if partition is None else partition not in self._full
         )
 
     def take(self, partition: int | None = None) -> tuple[int, int]:
-        """Return the partition, round-robin if None, and the time (ns) at which the slot of its batch became free."""
+        """Take a slot; return its partition (round-robin if None) and the time (ns) at which the slot became free."""
         since_ns = self._free_since_ns.popleft()
         if partition is None:
             partition = self._next()
@@ -207,7 +207,7 @@ class InFlightLimit:
         self._free_since_ns.append(now_ns)
 
     def _next(self) -> int:
-        """Return the next partition that is not full, round-robin."""
+        """Return the next partition that is not full, in round-robin order."""
         while True:
             partition = self._turns[0]
             self._turns.rotate(-1)

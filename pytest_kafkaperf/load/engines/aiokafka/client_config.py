@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pytest_kafkaperf.core.errors import nearest
 
 IN_FLIGHT = "max_in_flight_requests_per_connection"
-"""Parameter of Kafka's Java producer that aiokafka lacks; the load generator implements it."""
+"""Parameter of Kafka's Java producer that is missing in aiokafka. The load generator implements it."""
 
 FIELDS = {
     "acks": "acks",
@@ -26,14 +26,14 @@ FIELDS = {
     "max_batch_size": "batch_size",
     "transactional_id": "transaction_size",
 }
-"""Parameters that scenario fields set, with the name of the field."""
+"""Parameters set by scenario fields, with the field names."""
 _CONNECTING = ("bootstrap_servers", "sasl_", "security_", "ssl_")
 _READING = ("auto_", "check_crcs", "enable_auto_commit", "group_", "max_poll_records", "partition", "topics")
 _ENCODING = ("api_version", "exclude_internal_topics", "key_", "loop", "value_")
 _OWNERS = {"the cluster": _CONNECTING, "the plugin": (*_READING, *_ENCODING)}
-"""Prefixes of the parameters that the cluster or the plugin sets."""
+"""Prefixes of parameters that the cluster or the plugin sets."""
 _NUMBERS = ("_bytes", "_ms", "_size", IN_FLIGHT)
-"""Suffixes of numeric parameters; all others are text."""
+"""Suffixes of numeric parameters. All other parameters are text."""
 _MAX_INT = (1 << 31) - 1
 """Kafka's protocol encodes times and sizes as signed 32-bit integers."""
 
@@ -78,7 +78,7 @@ def _owner(parameter: str) -> str | None:
 
 @functools.cache
 def _parameters(client: str) -> frozenset[str]:
-    """Return the parameters of a client that a test may set."""
+    """Return the client parameters that a test can set."""
     import aiokafka  # noqa: PLC0415 - only scenarios with client parameters need it
 
     producer = client == "producer"
@@ -88,5 +88,5 @@ def _parameters(client: str) -> frozenset[str]:
 
 
 def _normalized(name: str) -> str:
-    """Replace the dots in Kafka's names with aiokafka's underscores."""
+    """Convert a Kafka parameter name to aiokafka's spelling, with underscores instead of dots."""
     return name.replace(".", "_")

@@ -1,32 +1,32 @@
-"""The load's aiokafka clients, created from a scenario, and the aiokafka internals that it replaces.
+"""aiokafka clients for a load, created from a scenario, and the aiokafka internals that the load replaces.
 
-These names are private or may move. Therefore, `pyproject.toml` caps aiokafka's version, `check_aiokafka` checks it
-before a load, and `tests/unit/load/engines/aiokafka/test_clients.py` checks that each name exists and behaves as
-expected.
+The replaced names are private or may move. Therefore, `pyproject.toml` caps aiokafka's version, `check_aiokafka` checks
+the version before a load, and `tests/unit/load/engines/aiokafka/test_clients.py` checks that each name exists and
+behaves as expected.
 
 For speed:
 
 - `AIOKafkaProducer._message_accumulator._append_batch` queues a batch without awaiting. The public `send_batch`
-  waits for one partition even if others accept batches.
+  waits for one partition even if other partitions accept batches.
 - `EncodedBatch`, whose records are already encoded, takes the place of `BatchBuilder` in the accumulator.
-- `sender` replaces the accumulator and the sender, and calls their inner parts; `Connection.produce` writes their
-  requests, with `encoder`.
+- `sender` replaces the accumulator and the sender, and calls their internals. `Connection.produce` writes their
+  requests, using `encoder`.
 - `aiokafka.consumer.fetcher.PartitionRecords._unpack_records` yields one value per batch instead of one
-  `ConsumerRecord` per record. Used in worker processes only.
+  `ConsumerRecord` per record. The replacement is used only in worker processes.
 - `aiokafka.conn.READER_LIMIT` is raised because fetch responses are large.
 - `aiokafka.util.get_running_loop` is called for every future; asyncio's own function is much cheaper.
 
 For robustness:
 
-- `aiokafka.conn.AIOKafkaConnection.send` reports broken connections as an error from which clients recover. Used in
-  worker processes only.
-- `aiokafka.client.MetadataRequest` would create a deleted topic when a client asks for it. Used in worker processes
-  only.
+- `aiokafka.conn.AIOKafkaConnection.send` reports broken connections as an error from which clients recover. The
+  replacement is used only in worker processes.
+- `aiokafka.client.MetadataRequest` would create a deleted topic when a client requests its metadata. The replacement is
+  used only in worker processes.
 - `MessageAccumulator.reenqueue` keeps the order of batches that failed together.
-- `aiokafka.producer.sender.SendProduceReqHandler._can_retry` counts batches that are sent again and may be in the log
-  twice. Used in worker processes only.
+- `aiokafka.producer.sender.SendProduceReqHandler._can_retry` counts batches that are resent and may be in the log
+  twice. The replacement is used only in worker processes.
 
-Only read: `AIOKafkaConsumer._coordinator.generation`, a number that each rebalance of the consumer's group changes.
+`AIOKafkaConsumer._coordinator.generation` is only read. Each rebalance of the consumer group changes this number.
 
 `encoder` and `decoder` use `aiokafka.record` and `aiokafka.codec`; `clusters.admin` uses `aiokafka.protocol`.
 """
@@ -65,18 +65,18 @@ _IN_FLIGHT = 5
 """Produce requests in flight per broker: the default of Kafka's own producer."""
 _MAX_REQUEST_BYTES = 1 << 20
 _FETCH_WAIT_MS = 100
-"""Maximum wait of a fetch for new records, which holds up the next request on its connection, such as the one for end
-offsets after the load. With Kafka's default of 500 ms, each round with consumers took 0.4 s longer."""
+"""Maximum time for which a fetch waits for new records. It delays the next request on the same connection, such as the
+request for end offsets after the load. With Kafka's default of 500 ms, each round with consumers took 0.4 s longer."""
 _HEARTBEAT_MS = 300
-"""Heartbeat interval, by which members learn of a rebalance. With Kafka's 3 s, rounds would start up to 3 s later."""
+"""Heartbeat interval, by which members detect a rebalance. With Kafka's 3 s, rounds would start up to 3 s later."""
 
 
 def make_producer(
     scenario: Scenario, bootstrap_servers: str, client_config: dict[str, Any], *, transactional_id: str, largest: int
 ) -> aiokafka.AIOKafkaProducer:
-    """Create a producer for values of up to `largest` bytes, without starting it.
+    """Create a producer for values of up to `largest` bytes without starting it.
 
-    With explicit batches, the schedule applies the linger time; the client gets closed batches and sends them at once.
+    With explicit batches, the schedule applies the linger time. The client gets closed batches and sends them at once.
     """
     batches = scenario.client == "batch"
     config = dict(scenario.producer_config)
@@ -100,12 +100,12 @@ def make_producer(
 def make_consumer(
     scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: dict[str, Any]
 ) -> aiokafka.AIOKafkaConsumer:
-    """Create a member of a consumer group that reads new records, or existing ones as well, without starting it."""
+    """Create a consumer group member that reads new, or also existing, records without starting it."""
     defaults = {
         "heartbeat_interval_ms": _HEARTBEAT_MS,
         "fetch_max_wait_ms": _FETCH_WAIT_MS,
         "request_timeout_ms": REQUEST_TIMEOUT_S * 1000,
-        "max_poll_interval_ms": RECORDS_TIMEOUT_S * 1000,  # it may have to wait for the others
+        "max_poll_interval_ms": RECORDS_TIMEOUT_S * 1000,  # it may have to wait for the other members
     }
     return aiokafka.AIOKafkaConsumer(
         topic,
@@ -119,7 +119,7 @@ def make_consumer(
 
 
 def make_reader(bootstrap_servers: str, client_config: dict[str, Any]) -> aiokafka.AIOKafkaConsumer:
-    """Create a consumer without a group that reads from given positions, without starting it."""
+    """Create a consumer without a group that reads from given positions; do not start it."""
     return aiokafka.AIOKafkaConsumer(
         bootstrap_servers=bootstrap_servers,
         auto_offset_reset="none",
@@ -129,21 +129,22 @@ def make_reader(bootstrap_servers: str, client_config: dict[str, Any]) -> aiokaf
 
 
 def batches_in_flight(scenario: Scenario) -> int:
-    """Return the limit of batches in flight per partition."""
+    """Return the limit on batches in flight per partition."""
     in_flight: int = scenario.producer_config.get(IN_FLIGHT, _IN_FLIGHT)
     return 1 if scenario.idempotence else in_flight
 
 
 _READER_LIMIT = 8 << 20
-"""Bytes that a connection buffers, so that it reads a fetch response in few pieces. aiokafka's 64 KiB costs a third
-more CPU."""
+"""Buffer size of a connection in bytes, large enough to read a fetch response in few pieces. aiokafka's 64 KiB costs a
+third more CPU."""
 
 
 class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
     """Connection that raises `KafkaConnectionError` for every failed write, so that clients reconnect.
 
     With uvloop, writing to a closed transport raises a RuntimeError (https://github.com/aio-libs/aiokafka/issues/1038).
-    With acks=0, `drain` takes the place of a response and raises an OSError. Either error would end aiokafka's tasks.
+    With acks=0, `drain` is awaited instead of a response and raises an OSError. Either error would stop aiokafka's
+    tasks.
     """
 
     def send(self, request: Any, expect_response: bool = True) -> Any:  # noqa: FBT001, FBT002 - aiokafka's signature
@@ -165,7 +166,7 @@ class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
     def produce(
         self, batches: Mapping[TopicPartition, QueuedBatch], *, acks: int, timeout_ms: int
     ) -> asyncio.Future[Response] | None:
-        """Write a produce request, and return the future of its response; None if the broker needs another version."""
+        """Write a produce request and return the future for its response; None if the broker needs another version."""
         version = version_for(self._versions[API_KEY])
         if version is None:
             return None
@@ -188,13 +189,13 @@ class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
         return answer
 
     def _handle_frame(self, resp: bytes) -> None:
-        """Handle a response like aiokafka's own method, but responses to `produce` in fewer calls."""
+        """Handle a response like aiokafka's own method, but handle responses to `produce` in fewer calls."""
         correlation_id, request, answer = self._requests[0]
         if request is not None or correlation_id is None:
             super()._handle_frame(resp)
             return
         if correlation_id_of(resp) != correlation_id:
-            self.close(reason=conn.CloseReason.OUT_OF_SYNC)  # ends all requests with an error
+            self.close(reason=conn.CloseReason.OUT_OF_SYNC)  # fails all requests
             return
         if not answer.done():
             answer.set_result(Response.decode(resp))
@@ -215,7 +216,7 @@ _GET_RUNNING_LOOP = util.get_running_loop
 
 
 def check_aiokafka() -> None:
-    """Check the version of aiokafka; assigning to a name that has moved would have no effect and raise no error.
+    """Check the aiokafka version, because assigning to a name that has moved would silently have no effect.
 
     Raises:
         LoadError: another version is installed.
@@ -229,15 +230,15 @@ def check_aiokafka() -> None:
 
 
 def adapt(scenario: Scenario) -> None:
-    """Replace names inside aiokafka for the load of this scenario. Call it in worker processes only.
+    """Replace aiokafka internals for this scenario's load. Call this function only in worker processes.
 
     The replacements apply to all code that uses aiokafka in this process:
 
-    - Consumers decode fetched data to batches.
-    - Clients recover from lost connections, and never create a topic by asking for its metadata.
-    - Producers count the batches that they send again.
-    - Producers of explicit batches keep several requests in flight. Producers of single records stay as aiokafka makes
-      them, because they measure what an application gets.
+    - Consumers decode fetched data into batches.
+    - Clients recover from lost connections, and never create a topic by requesting its metadata.
+    - Producers count the batches that they resend.
+    - Producers of explicit batches keep several requests in flight. Producers of single records use
+      unmodified aiokafka producers, because they measure what an application gets.
     """
     fetcher.PartitionRecords, fetcher.MemoryRecords = reader_of(scenario), FetchedBatches
     conn.AIOKafkaConnection = Connection
@@ -253,7 +254,7 @@ def adapt(scenario: Scenario) -> None:
 def submit(
     producer: aiokafka.AIOKafkaProducer, batch: EncodedBatch, partition: TopicPartition, on_ended: OnEnded
 ) -> None:
-    """Queue a batch for a partition; `on_ended` learns of its acknowledgement or its error.
+    """Queue a batch for a partition; `on_ended` is called with its acknowledgement or its error.
 
     Raises:
         aiokafka.errors.KafkaError: the producer has failed permanently.

@@ -1,4 +1,4 @@
-"""Consumer: a group member that reads live or from a backlog, and measures each record's time since it was due."""
+"""Consumer: a group member that reads live or from a backlog, and measures how long ago each record was due."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _POLL_MS = 100
-"""Time limit of one poll, after which a consumer notices the end of production."""
+"""Time limit for one poll, and therefore for detecting the end of production."""
 _REBALANCE_S = 1
-"""Time limit of one poll during a rebalance."""
+"""Time limit for one poll during a rebalance."""
 _POSITION_TIMEOUT_S = 5
-"""Time limit for setting positions; the worker tries again until the round starts or stops."""
+"""Time limit for setting positions. The worker retries until the round starts or stops."""
 _OFFSETS_TIMEOUT_S = 10
 _QUIET_S = 10
-"""Records that do not come out of an application this long after its previous record count as lost."""
+"""Maximum time since an application's previous output record. If it is exceeded, the missing records count as lost."""
 
 
 class Consumer:
-    """Consumption by one group member. `client` is already started, and no other code uses it.
+    """Consumer in a group. `client` is already started, and no other code uses it.
 
-    Without producers, it reads the records of other programs from the start of the drain on, and times only records
-    that are created after the window's start. At a backlog, it starts to read when the window opens.
-    If other applications write to the topic as well, the consumer reads their records and ignores them.
-    An application's output has no known end: the shared counters show how many records the group has yet to receive.
+    Without producers, the consumer reads other programs' records from the start of the drain, and times only records
+    that are created after the window opened. With a backlog, it starts reading when the window opens.
+    If other applications also write to the topic, the consumer reads their records and ignores them.
+    An application's output has no known end, so the shared counters show how many records are still expected.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Consumer:
         self._on_received = on_received
         self._client = client
         self._last: dict[tuple[Any, int], int] = {}
-        """Index of the last record, by partition and producer."""
+        """Index of the last record by partition and producer."""
 
     async def settle_position(self) -> int:
         """Set the position of each assigned partition; return the number of partitions."""
@@ -71,23 +71,23 @@ class Consumer:
             async with asyncio.timeout(_POSITION_TIMEOUT_S):
                 for partition in assigned:
                     await self._client.position(partition)
-        except (KafkaError, TimeoutError):  # a rebalance revoked the partition, or the broker does not answer
+        except (KafkaError, TimeoutError):  # a rebalance revoked the partition, or the broker does not respond
             return 0
         return len(assigned)
 
     async def run(self, start_ns: int, series: Series, *, drain_s: float) -> Consumed:
-        """Read until production is over and everything in the log has been read.
+        """Read until production has ended and the entire log has been read.
 
-        With `consume="after"`, it reads only the warm-up during production, and the rest from `drain_ns` of the
-        counters on. Records that it has not read `drain_s` seconds after the end of production count as unread, unless
-        reading still makes progress.
+        With `consume="after"`, the consumer reads only the warm-up during production, and the rest from the counters'
+        `drain_ns` on. Records not read within `drain_s` seconds after the end of production count as unread, unless
+        the consumer is still making progress.
 
         Raises:
-            LoadError: the client cannot read any more.
+            LoadError: the client can no longer read.
 
         """
         self._series = series
-        generation = self._client._coordinator.generation  # noqa: SLF001 - a number that each rebalance changes
+        generation = self._client._coordinator.generation  # noqa: SLF001 - a number that changes with each rebalance
         try:
             if self._existing or self._catches_up:
                 await self._hold(start_ns if self._catches_up else None)
@@ -106,7 +106,7 @@ class Consumer:
         return self.report
 
     async def _hold(self, until_ns: int | None = None) -> None:
-        """Stay in the group without reading until an instant; None: until the drain starts."""
+        """Stay in the group without reading until an instant, or if it is None, until the drain starts."""
         partitions = self._client.assignment()
         self._client.pause(*partitions)
         while not self._counters.stopped:
@@ -116,18 +116,18 @@ class Consumer:
                 break
             await self._client.getmany(timeout_ms=_POLL_MS)  # the group removes members that do not poll
         for partition in partitions if self._existing else ():
-            self._client.seek(partition, await self._client.position(partition))  # drops what was fetched already
+            self._client.seek(partition, await self._client.position(partition))  # drops records fetched so far
         self._client.resume(*partitions)
 
     async def _await_application(self, start_ns: int) -> None:
-        """Receive until all records have come out, or until no member of the group receives any more.
+        """Receive until the application has returned all records, or until no group member receives any more.
 
-        Unacknowledged records may come out as well, in place of others.
+        Unacknowledged records may also arrive, in place of others.
         """
         before, deadline = (0, 0), 0.0
         unsure = self._counters.total(Counter.SETTLED) > self._counters.total(Counter.VISIBLE)
         while ((missing := self._missing()) > 0 or unsure) and not self._counters.stopped:
-            others = self._counters.total(Counter.OTHERS)  # the output of a backlog matches no record
+            others = self._counters.total(Counter.OTHERS)  # the output for a backlog matches no record
             came = missing, min(others, self._backlog * self._counters.groups)
             if came != before:
                 before, deadline = came, time.monotonic() + _QUIET_S
@@ -136,7 +136,7 @@ class Consumer:
             await self._poll(start_ns)
         total = -1
         while total != (total := self.report.total) and not self._counters.stopped:
-            await self._poll(start_ns)  # another member may have counted a duplicate in place of a record still to come
+            await self._poll(start_ns)  # another member may have counted a duplicate instead of a missing record
 
     def _missing(self) -> int:
         """Return the number of records, including a backlog, that the group has not received."""
@@ -144,7 +144,7 @@ class Consumer:
         return written - self._counters.received()[self.report.group]
 
     async def _drain(self, start_ns: int, drain_s: float) -> None:
-        # End offsets exclude records that followers lack, or that follow any application's open transaction.
+        # End offsets exclude records that are not yet replicated or that follow any application's open transaction.
         wait = Stall(_QUIET_S)
         while (missing := self._missing()) > 0 and not wait.is_over(missing) and not self._counters.stopped:
             await self._poll(start_ns)
@@ -159,11 +159,11 @@ class Consumer:
                         fewest, deadline = left, time.monotonic() + drain_s
                     if left:
                         await self._poll(start_ns)
-        # If other programs write to the topic, unread records may be theirs.
+        # If other programs write to the topic, the unread records may be theirs.
         self.report.unread = left if self._filter is None else 0
 
     async def _poll(self, start_ns: int, *, returns: bool = False) -> None:
-        """Receive records; with `returns`, put those of a poll that ends in the window back for the drain."""
+        """Receive records; with `returns`, leave them for the drain if the poll ends in the window."""
         try:
             async with asyncio.timeout(_REBALANCE_S):
                 fetched = await self._client.getmany(timeout_ms=_POLL_MS)
@@ -198,7 +198,7 @@ class Consumer:
         report.total += count
         self._on_received()
         self._series.count(np.array([received_ns]), np.array([count]))
-        existing = self._existing  # records without a due time: they count when they are received
+        existing = self._existing  # existing records have no due time, so the receive time is used
         dues = np.full(count, received_ns) if existing else np.concatenate([batch.tags[:, 0] for batch in batches])
         measured = dues[dues >= start_ns]
         if measured.size:
@@ -206,19 +206,19 @@ class Consumer:
             report.bytes += round(sum(batch.size_bytes for batch in batches) * measured.size / count)
             report.last_ns = received_ns
         if existing:
-            ahead_ns = time.time_ns() - now_ns()  # of the clock that producers stamp records by
+            ahead_ns = time.time_ns() - now_ns()  # lead of the clock behind the producers' timestamps
             since_ms = (start_ns + ahead_ns) / 1_000_000
             created_ms = [ms for one in batches if one.source for ms in one.source.created_ms(one.offset, since_ms)]
             ages_ns = received_ns + ahead_ns - np.array(created_ms, dtype=np.int64) * 1_000_000
             report.latency.record(np.maximum(ages_ns, 0))
             report.ahead_ns = max(report.ahead_ns, -int(ages_ns.min(initial=0)))
-        if not self._reads_later:  # the age of a backlog is no latency
+        if not self._reads_later:  # a backlog's age is not a latency
             report.latency.record(latencies_since(measured, received_ns))
             shown = measured if self._catches_up else dues
             self._series.record(shown, latencies_since(shown, received_ns))
 
     def _first_time(self, batch: ReceivedBatch, start_ns: int) -> ReceivedBatch | None:
-        """Return the records of a batch that came out for the first time; the others count as duplicated."""
+        """Return a batch's records that are received for the first time; the others count as duplicates."""
         producers, indexes = origin(batch.tags[:, 1])
         names = names_of(producers, indexes)
         measured = batch.tags[:, 0] >= start_ns
@@ -228,9 +228,9 @@ class Consumer:
         return batch.only(new)
 
     def _check_order(self, partition: Any, batch: ReceivedBatch, start_ns: int) -> None:
-        """Check that a batch, which is from one producer, continues the previous one of its partition and producer."""
+        """Check that a batch (from one producer) continues the previous batch from the same partition and producer."""
         if not batch.tags.size or (self._catches_up and batch.tags.item(0) < start_ns):
-            return  # the records of a backlog have the same indexes
+            return  # records in a backlog have the same indexes
         producer, first = origin(batch.tags.item(1))
         _, last = origin(batch.tags.item(-1))
         before = self._last.get((partition, producer), first - 1)
@@ -254,7 +254,7 @@ class Consumer:
 
 
 def latencies_since(dues_ns: npt.NDArray[np.int64], received_ns: int) -> npt.NDArray[np.int64]:
-    """Return the time since each record was due; 0 if it seems negative by no more than the uncertainty of clocks."""
+    """Return the time since each record was due; 0 if it is negative by no more than the clock uncertainty."""
     waited: npt.NDArray[np.int64] = received_ns - dues_ns
     tolerated_ns = known_to_ns()
     return np.where((waited < 0) & (waited >= -tolerated_ns), 0, waited) if tolerated_ns else waited

@@ -1,14 +1,14 @@
 """Vectorized decoding of fetched record batches.
 
-Measurements need only the tag at the start of each value, and the sizes of key and value. Every byte is read anyway,
-because the decoder always checks a batch's CRC, which covers all records.
+Measurements need only the tag at the start of each value, and the sizes of the key and the value. The decoder still
+reads every byte, because it always checks a batch's CRC, which covers all records.
 
-There are two ways to decode a batch. If all records have one layout, they are equidistant, so numpy extracts all tags
-at once, after it has compared every byte that is not part of a timestamp, key or value with that layout. A batch that
-differs in a single byte (mixed sizes, null values, offsets removed by compaction) is decoded record by record with
-aiokafka's own parser.
+There are two ways to decode a batch. If all records have the same layout, they are equidistant. The decoder then uses
+NumPy to compare every byte outside timestamps, keys and values with that layout, and to extract all tags at once.
+Otherwise (mixed sizes, null values, offsets removed by compaction), even if only a single byte differs, the batch is
+decoded record by record with aiokafka's own parser.
 
-The format is https://kafka.apache.org/documentation/#messageformat, magic 2. The decoder uses aiokafka's codecs, its
+The format is magic 2 (https://kafka.apache.org/documentation/#messageformat). The decoder uses aiokafka's codecs, its
 CRC-32C and varint functions, and `DefaultRecordBatch`.
 """
 
@@ -45,12 +45,12 @@ _MAGIC = 2
 _CODEC_BITS, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
 
 _DELTA_STOPS = (1 << 6, 1 << 13, 1 << 20)
-"""Offset deltas below these take 1, 2 and 3 bytes."""
+"""Offset deltas below these limits take 1, 2 and 3 bytes."""
 _TAG = np.dtype(">i8")
 
 
 class FetchedBatch(NamedTuple):
-    """Complete batch with a valid CRC; its header is decoded, but not its records."""
+    """Complete batch with a valid CRC. Only its header is decoded, not its records."""
 
     base_offset: int
     last_offset_delta: int
@@ -63,7 +63,7 @@ class FetchedBatch(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Next offset to read. Compaction, which may remove any record, does not change it."""
+        """Next offset to read. Compaction can remove any record, but does not change this offset."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -77,7 +77,7 @@ class FetchedBatch(NamedTuple):
         return bool(self.attributes & _CONTROL_BIT)
 
     def aborts(self) -> bool:
-        """Return True if the batch marks the abort of a transaction."""
+        """Return True if the batch marks an aborted transaction."""
         return self.is_control_batch and any(
             control_record.ControlRecord.parse(marker.key) == control_record.ABORT_MARKER
             for marker in default_records.DefaultRecordBatch(self.encoded)
@@ -85,7 +85,7 @@ class FetchedBatch(NamedTuple):
 
     def created_ms(self, fetch_offset: int, since_ms: float) -> list[int]:
         """Return the producer's timestamps (CreateTime), starting at the given offset and time."""
-        is_new = _HEADER.unpack_from(self.encoded)[8] >= since_ms  # its largest timestamp
+        is_new = _HEADER.unpack_from(self.encoded)[8] >= since_ms  # the batch's largest timestamp
         stamped = is_new and not self.attributes & _APPEND_TIME_BIT
         records = default_records.DefaultRecordBatch(self.uncompressed()) if stamped else ()
         return [one.timestamp for one in records if one.offset >= fetch_offset and one.timestamp >= since_ms]
@@ -93,7 +93,7 @@ class FetchedBatch(NamedTuple):
     def received(self, fetch_offset: int, tag_of: Correlate | None = None) -> ReceivedBatch | None:
         """Decode the records from `fetch_offset` on; None if there are none.
 
-        `tag_of` finds the tag of a record that an application has written.
+        `tag_of` returns the tag of a record written by an application.
 
         Raises:
             CorruptRecordException: the records do not match the header, although the CRC is valid.
@@ -116,7 +116,7 @@ class FetchedBatch(NamedTuple):
         return ReceivedBatch(self.base_offset + skipped, count, tags[skipped:], count * record_bytes, self)
 
     def uncompressed(self) -> memoryview:
-        """Return the records without compression."""
+        """Return the uncompressed records."""
         used = self.attributes & _CODEC_BITS
         if not used:
             return self.encoded
@@ -128,9 +128,9 @@ class FetchedBatch(NamedTuple):
 
 
 class FetchedBatches:
-    """Batches in a broker's fetch response for one partition.
+    """Batches for one partition in a broker's fetch response.
 
-    A fetch response is cut off at its size limit. As Kafka's protocol requires, an incomplete batch at its end is
+    A fetch response is cut off at its size limit. As Kafka's protocol requires, an incomplete batch at the end is
     ignored. The class takes the place of aiokafka's `MemoryRecords` and keeps the names that aiokafka's fetcher uses.
     """
 
@@ -147,7 +147,7 @@ class FetchedBatches:
         return self._end() is not None
 
     def checked(self, partition: object) -> Iterator[FetchedBatch]:
-        """Yield each following complete batch after checking its CRC. Errors contain the partition.
+        """Yield each remaining complete batch after checking its CRC. Errors show the partition.
 
         Raises:
             CorruptRecordException: a batch is damaged.
@@ -164,7 +164,7 @@ class FetchedBatches:
         if self._at + _AFTER_LENGTH > size:
             return None
         length: int = _LENGTH.unpack_from(self._data, self._at + _LENGTH_AT)[0]
-        # A batch with a negative length counts as empty, not as incomplete, so that `_checked` rejects it.
+        # A batch with a negative length is treated as empty, not as incomplete, so that `_checked` rejects it.
         end = self._at + _AFTER_LENGTH + max(0, length)
         return end if end <= size else None
 
@@ -193,7 +193,7 @@ def _location(encoded: memoryview, partition: object) -> str:
 def _one_by_one(
     source: FetchedBatch, plain: memoryview, fetch_offset: int, tag_of: Correlate = lambda record: record.value
 ) -> ReceivedBatch | None:
-    """Decode any batch record by record, which is slow."""
+    """Decode any batch slowly, record by record."""
     first_offset, heads, size_bytes = None, [], 0
     for record in default_records.DefaultRecordBatch(plain):
         if record.offset >= fetch_offset:
@@ -209,16 +209,16 @@ def _one_by_one(
 
 
 def uniform_tags(plain: memoryview, count: int) -> tuple[Int64s, int] | None:
-    """Decode all tags at once, and the size of key and value of a record; None if records differ in layout.
+    """Decode all tags at once, and the key and value size per record; None if the records differ in layout.
 
-    The comparison includes offsets, so that a uniform batch has no gaps.
+    The comparison includes offsets, so a uniform batch has no gaps.
     """
     first = next(iter(default_records.DefaultRecordBatch(plain)), None)
     if first is None or first.value is None or not TAG_BYTES <= len(first.value) <= len(plain) // count:
         return None
     key_bytes, value_bytes = None if first.key is None else len(first.key), len(first.value)
     first_bytes, after_length = decode_varint(plain, _HEADER.size)
-    # Later records are longer by at most three bytes; any other sum means that layouts differ.
+    # Later records are longer by at most three bytes; any other total size means that the layouts differ.
     if not 0 <= len(plain) - _HEADER.size - count * (after_length - _HEADER.size + first_bytes) <= 3 * count:
         return None
     spans, tail_bytes = record_layout(key_bytes, value_bytes, first_bytes, (count - 1).bit_length())
@@ -236,16 +236,16 @@ def uniform_tags(plain: memoryview, count: int) -> tuple[Int64s, int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """Consecutive, equidistant records of a uniform batch, whose offset deltas have the same length."""
+    """Consecutive, equidistant records in a uniform batch, whose offset deltas have the same length."""
 
     stop: int
     """Index of the first record after the span."""
     stride: int
     """Bytes from one record to the next."""
     head: np.dtype[Any]
-    """The bytes before a value, as one field."""
+    """Bytes before a value, as one field."""
     mask: npt.NDArray[np.uint8]
-    """The bits of all heads that the layout prescribes."""
+    """Bits of all heads that the layout prescribes."""
     prescribed: bytes
 
     def fits(self, plain: memoryview, at: int, rows: int, tail: bytes) -> bool:
@@ -261,7 +261,7 @@ class _Span:
 def record_layout(
     key_bytes: int | None, value_bytes: int, first_bytes: int, count_bits: int
 ) -> tuple[tuple[_Span, ...], int]:
-    """Return the spans of up to `2**count_bits` records, the first of which takes `first_bytes` after its length field.
+    """Return the spans of up to `2**count_bits` records; the first record takes `first_bytes` after its length field.
 
     Also returns the number of bytes after each value.
     """
@@ -276,7 +276,7 @@ def record_layout(
         fields = (  # contents, and the mask of the prescribed bits
             (length, 0xFF),
             (b"\0", 0xFF),  # attributes
-            (b"\0", 0x80),  # any timestamp delta of one byte
+            (b"\0", 0x80),  # any one-byte timestamp delta
             (bytes(delta_bytes), 0xFF),
             (key_length, 0xFF),
             (bytes(key_bytes or 0), 0),
@@ -299,7 +299,7 @@ def record_layout(
 
 
 def _deltas(start: int, stop: int, width: int) -> npt.NDArray[np.int64]:
-    """Return the varints of `start` to `stop`, one per row, each `width` bytes long."""
+    """Return the numbers from `start` to `stop` as varints, one per row, each `width` bytes long."""
     shifts = 7 * np.arange(width)
     continued = np.where(np.arange(width) < width - 1, 0x80, 0)
     return ((2 * np.arange(start, stop)[:, np.newaxis] >> shifts) & 0x7F) | continued
@@ -342,7 +342,7 @@ def reader_of(scenario: Scenario) -> type[BatchedRecords]:
 
 
 def _with_named_errors(correlate: Correlate) -> Correlate:
-    """Wrap the test's function, so that errors contain its name."""
+    """Wrap the test's function so that errors show its name."""
 
     def tag_of(record: Any) -> bytes | None:
         try:

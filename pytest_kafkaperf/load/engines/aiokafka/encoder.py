@@ -1,6 +1,6 @@
-"""Encoding of record batches (format magic 2, with codecs and CRC) and of produce requests, with their responses.
+"""Encoding of record batches (format magic 2, with codecs and CRC) and produce requests, and decoding of responses.
 
-It supports only versions 5 to 7 (Kafka 1.0 and later), which are alike:
+It supports only produce versions 5 to 7 (Kafka 1.0 and later), which have the same format:
 https://kafka.apache.org/protocol#The_Messages_Produce
 """
 
@@ -47,7 +47,7 @@ class EncodedBatch:
         return self._count
 
     def close(self) -> None:
-        """Do nothing: the batch is closed already."""
+        """Do nothing, because the batch is already closed."""
 
     def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         self._origin = (producer_id, producer_epoch, base_sequence)
@@ -55,7 +55,7 @@ class EncodedBatch:
     def _build(self) -> bytes:
         if self._built is None:
             attributes, body = self._attributes, self._body
-            if codec := attributes & _CODEC_MASK:  # as in Kafka's own producer, even if it makes them larger
+            if codec := attributes & _CODEC_MASK:  # as in Kafka's own producer, even if compression makes them larger
                 body = _ENCODERS[codec](bytes(body))
             rest = self._REST.pack(
                 attributes, self._count - 1, self._timestamp_ms, self._timestamp_ms, *self._origin, self._count
@@ -77,7 +77,7 @@ _ENCODERS = {1: codec.gzip_encode, 2: codec.snappy_encode, 3: codec.lz4_encode, 
 
 
 crc32c: Callable[[bytes], int] = google_crc32c.value if google_crc32c.implementation == "c" else calc_crc32c
-"""Returns the CRC-32C of a batch, by the processor's instruction if available."""
+"""Function that returns the CRC-32C of a batch, using the CPU's instruction if available."""
 
 
 def encode(
@@ -85,7 +85,7 @@ def encode(
 ) -> tuple[bytes, list[int]]:
     """Encode keys and values as the body of one uncompressed batch: as many as fit, but at least one.
 
-    Returns the body and the end of each record in it. All records have the batch's timestamp.
+    Returns the body and the end position of each record in it. All records have the batch's timestamp.
     """
     builder = default_records.DefaultRecordBatchBuilder(
         2, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=batch_size
@@ -107,24 +107,24 @@ _OLDEST, _NEWEST = 5, 7
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _HEADER = struct.Struct(">ihhi")
-"""Size of the rest, API key and version, correlation id; the client id follows."""
+"""Size of the rest, API key and version, correlation id. The client id follows."""
 _FIELDS = struct.Struct(">hhii")
 """Transactional id (none), acks, timeout, number of topics."""
 _PARTITION = struct.Struct(">ii")
-"""Partition and size of its batch; the batch follows."""
+"""Partition and size of its batch. The batch follows."""
 _OUTCOME = struct.Struct(">ihqqq")
 """Partition, error code, offset, timestamp, first offset of the log."""
 
 
 class Response(NamedTuple):
-    """The fields of a response that aiokafka's sender reads."""
+    """Response fields that aiokafka's sender reads."""
 
     topics: list[tuple[str, list[tuple[int, int, int, int, int]]]]
     API_VERSION: int = _NEWEST
 
     @classmethod
     def decode(cls, data: bytes) -> Response:
-        """Decode a response with its header, the correlation id."""
+        """Decode a response, including its header (the correlation id)."""
         topics: list[tuple[str, list[tuple[int, int, int, int, int]]]] = []
         (count,), at = _INT32.unpack_from(data, _INT32.size), 2 * _INT32.size
         for _ in range(count):
@@ -137,12 +137,12 @@ class Response(NamedTuple):
 
 
 def correlation_id_of(response: bytes) -> int:
-    """Return the correlation id of a response, which is the same as in its request."""
+    """Return a response's correlation id, which is the same as in its request."""
     return int.from_bytes(response[: _INT32.size], "big")
 
 
 def version_for(supported: tuple[int, int]) -> int | None:
-    """Return the version for a broker that supports those from the first to the second; None if none fits."""
+    """Return the version to use with a broker that supports a range of versions; None if no version is suitable."""
     oldest, newest = max(supported[0], _OLDEST), min(supported[1], _NEWEST)
     return newest if oldest <= newest else None
 
@@ -156,7 +156,7 @@ def encode_request(
     acks: int,
     timeout_ms: int,
 ) -> bytes:
-    """Encode a request with its size and its header; `batches` has partitions and encoded batches of each topic."""
+    """Encode a request with its size and header; `batches` contains each topic's partitions and encoded batches."""
     parts = [b"", _FIELDS.pack(-1, acks, timeout_ms, len(batches))]
     for topic, partitions in batches.items():
         parts.append(_text(topic) + _INT32.pack(len(partitions)))

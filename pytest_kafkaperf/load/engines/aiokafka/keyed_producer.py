@@ -1,7 +1,7 @@
 """Producer of records with keys, which determine a record's partition, as in Kafka's own producer.
 
-Each partition gathers records until its batch is full or has lingered. A partition that has reached its in-flight limit
-holds up the others only when too many records have gathered, like a full `buffer.memory`.
+Each partition gathers records until its batch is full or its linger time has passed. A partition that has reached its
+in-flight limit holds up the other partitions only if too many records have gathered, like a full `buffer.memory`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _AT_ONCE = 4096
 """Number of records that a closed loop handles at once."""
 
 _GATHERED_BYTES = 32 << 20
-"""Limit of gathered records, as Kafka's default `buffer.memory`; beyond it the backlog waits in the schedule."""
+"""Limit on gathered bytes, like Kafka's default `buffer.memory`. Beyond it, due records wait in the schedule."""
 
 _GATHERED_BATCHES = 2
-"""Batches per partition that may gather in any case, so that one of them fills before the limit is reached."""
+"""Batches per partition that can always gather, so that one of them fills before the limit is reached."""
 
 
 class KeyedProducer(BatchProducer):
@@ -45,9 +45,9 @@ class KeyedProducer(BatchProducer):
         fewest = _GATHERED_BATCHES * scenario.partitions * self._template.count
         self._bound = max(fewest, int(_GATHERED_BYTES / record_bytes))
         self._since_ns = 0
-        """Time at which gathered records last fell below their limit."""
+        """Time at which the gathered records last fell below their limit."""
         self._foreseen_ns = 0
-        """Earliest closing time of a batch, as known before the last sleep; with mixed sizes a smaller batch may
+        """Earliest closing time of a batch, as known before the last sleep. With mixed sizes, a smaller batch may
         follow."""
 
     async def _closed_loop(self, window: Window) -> None:
@@ -79,7 +79,7 @@ class KeyedProducer(BatchProducer):
                 taken = self._next = due
             blocked = await self._send_due(now, end_ns)
             if any(self._slots.free(partition) for partition in blocked):
-                continue  # batches ended together with a transaction, which `_change` would not notice later
+                continue  # some batches ended together with a transaction, which `_change` would not detect later
             is_full = self._gathering.total >= self._bound
             closing_ns = self._next_closing_ns(schedule, taken if is_full else stop, blocked)
             await self._until(timer, closing_ns, blocked=bool(blocked))
@@ -93,7 +93,7 @@ class KeyedProducer(BatchProducer):
         self.ledger.count_unsent(dues_ns[indexes >= 0], now_ns())
 
     def _next_closing_ns(self, schedule: Schedule, stop: int, blocked: set[int]) -> int | None:
-        """Return the next time at which a batch of records before `stop` can close; None if none will by itself."""
+        """Return the next time at which a batch of records before `stop` can close; None if none closes by itself."""
         closings = [self._gathering.lingers_until(self._linger_ns, excluding=blocked)]
         if self._next < stop:
             fills = self._next + max(0, self._template.count - 1 - self._gathering.most(excluding=blocked))
@@ -105,7 +105,7 @@ class KeyedProducer(BatchProducer):
         self._gathering.add(partitions_of(keys, self._scenario.partitions), indexes, dues_ns, keys)
 
     async def _send_ready(self, now: int | None, measured_from: int) -> None:
-        """Closed loop: send batches that are full or have lingered, or all if `now` is None, as the limit allows."""
+        """In a closed loop, send full and lingered batches (or all if `now` is None), within the in-flight limit."""
         for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
             while not self._slots.free(partition):
                 await self._change()
@@ -116,7 +116,7 @@ class KeyedProducer(BatchProducer):
             self._send(partition, records, now=now_ns(), measured=measured)
 
     async def _send_due(self, now: int, end_ns: int) -> set[int]:
-        """Open loop: send batches that are full or have lingered; return the partitions at their in-flight limit."""
+        """In an open loop, send full and lingered batches; return the partitions that are at their in-flight limit."""
         blocked: set[int] = set()
         for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
             if partition in blocked or not self._slots.free(partition):
@@ -139,7 +139,7 @@ class KeyedProducer(BatchProducer):
         return blocked
 
     async def _until(self, timer: Timer, wake_ns: int | None, *, blocked: bool) -> None:
-        """Sleep until an instant; return earlier when a batch ends if a partition is blocked."""
+        """Sleep until an instant; if a partition is blocked, return earlier as soon as a batch ends."""
         if wake_ns is None:
             await self._change()
         elif not blocked:
@@ -149,7 +149,7 @@ class KeyedProducer(BatchProducer):
 
 
 class Gathering:
-    """Records that wait for the batches of their partitions, in order of arrival."""
+    """Records waiting to be batched, by partition and in order of arrival."""
 
     def __init__(self, partitions: int) -> None:
         self._queues: list[collections.deque[tuple[Int64s, Int64s, Int64s]]] = [
@@ -157,25 +157,25 @@ class Gathering:
         ]
         self._counts = [0] * partitions
         self.total = 0
-        """Number of records in all partitions."""
+        """Number of records across all partitions."""
 
     def most(self, *, excluding: set[int]) -> int:
-        """Return the number of records in the fullest partition, except for some."""
+        """Return the number of records in the fullest partition, excluding some partitions."""
         return max((count for partition, count in enumerate(self._counts) if partition not in excluding), default=0)
 
     def rest(self) -> tuple[Int64s, Int64s]:
-        """Return indexes and due times of all records."""
+        """Return the indexes and due times of all records."""
         none = np.empty(0, dtype=np.int64)
         parts = [(none, none), *((indexes, dues_ns) for queue in self._queues for indexes, dues_ns, _ in queue)]
         indexes, dues_ns = zip(*parts, strict=True)
         return np.concatenate(indexes), np.concatenate(dues_ns)
 
     def count(self, partition: int) -> int:
-        """Return the number of records of a partition."""
+        """Return the number of records in a partition."""
         return self._counts[partition]
 
     def add(self, partitions: Int64s, indexes: Int64s, dues_ns: Int64s, keys: Int64s) -> None:
-        """Add records in their order; all arrays have shape `(records,)`."""
+        """Add records in the given order; all arrays have shape `(records,)`."""
         order = np.argsort(partitions, kind="stable")
         there, starts = np.unique(partitions[order], return_index=True)
         for partition, rows in zip(there.tolist(), np.split(order, starts[1:]), strict=True):
@@ -186,7 +186,7 @@ class Gathering:
     def ready(self, capacity: int, now: int | None, linger_ns: int) -> Iterator[int]:
         """Yield partitions with a batch that is full or has lingered by `now`, or any batch if `now` is None.
 
-        Yields a partition again while it has further batches, unless the caller takes nothing from it.
+        A partition is yielded again as long as it has further batches, unless the caller takes nothing from it.
         """
         for partition, queue in enumerate(self._queues):
             before = -1
@@ -196,7 +196,7 @@ class Gathering:
                     yield partition
 
     def lingers_until(self, linger_ns: int, *, excluding: set[int]) -> int | None:
-        """Return when the first batch has lingered, of all partitions except some; None if there is none."""
+        """Return the earliest linger deadline of any batch, excluding some partitions; None if there is no batch."""
         closings = (
             int(queue[0][1][0]) + linger_ns
             for partition, queue in enumerate(self._queues)
@@ -205,7 +205,7 @@ class Gathering:
         return min(closings, default=None)
 
     def take(self, partition: int, count: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Remove a partition's first records; return indexes, due times and keys, each of shape `(count,)`."""
+        """Remove a partition's first records; return their indexes, due times and keys, each of shape `(count,)`."""
         queue, rows, missing = self._queues[partition], [], count
         while missing:
             head = queue.popleft()
@@ -228,7 +228,7 @@ _R = np.uint32(24)
 
 
 class KeySource:
-    """The random keys of one producer's records; seeded, in the order of the records."""
+    """Seeded random keys for one producer's records, in record order."""
 
     def __init__(self, keys: Keys, *, producer: int, producers: int, seed: int) -> None:
         self._kind = keys.kind
@@ -241,24 +241,24 @@ class KeySource:
             self._shares = shares_of(self._count, keys.exponent or 1.0)
 
     def next(self, indexes: Int64s) -> Int64s:
-        """Return the next keys, shape of `indexes`; sequential keys count over all producers."""
+        """Return the next keys, with the shape of `indexes`. Sequential keys are numbered across all producers."""
         if self._kind == "sequential":
             return indexes * self._producers + self._producer
         if self._shares is None:
             return self._random.integers(0, self._count, size=indexes.size)
         drawn = np.searchsorted(self._shares, self._random.random(indexes.size), side="right")
-        return np.minimum(drawn, self._count - 1)  # rounding may leave the last share below 1
+        return np.minimum(drawn, self._count - 1)  # rounding can leave the last share below 1
 
 
-@functools.lru_cache(maxsize=1)  # up to 8 MB, for all producers of a process
+@functools.lru_cache(maxsize=1)  # up to 8 MB, shared by all producers in a process
 def shares_of(count: int, exponent: float) -> npt.NDArray[np.float64]:
-    """Return the cumulated shares of Zipf-distributed keys, shape `(count,)`."""
+    """Return the cumulative shares of Zipf-distributed keys, shape `(count,)`."""
     weights = np.arange(1, count + 1, dtype=np.float64) ** -exponent
     return np.cumsum(weights / weights.sum())
 
 
 def partitions_of(keys: Int64s, partitions: int) -> Int64s:
-    """Return the partition of each key, shape `(keys,)`: murmur2 of its 8 bytes, as in Kafka's default partitioner.
+    """Return each key's partition, shape `(keys,)`: murmur2 of its 8 bytes, as in Kafka's default partitioner.
 
     Source: `org.apache.kafka.common.utils.Utils.murmur2` and `toPositive` (the algorithm is A. Appleby's MurmurHash2).
     """

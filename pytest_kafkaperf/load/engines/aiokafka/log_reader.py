@@ -1,4 +1,4 @@
-"""The reader of the log, for an audit."""
+"""Log reader for audits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def audit(task: AuditTask) -> Audit:
 
 
 async def _read(task: AuditTask) -> tuple[list[tuple[Int64s, Int64s]], int]:
-    """Return the names of the records by partition, and the number of offsets without a record."""
+    """Return the record names by partition, and the number of offsets without a record."""
     gaps = sum(end - begin for begin, end in task.offsets.values())
     found: dict[int, list[tuple[Int64s, Int64s]]] = {partition: [] for partition in task.offsets}
     ends = {TopicPartition(task.topic, partition): end for partition, (_, end) in task.offsets.items()}

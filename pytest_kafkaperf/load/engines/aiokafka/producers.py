@@ -1,7 +1,7 @@
-"""Producer that takes records when they are due, sends them, and awaits the outcome of each.
+"""Producer that takes records when they are due, sends them, and waits for the outcome of each.
 
-Latency counts from the due time, so it includes every delay of a record. The subclasses decide how records become
-batches: `batch_producer`, `keyed_producer`, `record_producer`.
+Latency is measured from the due time, so it includes every delay. Subclasses determine how records are
+batched: `batch_producer`, `keyed_producer`, `record_producer`.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _REFUSALS = (
     kafka_errors.InvalidTopicError,
     kafka_errors.PolicyViolationError,
 )
-"""Errors after which the batch is certainly not in the log; after any other failure, this is unknown.
+"""Errors after which the batch is certainly not in the log. After any other failure, the batch may be in the log.
 
-The list contains only errors after which a client does not retry, because the last attempt's error does not reveal the
+They are limited to errors after which a client does not retry, because the last attempt's error does not reveal the
 outcome of earlier attempts.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Measured window of one producer."""
+    """One producer's measured window."""
 
     start_ns: int
     warm_from_ns: int
     end_ns: int | None
-    """Records due before this instant belong to the window; None if `records` ends the window."""
+    """Instant before which records must be due to belong to the window; None if the window ends after `records`."""
     records: int | None
-    """Number of records that this producer sends in the window; None if `end_ns` ends the window."""
+    """Number of records that this producer sends in the window; None if the window ends at `end_ns`."""
 
     def stop(self, schedule: Schedule) -> int:
         """Return the index of the first record after the window."""
@@ -57,19 +57,19 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSetup:
-    """Settings that all producers of a worker share."""
+    """Settings shared by all producers of a worker."""
 
     scenario: Scenario
     topic: str
     templates: Templates
     seed: int
-    """Seed of the keys."""
+    """Random seed for the keys."""
     on_visible: Callable[[int], None]
-    """Takes the number of further records that consumers are expected to receive."""
+    """Function that takes the number of further records that consumers are expected to receive."""
 
 
 class Producer(ABC):
-    """Load of one producer. `client` is already started, and no other code uses it."""
+    """Base class of producers. `client` is already started, and no other code uses it."""
 
     def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
         scenario = setup.scenario
@@ -91,21 +91,21 @@ class Producer(ABC):
         """Index of the next record to take."""
 
     def give_up(self) -> None:
-        """Send nothing more, but wait for what is in flight."""
+        """Stop sending, but wait for records in flight."""
         self._enough.set()
 
     def abandon(self) -> None:
-        """Stop waiting for records in flight as well."""
+        """Stop sending, and stop waiting for records in flight."""
         self._abandoned = True
         self._wake()
 
     async def run(self, window: Window, timer: Timer, series: Series, *, settle_s: float) -> Produced:
         """Warm up, send the window's records, and wait until the outcome of each is known.
 
-        That wait takes at most `settle_s` seconds; records still in flight then have failed with "no answer".
+        The wait takes at most `settle_s` seconds. Records still in flight after that count as failed with "no answer".
 
         Raises:
-            LoadError: the client cannot send any more.
+            LoadError: the client can no longer send.
 
         """
         self.ledger.series = series
@@ -127,7 +127,7 @@ class Producer(ABC):
 
     @abstractmethod
     async def _open_loop(self, window: Window, timer: Timer, schedule: Schedule) -> None:
-        """Send each record when it is due, and never skip one; `_next` is the next to take."""
+        """Send each record when it is due, and never skip one. `_next` is the index of the next record to take."""
 
     def _schedule(self, window: Window) -> Schedule | None:
         if self._scenario.rate is None:
@@ -137,7 +137,7 @@ class Producer(ABC):
         )
 
     async def _limit_to_transaction(self, count: int) -> int:
-        """Return how many of `count` records the open transaction takes; start another one first if it is full."""
+        """Return how many of `count` records fit into the open transaction; if it is full, start another one first."""
         return count if self._transactions is None else min(count, await self._transactions.remaining())
 
     @property
@@ -156,7 +156,7 @@ class Producer(ABC):
             self._transactions.take(batch.records)
 
     def _ended(self, batch: Batch, location: tuple[int, int] | None, error: BaseException | None) -> None:
-        """Count the outcome of a batch: its partition and offset if known, or an error."""
+        """Count a batch's outcome: its partition and offset if known, or an error."""
         now = now_ns()
         if error is None:
             self.ledger.acknowledge(batch, now, location)
@@ -181,13 +181,13 @@ class Producer(ABC):
             self._changed.set_result(None)
 
     def _change(self) -> asyncio.Future[None]:
-        """Return a future that is done when the next batch has ended, from this call on, or the round is abandoned."""
+        """Return a future that is done once another batch has ended after this call, or the round is abandoned."""
         if self._changed is None or self._changed.done():
             self._changed = asyncio.get_running_loop().create_future()
         return asyncio.shield(self._changed)
 
     async def _all_settled(self) -> None:
-        """Wait until the outcome of each record is known; the open transaction ends then."""
+        """Wait until the outcome of each record is known, then end the open transaction."""
         while self.ledger.outstanding and not self._abandoned:
             await self._change()
 
@@ -201,7 +201,7 @@ class Producer(ABC):
 
 
 async def first_of(*awaitables: Awaitable[object]) -> None:
-    """Wait until one of the tasks ends, cancel the others, and raise any of their errors."""
+    """Wait until one of the tasks ends, cancel the others, and raise any error."""
     tasks = [asyncio.ensure_future(each) for each in awaitables]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -216,7 +216,7 @@ async def first_of(*awaitables: Awaitable[object]) -> None:
 
 @dataclass(slots=True)
 class Transactions:
-    """Transactions of one producer, one at a time, as Kafka requires."""
+    """One producer's transactions, one at a time, as Kafka requires."""
 
     client: Any
     ledger: Ledger
@@ -225,14 +225,14 @@ class Transactions:
     size: int
     abort_ratio: float
     begun_ns: int = 0
-    """Start of the open transaction, before which nothing could be sent."""
+    """Start of the open transaction. No record could be sent before it."""
     _left: int | None = None
-    """Number of records that the open transaction still takes; None if none is open."""
+    """Number of records for which the open transaction has room; None if no transaction is open."""
     _number: int = 0
     _ending: asyncio.Task[None] | None = None
 
     async def remaining(self) -> int:
-        """Return how many records the transaction still takes, at least one; a full one is replaced.
+        """Return how many records still fit into the transaction, at least one. If it is full, start a new one.
 
         Raises:
             LoadError: the transaction could not be started or ended.
@@ -251,7 +251,7 @@ class Transactions:
         self._left = (self._left or 0) - count
 
     async def end(self) -> None:
-        """End the open transaction, if any. It ends even if the caller is cancelled.
+        """End the open transaction, if any, even if the caller is cancelled.
 
         Raises:
             LoadError: as for `remaining`.
@@ -276,13 +276,13 @@ class Transactions:
 
     @property
     def _is_to_abort(self) -> bool:
-        """True for evenly spread aborts: of the first n transactions, `n * abort_ratio` abort, rounded down."""
+        """Return True if the transaction should abort. Of the first n transactions, `floor(n * abort_ratio)` abort."""
         return int((self._number + 1) * self.abort_ratio) > int(self._number * self.abort_ratio)
 
 
 async def _told(asked: Awaitable[None], what: str) -> None:
-    """Wait until a client has started or ended a transaction; raise a LoadError if it could not."""
+    """Wait until a client has started or ended a transaction; raise a LoadError if that fails."""
     try:
         await asked
-    except (AssertionError, KafkaError) as error:  # aiokafka asserts that no fatal error came before
+    except (AssertionError, KafkaError) as error:  # aiokafka asserts that no fatal error occurred before
         raise LoadError(f"a transaction could not {what}: {error!r}") from None

@@ -1,4 +1,4 @@
-"""Producer of single records, which leaves batching to the client, as applications with aiokafka do."""
+"""Producer of single records, which leaves batching to the client, as aiokafka applications do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES, TAG_BYTES
 
 _AT_ONCE = 256
-"""Number of records prepared together, few enough that their due times and keys need little memory."""
+"""Number of records prepared together, low enough that their due times and keys need little memory."""
 
 
 class RecordProducer(Producer):
@@ -47,7 +47,7 @@ class RecordProducer(Producer):
                 self._next += 1
                 if left is not None:
                     left -= measured
-            await asyncio.sleep(0)  # `send` itself waits only while its buffer is full
+            await asyncio.sleep(0)  # `send` itself waits only while the client's buffer is full
 
     async def _open_loop(self, window: Window, timer: Timer, schedule: Schedule) -> None:
         stop = window.stop(schedule)
@@ -63,7 +63,7 @@ class RecordProducer(Producer):
             for place, due_ns in enumerate(dues_ns.tolist()):
                 await self._limit_to_transaction(1)
                 measured = 1 if self._next >= 0 else 0
-                turn = loop.call_soon(waited.set)  # runs only if the client waits for its buffer
+                turn = loop.call_soon(waited.set)  # runs only if the client waits for space in its buffer
                 batch = await self._send(self._next, due_ns, keys[place], now=now_ns(), measured=measured)
                 turn.cancel()
                 self.ledger.count_delayed(batch, max(allowed_ns, self._begun_ns), end_ns)
@@ -82,7 +82,7 @@ class RecordProducer(Producer):
         """Hand one record to the client, which waits while its buffer is full.
 
         Raises:
-            LoadError: the client cannot send any more.
+            LoadError: the client can no longer send.
 
         """
         value, headers = self._values[index % len(self._values)], self._payload.headers
@@ -114,17 +114,17 @@ class RecordProducer(Producer):
         return batch
 
     async def _all_settled(self) -> None:
-        """Send records that linger in the client first if a transaction ends, as an application's commit does."""
-        if self._transactions is not None:  # the event loop itself would keep only a weak reference to the task
+        """If a transaction ends, first flush records that linger in the client, as an application's commit does."""
+        if self._transactions is not None:  # the event loop keeps only a weak reference to the task
             self._flushing = asyncio.ensure_future(self._client._message_accumulator.flush_for_commit())  # noqa: SLF001
         await super()._all_settled()
 
     def _sent(self, batch: Batch, future: asyncio.Future[Any]) -> None:
         if future.cancelled():
-            return  # the event loop is closing; the ledger has counted the batch
+            return  # the event loop is closing, and the ledger has already counted the batch
         error = future.exception()
         metadata = None if error else future.result()
         self._ended(batch, None if metadata is None else (metadata.partition, metadata.offset), error)
 
     def _give_back(self, batch: Batch, now: int) -> None:
-        """Do nothing: the client itself limits what is in flight, to a batch per partition and one more."""
+        """Do nothing, because the client itself limits batches in flight to one per partition, plus another one."""

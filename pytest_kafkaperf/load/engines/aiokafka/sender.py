@@ -1,8 +1,8 @@
-"""Sender of encoded batches: aiokafka's queue and sender, with less work for each batch and each request.
+"""Sender of encoded batches: aiokafka's queue and sender with less work per batch and per request.
 
-aiokafka's own need two futures for a batch and a task for a request, and allow one request per broker at a time. Here,
-a batch reports its end with a call, and only failed requests become tasks, in which aiokafka decides what is sent
-again. `clients.adapt` puts these classes in place of aiokafka's.
+aiokafka's own classes need two futures per batch and a task per request, and allow only one request per broker at a
+time. Here, a batch reports its end by calling a function, and only failed requests become tasks. In these tasks,
+aiokafka decides what to resend. `clients.adapt` replaces aiokafka's classes with the classes in this module.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from pytest_kafkaperf.load.engines.aiokafka.encoder import EncodedBatch, Respons
 
 _MAX_EPOCH = 2**15 - 1
 _CLOSE_S = 1.0
-"""Wait for requests in flight at the end; normally they have ended."""
+"""Maximum wait for requests in flight at the end. They have normally finished by then."""
 OnEnded = Callable[[int | None, BaseException | None], None]
-"""Takes the offset of a batch's first record (None with acks=0), or its error."""
+"""Function that takes the offset of a batch's first record (None with acks=0), or the batch's error."""
 
 
 class Sender(sender.Sender):  # type: ignore[misc]
-    """Sender with several produce requests per broker in flight, as in Kafka's own producer; aiokafka allows one.
+    """Sender with several produce requests per broker in flight, like Kafka's own producer; aiokafka allows only one.
 
-    Without idempotence, a batch that is sent again may follow later batches of its partition, as in Kafka's own
-    producer. With idempotence, each partition has one batch in flight, which keeps its sequence numbers in order.
+    Without idempotence, a resent batch may follow later batches in its partition, as with Kafka's own producer. With
+    idempotence, each partition has only one batch in flight, which keeps its sequence numbers in order.
     """
 
     def allow(self, in_flight: int) -> None:
-        """Set the in-flight limit per broker; call this before the sender starts."""
+        """Set the in-flight limit per broker. Call this method before starting the sender."""
         self._in_flight = _InFlight(in_flight)
         if self._txn_manager is None:
             self._muted_partitions = _InFlight(in_flight)
         self._open: set[asyncio.Future[Any]] = set()
-        """Requests in flight, and tasks of requests that failed."""
+        """Requests in flight, and tasks for failed requests."""
 
     async def _sender_routine(self) -> None:
-        """Send batches like aiokafka's own method, which remains for transactions and for acks=0."""
+        """Send batches like aiokafka's own method, which is still used for transactions and for acks=0."""
         if self._acks == 0 or (self._txn_manager is not None and self._txn_manager.transactional_id is not None):
             await super()._sender_routine()
             return
@@ -66,13 +66,13 @@ class Sender(sender.Sender):  # type: ignore[misc]
                 for node, batches in nodes.items():
                     self._post(node, batches)
                 if unknown_leaders:
-                    if time.monotonic() >= asked_s + self._retry_backoff:  # a leader may be missing for long
+                    if time.monotonic() >= asked_s + self._retry_backoff:  # a leader may be missing for a long time
                         asked_s = time.monotonic()
                         self.client.force_metadata_update()
                     await asyncio.wait([accumulator.waiter()], timeout=self._retry_backoff)
                 else:
                     await accumulator.waiter()
-        except asyncio.CancelledError:  # by `close`, which waits for what is in flight
+        except asyncio.CancelledError:  # by `close`, which waits for requests in flight
             if self._open:
                 await asyncio.wait(self._open, timeout=_CLOSE_S)
 
@@ -100,7 +100,7 @@ class Sender(sender.Sender):  # type: ignore[misc]
         self._forget(node, batches, answer)
 
     def _hand_over(self, node: int, batches: Batches, answer: asyncio.Future[Response] | None) -> None:
-        """Have aiokafka send a request, or handle the answer to one: errors, backoff, and what is sent again."""
+        """Have aiokafka send a request or handle a response, including errors, backoff and retries."""
         handler = RequestHandler(self, batches)
         if answer is not None:
             handler._client = types.SimpleNamespace(  # noqa: SLF001
@@ -113,7 +113,7 @@ class Sender(sender.Sender):  # type: ignore[misc]
         task.add_done_callback(functools.partial(self._forget, node, batches))
 
     def _forget(self, node: int, batches: Batches, ended: asyncio.Future[Any]) -> None:
-        """Release the share of the limits of a request that has ended."""
+        """Release a finished request's share of the limits."""
         self._open.discard(ended)
         self._in_flight.remove(node)
         for partition in batches:
@@ -122,11 +122,11 @@ class Sender(sender.Sender):  # type: ignore[misc]
 
 
 _NOT_WRITTEN = (LeaderNotAvailableError, NodeNotReadyError, NotEnoughReplicasError, UnknownTopicOrPartitionError)
-"""Errors after which the batch is certainly not in the log, so that sending it again makes no copy."""
+"""Errors after which the batch is certainly not in the log, so resending it does not create a copy."""
 
 
 class RequestHandler(sender.SendProduceReqHandler):  # type: ignore[misc]
-    """A handler of failed requests that counts the batches of which sending them again may make copies."""
+    """Handler for failed requests that counts the batches whose resending may create copies."""
 
     def _can_retry(self, error: KafkaError, batch: Any) -> bool:
         again: bool = super()._can_retry(error, batch)
@@ -137,7 +137,7 @@ class RequestHandler(sender.SendProduceReqHandler):  # type: ignore[misc]
 
 
 def repeated_batches(client_sender: Any) -> int:
-    """Return how many batches this or aiokafka's own sender has sent again, and may have written twice."""
+    """Return how many batches this sender or aiokafka's own has resent and may have written twice."""
     return getattr(client_sender, "repeated", 0)
 
 
@@ -148,7 +148,7 @@ def _is_success(answer: asyncio.Future[Response]) -> bool:
 
 
 class _InFlight:
-    """Replacement for a set of brokers or partitions in flight, which contains an element once it reaches its limit."""
+    """Replacement for a set of brokers or partitions in flight. It contains an element once its limit is reached."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -165,7 +165,7 @@ class _InFlight:
 
 
 class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]
-    """Batch of encoded records that reports its end with a call; aiokafka creates two futures for each batch."""
+    """Batch of encoded records that calls a function when it ends; aiokafka creates two futures per batch."""
 
     def __init__(self, tp: TopicPartition, builder: EncodedBatch, ttl: float, accumulator: Accumulator) -> None:
         self._tp = tp
@@ -180,7 +180,7 @@ class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]
 
     @property
     def future(self) -> asyncio.Future[None]:
-        """A future that is done when the batch has ended; it has no result."""
+        """Future that is done once the batch has ended. It has no result."""
         if self._future is None:
             self._future = asyncio.get_running_loop().create_future()
             if self._result is not None:
@@ -193,7 +193,7 @@ class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]
         self._end(base_offset, None)
 
     def done_noack(self) -> None:
-        """Report that the batch was sent, with acks=0."""
+        """Report that the batch was sent (acks=0)."""
         self._end(None, None)
 
     def failure(self, exception: BaseException) -> None:
@@ -205,7 +205,7 @@ class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]
         self._retry_count += 1
 
     def set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Set the identity and the first sequence number of an idempotent producer."""
+        """Set an idempotent producer's identity and first sequence number."""
         self._builder._set_producer_state(producer_id, producer_epoch, base_sequence)  # noqa: SLF001
 
     def _end(self, offset: int | None, error: BaseException | None) -> None:
@@ -220,7 +220,7 @@ class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]
 
 
 class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
-    """A queue of encoded batches; one drain takes one batch per partition, and wakes the sender if more are left."""
+    """Queue of encoded batches. A drain takes one batch per partition, and wakes the sender if more are left."""
 
     _batches: dict[TopicPartition, deque[QueuedBatch]]
     _waiter_future: asyncio.Future[None]
@@ -228,7 +228,7 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._failures = Counter[TopicPartition]()
-        """Number of batches of each partition that failed."""
+        """Number of failed batches by partition."""
 
     def _append_batch(self, builder: EncodedBatch, tp: TopicPartition) -> QueuedBatch:
         if self._txn_manager is not None:
@@ -239,7 +239,7 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
         return batch
 
     def release(self, batch: QueuedBatch, *, failed: bool) -> None:
-        """Forget a batch that has ended."""
+        """Remove a batch that has ended."""
         self._pending_batches.discard(batch)
         if failed:
             self._failures[batch.tp] += 1
@@ -250,7 +250,7 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
             self._waiter_future.set_result(None)
 
     def fail_all(self, exception: BaseException) -> None:
-        """Fail all batches like aiokafka's own method; each leaves the set of pending ones."""
+        """Fail all batches like aiokafka's own method, and remove each of them from the pending batches."""
         for batch in list(self._pending_batches):
             batch.failure(exception)
         super().fail_all(exception)
@@ -260,8 +260,8 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
         batch = queue.popleft()
         if not queue:
             del self._batches[tp]
-        if transactions is not None and not batch.retry_count:  # a batch that is sent again keeps its sequence number
-            # The broker expects a batch that failed; only in a later epoch do the numbers start again (KIP-360).
+        if transactions is not None and not batch.retry_count:  # a resent batch keeps its sequence number
+            # The broker still expects the failed batch. Sequence numbers restart only in a later epoch (KIP-360).
             failures = self._failures[tp] if transactions.transactional_id is None else 0
             epoch = min(transactions.producer_epoch + failures, _MAX_EPOCH)
             sequence = transactions.sequence_number((tp, epoch))
@@ -274,7 +274,7 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
     def drain_by_nodes(
         self, ignore_nodes: Container[int], muted_partitions: Container[TopicPartition] = frozenset()
     ) -> tuple[dict[int, Batches], bool]:
-        """Take one batch of each partition that may send, by leader; return True if a leader is unknown."""
+        """Take one batch from each partition that is allowed to send, by leader; return True if a leader is unknown."""
         nodes: dict[int, Batches] = {}
         unknown_leaders = False
         for tp in list(self._batches):
@@ -297,7 +297,7 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
         return nodes, unknown_leaders
 
     def reenqueue(self, batch: Any) -> None:
-        """Queue a failed batch again like aiokafka's own method, but keep the order of batches that failed together."""
+        """Requeue a failed batch like aiokafka's own method, but keep the order of batches that failed together."""
         self._pending_batches.discard(batch)
         queue = self._batches[batch.tp]
         later = (position for position, other in enumerate(queue) if other._ctime > batch._ctime)  # noqa: SLF001
@@ -305,4 +305,4 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
 
 
 Batches = dict[TopicPartition, QueuedBatch]
-"""The batches of a request."""
+"""Batches in a request."""

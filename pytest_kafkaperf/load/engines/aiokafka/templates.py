@@ -1,4 +1,4 @@
-"""Templates of batches: records encoded in advance, the first of which are the body of a batch."""
+"""Batch templates: records encoded in advance, the first of which become a batch's body."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class Template:
 
 
 class Templates:
-    """The templates of one worker; its producers share them, each with another start."""
+    """One worker's templates. Its producers share them, each starting at a different value."""
 
     def __init__(self, payload: Payload) -> None:
         self.payload = payload
         kept = MAX_POOL_BYTES // max(payload.batch_size, payload.largest)
         self.at = functools.lru_cache(maxsize=max(1, min(_MAX_TEMPLATES, kept)))(self._encoded)
-        """Returns the encoded values from a start on that fill a batch."""
+        """Function that returns encoded values, beginning at a given start, that fill a batch."""
 
     def after(self, start: int, template: Template, used: int) -> int:
-        """Return the start of the next batch, after `used` records of the template at `start`.
+        """Return the next batch's start, after `used` records of the template at `start`.
 
-        Values of mixed sizes follow one another, so that batches that end early have the same mix as full ones. If all
-        values have one size, a few starts serve all batches.
+        Values of mixed sizes follow one another, so batches that end early have the same mix as full batches. If all
+        values have the same size, a few starts are enough for all batches.
         """
         values = len(self.payload.values)
         if self.payload.mixed:
@@ -76,14 +76,14 @@ class Templates:
         )
 
     def _from(self, start: int) -> Iterator[bytes]:
-        """Yield all values again and again, from `start` on."""
+        """Yield all values repeatedly, beginning at `start`."""
         values = self.payload.values
         for position in itertools.count(start):
             yield values[position % len(values)]
 
 
 class Stamp:
-    """Writes one producer's tags and keys into batches."""
+    """Writer of one producer's tags and keys into batches."""
 
     def __init__(self, payload: Payload, *, producer: int) -> None:
         self._payload = payload
@@ -92,9 +92,9 @@ class Stamp:
     def body(
         self, template: Template, *, indexes: Int64s, dues_ns: Int64s | int, keys: Int64s | None
     ) -> bytes | bytearray:
-        """Return the template's first records with these indexes, due times and keys.
+        """Return the template's first records with the given indexes, due times and keys.
 
-        `indexes`, `keys`, and `dues_ns` unless it is one instant for all, have shape `(records,)`.
+        `indexes` and `keys` have shape `(records,)`. So does `dues_ns`, unless it is one instant for all records.
         """
         count, payload = indexes.size, self._payload
         whole = template.body if count == template.count else template.body[: int(template.ends[count - 1])]

@@ -34,11 +34,11 @@ from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, Worke
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 _LEADERS_TIMEOUT_S = 5
-"""Time limit of the connections to the leaders; a broker that does not answer shows in the results."""
+"""Time limit for connecting to the leaders. A broker that does not respond shows up in the results."""
 _CONNECT_TIMEOUT_S = 20
 """Time limit for connecting one client and joining its group."""
 _START_TIMEOUT_S = 90
-"""Time limit of the wait for the start instant, during which the other workers connect."""
+"""Time limit for waiting for the start instant, while the other workers connect."""
 _TICK_S = 0.05
 _READY_TICK_S = 0.01
 
@@ -49,27 +49,27 @@ def work(assignment: Assignment) -> WorkerReport:
     """Run one worker's part of one round.
 
     Raises:
-        LoadError: a client could not connect or join its group; the message contains the client and the reason.
+        LoadError: a client could not connect or join its group; the message shows the client and the reason.
 
     """
     import uvloop  # noqa: PLC0415 - for worker processes only; takes 10 to 25 % less CPU per record than asyncio's
 
     adapt(assignment.scenario)
     gc.collect()
-    gc.freeze()  # these objects stay; later collections skip them
+    gc.freeze()  # these objects live on, so later collections skip them
     with Notes() as notes, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(LoadWorker(assignment, notes).run())
 
 
 def kind_of_producer(scenario: Scenario) -> type[Producer]:
-    """Return the class of a scenario's producers."""
+    """Return the producer class for a scenario."""
     if scenario.client == "record":
         return RecordProducer
     return BatchProducer if scenario.key is None else KeyedProducer
 
 
 class LoadWorker:
-    """State that the parts of one worker share."""
+    """State shared by the parts of one worker."""
 
     def __init__(self, assignment: Assignment, notes: Notes) -> None:
         self._assignment = assignment
@@ -77,13 +77,13 @@ class LoadWorker:
         self._counters = SharedCounters(assignment.counters, groups=assignment.scenario.consumer_groups)
         self._scenario = assignment.scenario
         self._writers: list[Any] = []
-        """The clients of the producers."""
+        """Producers' clients."""
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
         self._visible = 0
 
     async def run(self) -> WorkerReport:
-        """Take part in one round and report it."""
+        """Take part in one round and return the report."""
         report = WorkerReport()
         with self._counters as counters:
             async with self._clients():
@@ -97,8 +97,8 @@ class LoadWorker:
     async def _clients(self) -> AsyncIterator[None]:
         """Start all clients concurrently, and stop them concurrently.
 
-        Members that join one by one would each trigger a rebalance. If a cluster is gone, each stop takes its full time
-        limit.
+        If members joined one by one, each would trigger a rebalance. If a cluster is gone, stopping each takes its full
+        time limit.
         """
         assignment, scenario = self._assignment, self._scenario
         servers, config = assignment.bootstrap_servers, assignment.access.arguments()
@@ -144,7 +144,7 @@ class LoadWorker:
         await client.start()
         topic, cluster = self._assignment.topic, client.client.cluster
         partitions = [TopicPartition(topic, number) for number in await client.partitions_for(topic)]
-        # Until there is a connection, later batches may overtake the first ones (`sender.Sender._post`).
+        # Until there is a connection, later batches can overtake the first ones (`sender.Sender._post`).
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEADERS_TIMEOUT_S):
                 for leader in {cluster.leader_for_partition(partition) for partition in partitions} - {None, -1}:
@@ -162,9 +162,9 @@ class LoadWorker:
         return [kind(client, number, setup) for number, client in writers.items()]
 
     async def _start_instant(self, counters: SharedCounters) -> int | None:
-        """Report readiness and wait for the start of the window; return None if the controller stops the round.
+        """Report readiness and wait for the window's start; return None if the controller stops the round.
 
-        Sets positions repeatedly, because a rebalance may still assign partitions to members that join later.
+        Positions are set repeatedly, because a rebalance may still assign partitions to members that join later.
         """
         deadline = time.monotonic() + _START_TIMEOUT_S
         while (start_ns := counters.start_ns) is None:
@@ -219,9 +219,9 @@ class LoadWorker:
         )
 
     async def _until_all_are_done(self, counters: SharedCounters) -> None:
-        """Stay in the groups: the partitions of a member that leaves move, and others would read them from elsewhere.
+        """Stay in the groups, because a leaving member's partitions would move to others that read from elsewhere.
 
-        The controller stops a round that does not end; the limit is for the case that it is gone.
+        The controller stops a round that does not end. The time limit applies if the controller is gone.
         """
         deadline = time.monotonic() + RECORDS_TIMEOUT_S
         while not (counters.all_reached(WorkerState.DONE) or counters.stopped or time.monotonic() > deadline):
@@ -239,12 +239,12 @@ class LoadWorker:
         )
 
     async def _watch(self, produced: Series, counters: SharedCounters, start_ns: int, meter: _Meter) -> None:
-        """Publish progress; end the load when the controller stops it or its time is up."""
+        """Publish progress, and stop the load when the controller requests it or the time is up."""
         last_ns = start_ns + round(longest_s(self._scenario) * NS_PER_S)
         measuring, second = False, 0
         while True:
             self._publish_sent()
-            # Once a second. The producers' own histograms are much larger, and merging them would delay the load.
+            # Once per second. The producers' own histograms are much larger, and merging them would delay the load.
             if second != (second := (now_ns() - start_ns) // NS_PER_S):
                 latency = merged([one for interval, one in produced.latencies.items() if interval >= 0])
                 self._publish(Counter.P99_NS, round(latency.quantile_s(0.99) * NS_PER_S) if latency.total else 0)
@@ -279,7 +279,7 @@ class LoadWorker:
 
 
 class _Meter:
-    """CPU time and utilization of this process since `start`."""
+    """Meter for this process's CPU time and utilization since `start`."""
 
     def __init__(self) -> None:
         self.start()
@@ -288,7 +288,7 @@ class _Meter:
         self._since_ns, self._cpu_s, self._runnable_ns = now_ns(), time.process_time(), _runnable_ns()
 
     def read(self) -> tuple[float, float]:
-        """Return CPU seconds, and the share of time in which the process ran or waited for a core."""
+        """Return the CPU seconds, and the share of time in which the process was running or waiting for a core."""
         elapsed_ns = max(1, now_ns() - self._since_ns)
         cpu_s = time.process_time() - self._cpu_s
         runnable_ns = _runnable_ns()
@@ -298,7 +298,7 @@ class _Meter:
 
 
 def _runnable_ns() -> int | None:
-    """Return the time the main thread ran or waited for a core (Linux, Documentation/scheduler/sched-stats.rst)."""
+    """Return how long the main thread ran or waited for a core (Linux, Documentation/scheduler/sched-stats.rst)."""
     try:
         running, waiting, _ = Path("/proc/self/schedstat").read_text(encoding="ascii").split()
     except (OSError, ValueError):
@@ -307,7 +307,7 @@ def _runnable_ns() -> int | None:
 
 
 async def _connect(starting: Coroutine[Any, Any, None], name: str, servers: str) -> None:
-    """Start a client within a time limit."""
+    """Start a client with a time limit."""
     try:
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
             await starting
