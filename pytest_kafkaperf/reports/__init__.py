@@ -1,25 +1,25 @@
-"""Results as text and files; it decides nothing. Read headline, wording, columns, terminal.
+"""Results as text and files, without any judgment. Start with headline, wording, columns and terminal.
 
-- columns: columns of the tables that fit into a width
-- wording: what reports say of a test
+- columns: table columns that fit the available width
+- wording: the texts about a test in all reports
 - headline: what happened, what changed, and what to do
-- remedy: the command that decides or accepts a test
+- remedy: the command that resolves an undecided test or accepts a result
 - standing: lines about the trials so far
-- calibration: texts of `--kafka-calibrate`
-- conditions: what the values of a test depend on, with `-v`
+- calibration: texts for `--kafka-calibrate`
+- conditions: the conditions of a test that influence its values, shown with `-v`
 - span_table: where the time of tests went
 - terminal: tables in the terminal
-- run_headline: the first line on a run, and the order of its tests
+- run_headline: the first line about a run, and the order of its tests
 - markdown_text: escaping, lists, folds and limits
-- markdown: the summary for pages of CI jobs
-- ci: annotations, and properties of JUnit
-- json_report: all measurements for programs
-- compare: two JSON reports, compared
-- history: change points of the history file
-- writing: report files of a run
+- markdown: the summary for CI job pages
+- ci: annotations and JUnit properties
+- json_report: all measurements in machine-readable form
+- compare: comparison of two JSON reports
+- history: change points in the history file
+- writing: a run's report files
 - latency_curve: latency against rate
-- tool_runs: output of Kafka's own tools
-- html: the page
+- tool_runs: output from Kafka's own tools
+- html: the HTML page
 
 It may import every package but `plugin`.
 """

@@ -1,4 +1,4 @@
-"""The texts of `--kafka-calibrate`: its plan, a line for each trial, and the noise of each metric."""
+"""Texts for `--kafka-calibrate`: its plan, a line for each trial, and the noise of each metric."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pytest_kafkaperf.verdict.detectable import Calibrated
 from pytest_kafkaperf.verdict.scale import change_of
 
 NOTHING_TO_CALIBRATE = "--kafka-calibrate: no threshold on the baseline, so there is nothing to calibrate"
-"""The reason why a test is skipped."""
+"""Reason for skipping a test."""
 _EXAMPLE = "kafka_threshold('produce.throughput >= baseline - 20%')"
 _LESS_RATIO = 0.8
-"""More days are suggested if they reduce the detectable change at least to this share, on the log scale."""
+"""More days are suggested if they reduce the detectable change to at most this fraction, on the log scale."""
 _WIDEST = 0.5
-"""Largest tolerance that is suggested; a wider one would not notice that a throughput has halved."""
+"""Largest tolerance that is suggested; a wider one would not detect that throughput has halved."""
 
 
 def describe_plan(tests: Sequence[PerfTest], trials: int) -> list[str]:
@@ -43,7 +43,7 @@ def describe_plan(tests: Sequence[PerfTest], trials: int) -> list[str]:
 
 
 def describe_trial(test: PerfTest, measured: Sequence[Trial], trials: int, *, left_s: float) -> str:
-    """Return a line about the trial that has just ended, the last one of `measured`, and the time to the end."""
+    """Return a line about the trial that just finished (the last one in `measured`) and the remaining time."""
     name = printable(test.nodeid.partition("::")[2])
     last = measured[-1]
     if last.is_invalidated and last not in judged(measured):
@@ -64,7 +64,7 @@ def describe_trial(test: PerfTest, measured: Sequence[Trial], trials: int, *, le
 def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
     """Return the noise of a metric and its minimum detectable change, by column title.
 
-    A text is empty if the value is unknown.
+    The text of an unknown value is empty.
     """
     return {
         "within": format_percent(found.noise.within),
@@ -76,11 +76,12 @@ def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
 
 
 def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[str]:
-    """Return which changes a threshold can catch, what helps if these are large, and what limits a throughput.
+    """Return remarks on the detectable changes, on remedies if these are large, and on what limits throughput.
 
-    While brokers and generator share all cores, the throughput is the number of cores by the CPU time of a record, the
-    sum of theirs (utilization law; P. J. Denning, J. P. Buzen, "The Operational Analysis of Queueing Network Models"
-    (1978)). So brokers that need 10% more lower it by 10% of their share; by less if cores are idle.
+    If the brokers and the generator share all cores, throughput is the number of cores divided by their combined CPU
+    time per record (utilization law; P. J. Denning, J. P. Buzen, "The Operational Analysis of Queueing Network Models"
+    (1978)). If the brokers need 10% more CPU time, throughput therefore falls by 10% of the brokers' share, or by less
+    if cores are idle.
     """
     remarks = [_can_catch(name, found)]
     if found.drowns(found.detectable_change):
@@ -95,18 +96,19 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
 
 
 def _can_catch(name: str, found: Calibrated) -> str:
-    """Return the changes that are found in four of five cases, and whether the threshold is among them."""
+    """Return the changes that are detected in four of five cases, and whether the threshold is among them."""
     direction = "drops" if CATALOGUE[name].better == "higher" else "rises"
     changes = f"{direction} of {_percent(name, found.detectable_change)} or more"
     if not math.isfinite(found.detectable_change):
         changes = f"no {direction} for certain"
-    is_strict = found.drowns(found.detectable_change)
-    judged = "stricter than this machine allows" if is_strict else "within reach"
-    return f"can catch {changes}; your threshold ({_percent(name, found.tolerance)}) is {judged}"
+    threshold = _percent(name, found.tolerance)
+    if found.drowns(found.detectable_change):
+        return f"can catch {changes}; your threshold ({threshold}) is stricter than this machine allows"
+    return f"can catch {changes} with your threshold of {threshold}"
 
 
 def _cures(name: str, found: Calibrated, result: Result) -> str:
-    """Return the cures if the threshold is too strict: a wider one only if more days are not enough."""
+    """Return remedies for a threshold that is too strict; a wider one is suggested only if more days are not enough."""
     tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_over_days))
     cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
     if best <= _WIDEST and found.detectable_over_days < _LESS_RATIO * found.detectable_change:
@@ -126,7 +128,7 @@ def _cures(name: str, found: Calibrated, result: Result) -> str:
 
 
 def remaining_s(test: PerfTest, later: Sequence[PerfTest], finished: int, trials: int, *, took_s: float) -> float:
-    """Return the time to the end of a calibration.
+    """Return the remaining time of a calibration.
 
     The trials of this test, `finished` so far in `took_s`, show how much faster or slower than expected this machine
     is; the `later` tests are those after this one.
@@ -137,7 +139,7 @@ def remaining_s(test: PerfTest, later: Sequence[PerfTest], finished: int, trials
 
 
 def _change(name: str, log_change: float) -> str:
-    """Format a change for the worse, on the log scale, with its sign; an empty text if it is infinite."""
+    """Format a change for the worse, given on the log scale, with its sign; return an empty text if it is infinite."""
     if not math.isfinite(log_change):
         return ""
     sign = "-" if change_of(CATALOGUE[name], log_change) < 0 else "+"
@@ -145,5 +147,5 @@ def _change(name: str, log_change: float) -> str:
 
 
 def _percent(name: str, log_change: float) -> str:
-    """Format a change on the log scale without its sign."""
+    """Format a change, given on the log scale, without its sign."""
     return format_percent(abs(change_of(CATALOGUE[name], log_change)))

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 MAX_ANNOTATIONS = 10
-"""Maximum number of errors, and of warnings, that GitHub shows for one step."""
+"""Maximum number of errors, and also of warnings, that GitHub shows for a step."""
 
 _MIN_SUMMARY_BYTES = 4096
-"""Minimum size of a summary that is worth writing."""
+"""Minimum size for a useful summary."""
 
 
 def annotate(run: RunResult, *, workspace: Path | None) -> list[str]:
-    """Return a workflow command for each test that failed, is undecided, or has warnings, as many as GitHub shows.
+    """Return workflow commands for tests that failed, are undecided or have warnings, up to GitHub's limit.
 
-    Errors come first, and of these the worst tests. `workspace` is the folder of the repository.
+    Errors come first, starting with the worst tests. `workspace` is the repository folder.
     """
     found: dict[str, list[str]] = {"error": [], "warning": []}
     for each in outcomes_of(run):
@@ -63,7 +63,7 @@ def command(level: str, title: str, message: str, *, file: str | None = None, li
 
 
 def run_url(variables: Mapping[str, str]) -> str | None:
-    """Return the page of the CI run that these environment variables describe; None if it is unknown."""
+    """Return the URL of the CI run that these environment variables describe; None if it is unknown."""
     server, repository, run_id = (variables.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     if server and repository and run_id:
         return f"{server}/{repository}/actions/runs/{run_id}"
@@ -71,7 +71,7 @@ def run_url(variables: Mapping[str, str]) -> str | None:
 
 
 def append_summary(path: Path, run: RunResult) -> str | None:
-    """Append to the job summary of the step; return a problem for a warning, which never changes a verdict."""
+    """Append to the step's job summary; return any problem as a warning, which never changes a verdict."""
     try:
         with path.open("ab") as file:
             free_bytes = LIMIT_BYTES - file.tell() - 1
@@ -84,7 +84,7 @@ def append_summary(path: Path, run: RunResult) -> str | None:
 
 
 def _message(outcome: Outcome, *, strict: bool) -> str | None:
-    """Return the text of a test's annotation, its headline first; None if it needs no annotation."""
+    """Return the text of a test's annotation, starting with the headline; None if the test needs no annotation."""
     result, ending = outcome.result, outcome.ending
     if ending is not None and ending.fails and (result is None or outcome.state is State.FAILED):
         return ending.reason or ending.outcome
@@ -93,13 +93,13 @@ def _message(outcome: Outcome, *, strict: bool) -> str | None:
     headline = headline_of(result, strict=strict)
     lines = [] if headline is None else [*headline.lines]
     if not outcome.fails:
-        notes = () if outcome.state.is_good else result.notes  # such as the time that a comparison took
+        notes = () if outcome.state.is_good else result.notes  # for example the duration of a comparison
         lines += map(str, (*notes, *result.warnings))
     return "\n".join(lines) or None
 
 
 def _file(file: str, *, root: Path, workspace: Path | None) -> str:
-    """Return the path of a file relative to the workspace, or else relative to `root`, or else absolute."""
+    """Return a file's path: relative to the workspace if possible, otherwise relative to `root`, otherwise absolute."""
     path = Path(os.path.normpath(root / file))
     folder = next((each for each in (workspace, root) if each is not None and path.is_relative_to(each)), None)
     return (path if folder is None else path.relative_to(folder)).as_posix()
@@ -133,14 +133,15 @@ _DIGITS = 4
 
 
 def metrics_text(results: Sequence[Result]) -> str:
-    """Return all metrics as OpenMetrics, such as `kafka_produce_throughput_records_per_second{test="..."} 5003`.
+    """Return all metrics as OpenMetrics: `kafka_produce_throughput_records_per_second{test="..."} 5003`.
 
-    Quantiles of a latency are one metric with a label: `kafka_produce_latency_seconds{test="...",quantile="0.99"}`.
+    The quantiles of a latency share one metric and differ by a label:
+    `kafka_produce_latency_seconds{test="...",quantile="0.99"}`.
     """
     from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415 - slow to import
 
     families: dict[str, Family] = {}
-    for result in {each.nodeid: each for each in results}.values():  # the last result of a test that was run again
+    for result in {each.nodeid: each for each in results}.values():  # if a test ran again, its last result
         for name, value in result.metrics.items():
             family, labels = _family(CATALOGUE[name])
             known = families.setdefault(family.name, family)
@@ -168,9 +169,9 @@ def _name(name: str, unit: str) -> str:
 
 
 def _label(nodeid: str) -> str:
-    """Quote invisible characters and `#`, which GitLab takes for the start of a comment, as in URLs.
+    """Percent-encode invisible characters and `#`, which GitLab treats as the start of a comment.
 
-    The percent sign is also quoted, so that the labels of two tests always differ.
+    The percent sign is also encoded, so that the labels of different tests always differ.
     """
     return _QUOTED.sub(lambda found: quote(found[0], errors="surrogatepass"), nodeid)
 
@@ -178,7 +179,7 @@ def _label(nodeid: str) -> str:
 def junit_properties(result: Result) -> list[tuple[str, object]]:
     """Return the verdict, the problems, the metrics, and the results of the thresholds, numbered from 1.
 
-    Values are in base units and changes are ratios. Unknown values are left out.
+    Values are in base units, and changes are ratios. Unknown values are omitted.
     """
     found: list[tuple[str, object]] = [
         ("kafka_verdict", str(result.verdict)),

@@ -1,4 +1,4 @@
-"""The layout of the table of results: a row for each threshold, and the columns that fit into a width. Pure."""
+"""Layout of the results table: one row per threshold, with the columns that fit the width. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STYLES = {
     Verdict.VIOLATED: "bold red",
     Verdict.INVALID: "bold magenta",
 }
-"""Styles of rich by outcome."""
+"""Rich styles by outcome."""
 _MARKS = {"green": "✓", "bold green": "✓", "cyan": "·", "yellow": "?", "bold red": "✗", "bold magenta": "✗"}
 
 
@@ -31,7 +31,7 @@ class Paper:
     colour: bool = False
 
     def wrap(self, text: str, *, indent: str = "", hanging: str = "") -> list[str]:
-        """Wrap a text at the width; `hanging` is the further indent of continuation lines."""
+        """Wrap a text to the width; `hanging` is the additional indent of continuation lines."""
         return textwrap.wrap(
             printable(text, keep="\t\n"),
             self.width,
@@ -43,37 +43,37 @@ class Paper:
 
 
 PLAIN = Paper()
-"""80 columns without colour."""
+"""Paper with 80 columns and no color."""
 
 
 Line = list[tuple[str, str]]
-"""Texts of one line, each with its style."""
+"""The texts in a line, each with its style."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One threshold of one test, or a metric without one. A text is empty if it is unknown or does not apply."""
+    """A threshold of a test, or a metric without a threshold. A text is empty if it is unknown or does not apply."""
 
     threshold: str
-    """Expression as the user typed it; the metric's name without a threshold."""
+    """Expression as the user typed it; without a threshold, the metric's name."""
     measured: str
-    """Median over the rounds; the sum for counts."""
+    """Median over the rounds; for counts, the sum."""
     rounds: str = ""
     """Lowest and highest round: `51.3–53.3` next to `52.3k/s`."""  # noqa: RUF001
     baseline: str = ""
     change: str = ""
     interval: str = ""
-    """Range in which the true change lies: `+41…+52%`."""
+    """Confidence interval of the true change: `+41…+52%`."""
     can_detect: str = ""
-    """Minimum detectable change, or for an absolute threshold the smallest detectable value."""
+    """Minimum detectable change; for an absolute threshold, the smallest detectable value."""
     outcome: Verdict | None = None
     """None without a threshold."""
     why: str = ""
-    """Reason, and what to do, shown below the row."""
+    """Reason and advice, shown below the row."""
 
 
 def mark_of(outcome: Verdict | None) -> str:
-    """Return the sign of an outcome."""
+    """Return the symbol for an outcome."""
     return " " if outcome is None else _MARKS[STYLES[outcome]]
 
 
@@ -85,16 +85,16 @@ _COLUMNS = {
     "range": "interval",
     "can detect": "can_detect",
 }
-"""Fields of a row by the title of their column."""
+"""Fields of a row, by column title."""
 _COLOURED = ("measured", "change")
-"""Columns whose values have the colour of a threshold that fails."""
+"""Columns whose values are colored if the threshold fails."""
 _DROPPED_WHEN_NARROW = ("can detect", "rounds", "range", "baseline", "change")
-"""Titles of the columns that a narrow terminal lacks, in the order in which they are left out."""
+"""Titles of the columns that are omitted in narrow terminals, in the order in which they are dropped."""
 _INDENT = 2
 _GAP = 2
 """Number of spaces before a column."""
 _ENOUGH = 39
-"""Columns for a mark and a threshold. The values of a longer threshold are below it where the table is narrow."""
+"""Width of a mark and a threshold. In a narrow table, the values of a longer threshold appear below it."""
 
 
 class Columns:
@@ -116,7 +116,7 @@ class Columns:
 
     @property
     def _room(self) -> int:
-        """Columns that the values leave for the thresholds."""
+        """Width that the values leave for the thresholds."""
         return self._paper.width - _INDENT - sum(_GAP + width for width in self._widths.values())
 
     @property
@@ -142,7 +142,7 @@ class Columns:
             yield [(part, style)]
 
     def _cells(self, texts: Mapping[str, str], styles: Sequence[str]) -> Line:
-        """Align texts, by the title of their column; `styles` are that of `_COLOURED` and that of the others."""
+        """Align texts, given by column title; `styles` apply to `_COLOURED` columns and to all others."""
         return [
             (" " * _GAP + texts[title].rjust(width), styles[title not in _COLOURED] if texts[title] else "")
             for title, width in self._widths.items()
@@ -150,5 +150,5 @@ class Columns:
 
 
 def text_of(line: Line) -> str:
-    """Return a line without its styles."""
+    """Return the text of a line without styles."""
     return "".join(text for text, _ in line).rstrip()

@@ -1,9 +1,10 @@
-"""The comparison of two reports by the rule that judges a test against its baseline. Pure.
+"""Comparison of two reports, by the same rule that judges a test against its baseline. Pure.
 
 The trials of the base report are the baseline. The first trial of the head report is judged; its further trials
 confirm or clear a suspected regression. Without further trials, the first one decides.
 
-What failed in the head run fails here as well, except a REGRESSED verdict, because another baseline led to it.
+Tests that failed in the head run fail here as well. The exception is a REGRESSED verdict, because it refers to a
+different baseline.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Compared:
     notes: tuple[str, ...]
     """Reasons why the verdict is INVALID or the test has no checks."""
     failures: tuple[str, ...] = ()
-    """Failures of the head run, which no comparison can undo."""
+    """Failures in the head run, which count regardless of the comparison."""
 
     @property
     def fails(self) -> bool:
@@ -58,13 +59,13 @@ class ComparedReports:
     new: tuple[Compared, ...]
     """The tests that only the head run measured."""
     missing: Mapping[str, str | None]
-    """The tests that only the base run measured, by nodeid, each with the reason if the head report has one."""
+    """The tests that only the base run measured, by nodeid, each with a reason if the head report contains one."""
     unmeasured: Mapping[str, str]
-    """Other tests that failed in the head run without a measurement, by nodeid, each with the reason."""
+    """Other tests that failed in the head run without a measurement: the reason for each failure, by nodeid."""
 
     @property
     def judges_nothing(self) -> bool:
-        """True if no test could be judged, although the reports share some."""
+        """True if no test could be judged although the reports have tests in common."""
         return bool(self.tests) and all(test.verdict is Verdict.INCONCLUSIVE for test in self.tests)
 
     @property
@@ -76,11 +77,11 @@ class ComparedReports:
 def compare_reports(base: Report, head: Report, *, tolerance_ratio: float) -> ComparedReports:
     """Compare the tests that both reports contain.
 
-    The thresholds are those of the head report that are relative to a baseline. A test without such a threshold is
-    judged by the headline metrics, each with the given tolerance.
+    Uses the thresholds in the head report that are relative to a baseline. A test without such a threshold is judged by
+    its headline metrics, each with the given tolerance.
 
     Raises:
-        ScenarioError: a threshold of the head report cannot be read.
+        ScenarioError: a threshold in the head report cannot be parsed.
 
     """
     _declare_metrics((*base.tests, *head.tests))
@@ -102,10 +103,10 @@ def compare_reports(base: Report, head: Report, *, tolerance_ratio: float) -> Co
 
 
 def _declare_metrics(tests: Iterable[ReportedTest]) -> None:
-    """Declare the metrics that tests recorded."""
+    """Declare the custom metrics that tests recorded."""
     for test in tests:
         for name, one in test.metrics.items():
-            with contextlib.suppress(ScenarioError):  # the plugin's own, perhaps those of another version
+            with contextlib.suppress(ScenarioError):  # the plugin's own metrics, perhaps from another version
                 declare(name, unit=one.unit, better=one.better)
 
 
@@ -123,7 +124,7 @@ def _new(test: ReportedTest) -> Compared:
 
 
 def _own_verdicts(test: ReportedTest) -> Iterator[Verdict]:
-    """Yield the verdicts that hold whatever the test is compared with."""
+    """Yield the verdicts that do not depend on the baseline of the comparison."""
     if test.problems:
         yield Verdict.INVALID
     if test.verdict is Verdict.VIOLATED and test.pytest_outcome != _EXPECTED_TO_FAIL:
@@ -187,9 +188,10 @@ def _workload(test: ReportedTest) -> Mapping[str, JsonValue]:
 
 
 def _further(test: ReportedTest) -> list[tuple[Mapping[str, float], ...]]:
-    """Return the further trials that were measured like the first one.
+    """Return the further trials that were measured in the same way as the first one.
 
-    One with problems was repeated, or the test is INVALID. One side by side with a baseline's brokers shared its cores.
+    A trial with problems was repeated, or the test is INVALID. A side-by-side trial shared its cores with the
+    baseline's brokers.
     """
     alike = [one for one in test.trials[1:] if test.live_baseline is not None or not one.baseline_rounds]
     return [_values(one.rounds) for one in alike if not one.problems]
@@ -210,11 +212,11 @@ def _headlines(base: ReportedTest, head: ReportedTest, tolerance_ratio: float) -
 
 
 FAILED = ("failed", "error")
-"""Outcomes in pytest that fail the run."""
+"""Pytest outcomes that fail the run."""
 
 
 class _Part(BaseModel):
-    """A part of the report. Unknown fields are ignored, because fields may be added within a version of the format."""
+    """A part of the report. Unknown fields are ignored, because fields can be added without a new format version."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -251,14 +253,14 @@ class ReportedCheck(_Part):
     expression: str
     metric: str
     change: float | None
-    """Change against the baseline of that run, as a ratio."""
+    """Change against the baseline in that run, as a ratio."""
     verdict: Verdict
     """Verdict in that run."""
     reason: str
 
 
 class ReportedMetric(_Part):
-    """The unit of a metric, and its better direction."""
+    """A metric's unit, and the direction in which it improves."""
 
     unit: str
     better: Better
@@ -277,9 +279,9 @@ class ReportedTest(_Part):
     verdict: Verdict
     """Verdict in that run."""
     pytest_outcome: str | None
-    """Outcome in pytest; None if the test did not end."""
+    """Outcome in pytest; None if the test did not finish."""
     failed_by_verdict: bool
-    """True if it failed because of its verdict, not by its own code or a fixture."""
+    """True if the test failed because of its verdict, and not because of its own code or a fixture."""
     scenario: dict[str, JsonValue]
     search: ReportedSearch | None
     live_baseline: JsonValue
@@ -306,7 +308,7 @@ class ReportedEnding(_Part):
 
     @property
     def fails(self) -> bool:
-        """True if it failed the run."""
+        """True if the test failed the run."""
         return self.pytest_outcome in FAILED
 
     def __str__(self) -> str:
@@ -315,12 +317,12 @@ class ReportedEnding(_Part):
 
 
 class Report(_Part):
-    """The report of one run of pytest."""
+    """The report of a pytest run."""
 
     schema_version: Literal[1]
     created: str
     environment: dict[str, str]
-    """Key of the environment (`key`), and facts that measurements may depend on."""
+    """Key of the environment (`key`), and facts that can influence measurements."""
     tests: tuple[ReportedTest, ...]
     unmeasured: tuple[ReportedEnding, ...]
 
@@ -331,7 +333,7 @@ class Report(_Part):
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """The facts that measurements may depend on."""
+        """The facts that can influence measurements."""
         return {name: text for name, text in self.environment.items() if name != "key"}
 
 
@@ -339,7 +341,7 @@ def read_report(path: Path) -> Report:
     """Read a report.
 
     Raises:
-        UsageError: the file cannot be read, is not a report, or has another version of the format.
+        UsageError: the file cannot be read, is not a report, or uses another version of the format.
 
     """
     try:

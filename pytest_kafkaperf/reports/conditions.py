@@ -1,4 +1,4 @@
-"""Conditions of a test, which its values depend on: the scenario, warm-ups, workers, and where the time went."""
+"""Conditions that influence a test's values: the scenario, the warm-ups and the workers; and the time spent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_kafkaperf.scenarios.fields import format_field
 
 
 def describe_conditions(result: Result) -> Iterator[str]:
-    """Yield what the values of a test depend on, and where its time went."""
+    """Yield the conditions that influence a test's values, and how its time was spent."""
     yield f"scenario: {_scenario(result)}"
     yield from describe_warm_ups(result.trials[0])
     if result.rounds and result.rounds[0].shares:
@@ -24,7 +24,7 @@ def describe_conditions(result: Result) -> Iterator[str]:
 
 
 def _scenario(result: Result) -> str:
-    """Return the scenario's fields that are not defaults, each with its source."""
+    """Return the scenario fields with non-default values, each with its source."""
     fields = (
         f"{name}={format_field(name, getattr(result.scenario, name))} ({source})"
         for name, source in result.sources.items()

@@ -1,4 +1,4 @@
-"""The headline of a test that did not pass: what happened, what changed, what confirmed it, and what to do."""
+"""The headline for a test that did not pass: what happened, what changed, what confirmed it, and what to do."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """Facts that reports show first about a test that did not pass. A text is empty if it does not apply."""
+    """Facts that reports show first about a test that did not pass. Texts that do not apply are empty."""
 
     sentence: str
-    """Event and its extent: `test_x lost 12 of 50,000 records`."""
+    """The event and its extent: `test_x lost 12 of 50,000 records`."""
     details: tuple[str, ...] = ()
-    """Further lines of a problem, such as the end of a log."""
+    """Further lines about a problem, for example the end of a log."""
     changed: tuple[str, ...] = ()
     """Differences from the baseline: `Kafka 4.0.0 → 4.1.1`."""
     confirmed: str = ""
@@ -38,7 +38,7 @@ class Headline:
 
     @property
     def lines(self) -> Iterator[str]:
-        """The lines of a failure message. They are not wrapped, so that a command can be copied."""
+        """The lines of a failure message, not wrapped so that users can copy commands."""
         yield self.sentence
         yield from (f"  {line}" for line in self.details)
         if self.changed:
@@ -52,9 +52,9 @@ class Headline:
 
 
 def headline_of(result: Result, *, strict: bool) -> Headline | None:
-    """Return the headline of a test, accepted or not; None if it passed or was only measured.
+    """Return the headline for a test, accepted or not; None if the test passed or was only measured.
 
-    With `strict`, what could not be decided precedes a regression that is accepted.
+    With `strict`, undecided thresholds take precedence over an accepted regression.
     """
     verdict = Verdict.INCONCLUSIVE if strict and is_undecided(result) else result.verdict
     match verdict:
@@ -69,7 +69,7 @@ def headline_of(result: Result, *, strict: bool) -> Headline | None:
 
 
 def failure_of(result: Result, *, strict: bool) -> str | None:
-    """Return the message with which a test fails, or None if it passes. With `strict`, INCONCLUSIVE also fails."""
+    """Return the failure message for a test, or None if it passes. With `strict`, INCONCLUSIVE also fails."""
     fails = result.verdict.fails and not result.accepted
     if not fails and not (strict and is_undecided(result)):
         return None
@@ -78,13 +78,13 @@ def failure_of(result: Result, *, strict: bool) -> str | None:
 
 
 def is_undecided(result: Result) -> bool:
-    """Return True if the test is INCONCLUSIVE, or would be except for a regression that is accepted."""
+    """Return True if the test is INCONCLUSIVE, or would be without an accepted regression."""
     open_checks = [check for check in result.checks if check.outcome is Verdict.INCONCLUSIVE]
     return result.verdict is Verdict.INCONCLUSIVE or (result.accepted and bool(open_checks))
 
 
 def _of_failure(result: Result) -> Headline:
-    """Return the headline of a test that is REGRESSED or VIOLATED, about its worst threshold."""
+    """Return the headline for a REGRESSED or VIOLATED test, which describes its worst threshold."""
     failing = [check for check in result.checks if check.outcome in (Verdict.REGRESSED, Verdict.VIOLATED)]
     worst = max(failing, key=_severity)
     what = _regression(worst, result) if worst.outcome is Verdict.REGRESSED else _violation(worst, result)
@@ -99,7 +99,7 @@ def _of_failure(result: Result) -> Headline:
 
 
 def _of_invalid(result: Result) -> Headline:
-    """Return the headline of a test that is INVALID, about its first problem."""
+    """Return the headline for an INVALID test, which describes its first problem."""
     missing = (value_missing(check) for check in result.checks if check.outcome is Verdict.INVALID)
     problems = result.problems or tuple(missing)
     first, *details = problems[0].fact.split("\n")
@@ -113,7 +113,7 @@ def _of_invalid(result: Result) -> Headline:
 
 
 def _of_undecided(result: Result) -> Headline:
-    """Return the headline of a test that is INCONCLUSIVE."""
+    """Return the headline for an INCONCLUSIVE test."""
     first, *others = reasons_undecided(result)
     return Headline(
         sentence=f"{_name(result)} could not be decided: {first}{_more(len(others))}",
@@ -130,7 +130,7 @@ def _more(others: int) -> str:
 
 
 def _severity(check: Check) -> tuple[int, bool]:
-    """Rank a check that fails: lost records are worse than other limits that are not met."""
+    """Rank a failed check: lost records are worse than other violated limits."""
     return list(Verdict).index(check.outcome), check.metric == "lost"
 
 
@@ -142,14 +142,14 @@ def _regression(check: Check, result: Result) -> str:
 
 
 def is_speed(name: str) -> bool:
-    """Return True if a metric is a time, or a rate of which more is better."""
+    """Return True if a metric is a duration, or a rate whose higher values are better."""
     subject = metric(name)
     is_rate = subject.unit.endswith("/s") and subject.better == "higher"
     return is_rate or subject.unit == Unit.SECONDS
 
 
 def _by_how_much(check: Check) -> str:
-    """Return the change, its range and what is allowed: ` (+55%, range +50…+60%; allowed +30%)`."""
+    """Return the change, its range and the allowed change: ` (+55%, range +50…+60%; allowed +30%)`."""
     if check.change is None:
         return ""
     within = "" if check.interval is None else f", range {range_of(check.interval)}"
@@ -180,7 +180,7 @@ _FAULTS = {
 
 
 def _of_all(check: Check, result: Result) -> str:
-    """Return the number of faults, and of all records of the trial that had them: `12 of 50,000 records`."""
+    """Return the number of faults, and of all records in that trial: `12 of 50,000 records`."""
     faults = round(check.observed or 0.0)
     for trial in result.trials:
         sent = sum(share.sent for one in trial.rounds for share in one.shares)

@@ -17,15 +17,15 @@ from pytest_kafkaperf.scenarios.fields import NotJsonError, OtherSchemaError, pa
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 FEWEST_RUNS = 10
-"""Minimum number of runs of a series. In fewer, Otava finds a change of 20% in less than 4 of 10 cases, if runs differ
-by 5%."""
+"""Minimum number of runs in a series. In shorter series, Otava finds a 20% change in less than 4 of 10 cases if runs
+differ by 5%."""
 _MAX_PVALUE = 1e-4
-"""Significance of a change point. In simulations, up to 1% of series without a change have one; up to 5% with Otava's
-own default of 0.001, which finds few more of the true ones."""
+"""Significance level of a change point. In simulations, up to 1% of the series without a change are reported to have
+one. With Otava's default of 0.001, it is up to 5%, and only a few more true changes are found."""
 
 
 class Run(BaseModel):
-    """One line of the history; unknown fields are ignored, because later versions may have more."""
+    """One line of the history file; unknown fields are ignored, because later versions may add fields."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -55,10 +55,10 @@ class ChangePoint(NamedTuple):
 def find_change_points(
     path: Path, *, metrics: Sequence[str], test: str = "", say: Callable[[str], None]
 ) -> list[list[ChangePoint]]:
-    """Find the changes in tests whose node ID contains `test`; those of one test, environment and run are one list.
+    """Find changes in tests whose node ID contains `test`; return one list per test, environment and run.
 
-    Only first trials without another side count: suspected regressions are re-tested in fresh trials because the first
-    one was bad. Lines that are not JSON are skipped, and `say` is called with their number.
+    Only first trials without another side count, because re-test trials exist only if the first trial was bad. Lines
+    that are not JSON are skipped, and `say` is called with their number.
 
     Raises:
         UsageError: The file is not a history, or has too few runs; or Otava is missing.
@@ -101,7 +101,7 @@ def _change_point_analysis() -> Callable[..., Any]:
 
 
 class _Series(NamedTuple):
-    """One metric of one test in one environment, over the runs in order of time."""
+    """One metric of one test in one environment, over all runs in chronological order."""
 
     metric: str
     runs: list[Run]
@@ -132,7 +132,7 @@ def _change_points(series: _Series, compute: Callable[..., Any]) -> Iterator[Cha
 
 
 def _read(path: Path) -> tuple[list[Run], list[int]]:
-    """Read a history; return its lines, and the numbers of those that are not JSON, such as those of killed writers."""
+    """Read a history; return its lines, and the numbers of lines that are not JSON, for example after a kill."""
     runs: list[Run] = []
     skipped: list[int] = []
     try:

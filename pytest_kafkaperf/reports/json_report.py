@@ -1,4 +1,4 @@
-"""The JSON report: all measurements in base units, for other programs."""
+"""The JSON report: all measurements in base units, for use by other programs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from pytest_kafkaperf.verdict.outcome import Check
 from pytest_kafkaperf.verdict.scale import change_of
 
 SCHEMA_VERSION = 1
-"""Version of the report's format, which `report.schema.json` describes. Within a version, fields are only added."""
+"""Version of the report format, as described by `report.schema.json`. Within a version, fields are only added."""
 
 
 def json_text(run: RunResult, *, exit_status: int) -> str:
-    """Return the report."""
+    """Return the report as JSON text."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "created": run.created,
@@ -95,7 +95,7 @@ def _metric(subject: Metric, values: list[float]) -> dict[str, Any]:
 
 
 def _search(plan: SearchPlan) -> dict[str, Any]:
-    """Return the search with its rates in records per second."""
+    """Return a capacity search, with its rates in records per second."""
     return {"thresholds": [limit.expression for limit in plan.limits], "low": plan.low, "high": plan.high}
 
 
@@ -119,7 +119,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 
 def _warm_ups(trial: Trial) -> list[dict[str, Any]]:
-    """Return the warm-up of each side, the own one first."""
+    """Return the warm-up of each side, starting with the test's side."""
     return [
         {"end": str(one.end), "took_s": one.took_s, "compiler": [_by_program(shares) for shares in one.shares]}
         for one in trial.warm_ups
@@ -131,7 +131,7 @@ def _by_program(shares: Mapping[Key, float | None]) -> dict[str, float | None]:
 
 
 def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
-    """Return the noise and changes of a metric as ratios; a negative change is a fall."""
+    """Return a metric's noise and detectable changes as ratios; a negative change is a drop."""
     subject = CATALOGUE[name]
     is_detectable = math.isfinite(found.detectable_change)
     return {
@@ -179,7 +179,7 @@ def _remark(one: Problem | Notice) -> dict[str, Any]:
 
 
 def _plain(value: object) -> float | str | None:
-    """Return a value of a problem or a notice for JSON: a number in base units, or text."""
+    """Convert a value in a problem or a notice for JSON: to a number in base units, or to text."""
     match value:
         case bool() | None:
             return value
@@ -210,5 +210,5 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def _number(value: float | None) -> float | None:
-    """Replace infinity and NaN, which JSON lacks, by None."""
+    """Replace infinity and NaN, which JSON lacks, with None."""
     return value if value is not None and math.isfinite(value) else None

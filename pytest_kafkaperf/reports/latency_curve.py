@@ -1,4 +1,4 @@
-"""The latency curve of a test: latency against rate, measured by the searches for the capacity. Pure."""
+"""The latency curve of a test: latency against rate, as measured by its capacity searches. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pytest_kafkaperf.runner.rounds.round import Round, Step, StepOutcome
 from pytest_kafkaperf.scenarios.threshold import Absolute
 
 _FAMILIES = ("e2e.latency", "produce.latency")
-"""Families of latency metrics, the preferred one first."""
+"""Families of latency metrics, in order of preference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyPoint:
-    """One rate, with the outcome of all attempts at it."""
+    """One rate, with the outcome of all attempts at this rate."""
 
     rate: float
     """Records per second."""
     low: float | None
-    """Median of the lower quantile, in seconds; None if it was not measured."""
+    """Median of the lower quantile over all attempts, in seconds; None if the quantile was not measured."""
     high: float | None
-    """Median of the higher quantile, in seconds; None if it was not measured."""
+    """Median of the higher quantile over all attempts, in seconds; None if the quantile was not measured."""
     outcome: StepOutcome
     """The most frequent outcome."""
     attempts: int
@@ -41,15 +41,15 @@ class LatencyCurve:
     """Latency against rate."""
 
     names: tuple[str, str]
-    """Metrics of the lower and of the higher quantile."""
+    """Metrics for the lower and the higher quantile."""
     limit: float | None
-    """Threshold of the higher quantile, in seconds; None without one."""
+    """Threshold for the higher quantile, in seconds; None without a threshold."""
     points: tuple[LatencyPoint, ...]
-    """Points in ascending order of their rates."""
+    """Points, in ascending order of rate."""
     capacities: tuple[float, ...]
     """The capacity that each search found, in records per second."""
     at_least: bool
-    """True if a search reached its highest rate, so that the capacity may be higher."""
+    """True if a search reached its maximum rate, so the capacity may be higher."""
 
 
 def latency_curve(result: Result, rounds: Sequence[Round] | None = None) -> LatencyCurve | None:
@@ -78,9 +78,9 @@ def describe_search(plan: SearchPlan) -> str:
 
 
 def _latency(plan: SearchPlan, steps: Sequence[Step]) -> tuple[tuple[str, str], float | None]:
-    """Return the median and the latency metric that has a threshold, with its limit in seconds.
+    """Return the median metric, and the latency metric that has a threshold, with its limit in seconds.
 
-    Without such a threshold it is p99, of end-to-end latency if that was measured.
+    Without such a threshold, the second metric is p99, for end-to-end latency if it was measured.
     """
     for limit, family in itertools.product(plan.limits, _FAMILIES):
         name = limit.metric.name

@@ -1,4 +1,4 @@
-"""The summary in Markdown for GitHub and GitLab: for the page of a job or a comment on a change."""
+"""The Markdown summary for GitHub and GitLab, shown on a job page or in a pull request comment."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from pytest_kafkaperf.verdict.detectable import Calibrated
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 LIMIT_BYTES = 1024 * 1024
-"""Maximum size of the summary of one step; GitHub does not show a larger one.
+"""Maximum size of a step's summary; GitHub does not show a larger one.
 
 Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#step-isolation-and-limits
 """
 _RESERVED_BYTES = 1000
-"""Bytes reserved for the titles of tables, for the note on what is omitted, and for the link."""
+"""Bytes reserved for the table headers, the note on omitted content, and the link."""
 _NONE = "–"  # noqa: RUF001 - a dash, as for a missing value
-"""Cell of a value that is unknown or does not apply."""
+"""Table cell for a value that is unknown or does not apply."""
 
 
 def markdown(run: RunResult, *, limit_bytes: int = LIMIT_BYTES, run_url: str | None = None) -> str:
-    """Return the headline of the run, the thresholds that are not met, explanations, and everything else folded.
+    """Return the run's headline, the thresholds that are not met, explanations, and all other content folded.
 
-    `run_url` is the page of the CI run, which the end links to. If the text exceeds `limit_bytes` as UTF-8, the values
-    are left out first, then the other thresholds, the explanations, the changes and rows of the table; a note counts
-    what is missing.
+    `run_url` is the page of the CI run, which is linked at the end. If the text exceeds `limit_bytes` in UTF-8, the
+    values are omitted first, then the other thresholds, the explanations, the changes and table rows. A note shows how
+    much is omitted.
     """
     outcomes = outcomes_of(run)
     base = base_of(run)
@@ -71,9 +71,9 @@ def markdown(run: RunResult, *, limit_bytes: int = LIMIT_BYTES, run_url: str | N
 
 
 def _intro(run: RunResult, outcomes: Sequence[Outcome], base: str) -> str:
-    """Return the headline with its sign, and what no threshold shows: errors, and tests that are not compared.
+    """Return the headline with its symbol, and everything without a threshold: errors, and tests not compared.
 
-    Renaming, deleting or skipping a test would otherwise remove its gate unseen.
+    Otherwise, renaming, deleting or skipping a test would silently remove its gate.
     """
     signs = [*(each.sign for each in outcomes), *("❌" for _ in run.errors)]
     sign = next((each for each in ("❌", "⚠️") if each in signs), "✅" if outcomes else "⚠️")
@@ -84,10 +84,10 @@ def _intro(run: RunResult, outcomes: Sequence[Outcome], base: str) -> str:
 
 
 class _Table:
-    """A table of thresholds. The columns of the baseline are left out if no test has one."""
+    """A table of thresholds. The baseline columns are omitted if no test has a baseline."""
 
     def __init__(self, results: Sequence[Result], names: Mapping[str, str], *, is_code: bool) -> None:
-        """`names` are by nodeid; `is_code`: the tests are compared with another revision of the code."""
+        """`names` are by nodeid; `is_code` is True if the baseline is another revision of the code."""
         self._names = names
         rows = [wording.row_of(check, result) for result in results for check in result.checks]
         self._has_baseline = any(row.baseline for row in rows)
@@ -98,7 +98,7 @@ class _Table:
         """The titles."""
 
     def rows(self, outcome: Outcome, *, are_met: bool) -> str:
-        """Return a row for each threshold of a test that is met, or for each other one, if it has a value."""
+        """Return a row for each of a test's thresholds with a value: for those that are met, or for all others."""
         result = outcome.result
         if result is None:
             return ""
@@ -118,7 +118,7 @@ class _Table:
 
 
 def _allowed(check: Check) -> str:
-    """Return what a threshold allows: `+20%`, or for other than a change `≤ 25 ms`."""
+    """Return the change or value that a threshold allows: `+20%` or `≤ 25 ms`."""
     limit = parse_threshold(check.expression).limit
     if isinstance(limit, Relative):
         return f"{(limit.factor - 1) * 100:+.6g}%"
@@ -127,7 +127,7 @@ def _allowed(check: Check) -> str:
 
 
 def _not_run(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
-    """Return the tests without a result that did not fail, by what happened to them."""
+    """Return the tests that have no result but did not fail, grouped by their outcome."""
     found: dict[State, list[str]] = {}
     for each in outcomes:
         if each.result is None and not each.fails:
@@ -136,7 +136,7 @@ def _not_run(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
 
 
 def _changes(outcomes: Sequence[Outcome], names: Mapping[str, str]) -> list[str]:
-    """Return what differs from the baseline, each set of changes once, with the tests unless all have the same."""
+    """Return the differences from the baseline: each set of changes once, with its tests unless all tests share it."""
     tests: dict[tuple[str, ...], list[str]] = {}
     for each in outcomes:
         result = each.result
@@ -148,7 +148,7 @@ def _changes(outcomes: Sequence[Outcome], names: Mapping[str, str]) -> list[str]
 
 
 def _explanation(outcome: Outcome, name: str, *, strict: bool) -> str:
-    """Return a heading and what the table does not show of a test that did not pass; empty if there is nothing."""
+    """Return a heading and details about a test that did not pass; empty if the table already shows everything."""
     result, state = outcome.result, outcome.state
     if state.is_good or (result is None and not outcome.fails):
         return ""
@@ -167,14 +167,14 @@ def _explanation(outcome: Outcome, name: str, *, strict: bool) -> str:
 
 
 def _own_failure(outcome: Outcome) -> list[str]:
-    """Return the reason if not the verdict failed a test, but its own code or a fixture."""
+    """Return the reason if a test failed because of its own code or a fixture, and not because of its verdict."""
     if outcome.ending is None or (outcome.result is not None and outcome.state is not State.FAILED):
         return []
     return [text(outcome.ending.reason or outcome.ending.outcome)]
 
 
 def _details(result: Result) -> Iterator[str]:
-    """Yield why a threshold applies that the test did not declare, and what changed without a threshold."""
+    """Yield why an undeclared threshold applies, and which metrics without a threshold have changed."""
     yield from (f"{code(each.expression)}: {text(each.reason)}" for each in result.checks if each.implied)
     if result.other_changes:
         others = "; ".join(map(wording.describe_other_change, result.other_changes))
@@ -182,7 +182,7 @@ def _details(result: Result) -> Iterator[str]:
 
 
 def _hints(headline: Headline | None) -> Iterator[str]:
-    """Yield the likely cause, what confirmed it, and the next step."""
+    """Yield the likely cause, the trials that confirmed the regression, and the next step."""
     if headline is None:
         return
     if headline.cause:
@@ -195,7 +195,7 @@ def _hints(headline: Headline | None) -> Iterator[str]:
 
 
 def _values(result: Result) -> str:
-    """Return the cluster, the scenario and all values of a test except those of brokers."""
+    """Return a test's cluster, scenario and values, except for broker metrics."""
     cluster = result.cluster
     scenario = ", ".join(f"{name}={format_field(name, getattr(result.scenario, name))}" for name in result.sources)
     version = f"{cluster.provider}, Kafka {cluster.version or 'of unknown version'}"

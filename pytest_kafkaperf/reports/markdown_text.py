@@ -1,4 +1,4 @@
-"""Text for Markdown: escaped, as lists and lines of tables, folded, and cut to a limit."""
+"""Text for Markdown: escaping, lists, table rows, folded sections, and truncation to a limit."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.text import printable
 
 _SPECIAL = re.compile(r"[&<>|`*\\\[\]~$#!@{}\"]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<=http)s?:|(?<=www)\.")
-"""Characters with a meaning in Markdown, HTML or tables, and beginnings of addresses that would become links."""
+"""Characters with a special meaning in Markdown, HTML or tables, and prefixes of URLs that would become links."""
 _ITEM = re.compile(r"^(?:[-+](?= |$)|-(?=[- ]*$)|\d{1,9}[.)](?= |$))")
 """Characters that start a nested list or a horizontal rule at the beginning of an item."""
 
 
 def code(given: str) -> str:
-    """Return a name as code that is safe in a table, a heading, a list and HTML."""
+    """Format a name as code that is safe in tables, headings, lists and HTML."""
     return f"<code>{text(printable(given))}</code>"
 
 
 def text(given: str) -> str:
-    """Return a text in one line, escaped for Markdown."""
+    """Return a text on a single line, escaped for Markdown."""
     return _SPECIAL.sub(_escaped, printable(" ".join(given.split())))
 
 
@@ -29,35 +29,35 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def line_of(cells: Iterable[str]) -> str:
-    """Return a line of a table, whose cells are escaped already."""
+    """Return a table row; the cells must already be escaped."""
     return f"| {' | '.join(cells)} |\n"
 
 
 def codes(names: Iterable[str]) -> str:
-    """Return names as code, separated by commas."""
+    """Format names as code, separated by commas."""
     return ", ".join(map(code, names))
 
 
 def items_of(items: Iterable[str]) -> str:
-    """Return a list of items, which are escaped already except for their beginnings."""
+    """Return a list; the items must already be escaped, except for their first characters."""
     return "".join(f"- {_ITEM.sub(_escaped, item)}\n" for item in items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A section of a page, of which as much is kept as fits."""
+    """A section of a page; blocks that do not fit are omitted."""
 
     what: str
-    """Name of its blocks for the note on omitted ones."""
+    """Name for the blocks in the note on omitted ones."""
     head: str = ""
     blocks: Sequence[str]
     """Texts that are kept or omitted as a whole; empty ones do not count."""
     between: str = ""
     folded_as: str = ""
-    """Title that unfolds the section; empty if it is always open."""
+    """Title of the folded section; empty if the section is always open."""
 
     def joined(self, blocks: Sequence[str]) -> str:
-        """Return the section with these blocks; empty without any."""
+        """Return the section with these blocks; empty if there are none."""
         if not blocks:
             return ""
         content = f"{self.head}{self.between.join(blocks)}"
@@ -65,7 +65,7 @@ class Section:
 
 
 def fitted(sections: Iterable[Section], left_bytes: int) -> tuple[str, str]:
-    """Return the blocks of all sections, in this order, as far as they fit, and what is omitted."""
+    """Return the blocks of all sections that fit, in this order, and a note on the omitted blocks."""
     texts: list[str] = []
     omitted: list[str] = []
     for section in sections:

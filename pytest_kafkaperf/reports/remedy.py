@@ -1,4 +1,4 @@
-"""The next step after a test: a command that runs it again, so that it is decided, or accepts its result."""
+"""The next step after a test: a command that runs the test again to reach a verdict, or accepts its result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NextStep:
     label: str
     """Text before the command: `make one:`."""
     command: str = ""
-    """Shell command or option; empty if the label needs none."""
+    """Shell command or option; empty if the label is sufficient."""
 
     def __str__(self) -> str:
         """Return the label and the command."""
@@ -28,7 +28,7 @@ class NextStep:
 
 
 def reasons_undecided(result: Result) -> tuple[str, ...]:
-    """Return why a test is INCONCLUSIVE, each reason once."""
+    """Return the reasons why a test is INCONCLUSIVE, each once."""
     checks = result.checks if result.rounds else ()
     reasons = [reason_before_command(check) for check in checks if check.outcome is Verdict.INCONCLUSIVE]
     reasons = reasons if reasons and not _is_incomparable(result) else [*map(str, result.notes)]
@@ -36,17 +36,17 @@ def reasons_undecided(result: Result) -> tuple[str, ...]:
 
 
 def reason_before_command(check: Check) -> str:
-    """Return the reason of a threshold where the command that makes a baseline follows, which replaces that advice."""
+    """Return a threshold's reason, without the advice to create a baseline if the command for it follows."""
     return "; ".join(filter(None, (each.before_command for each in check.reasons)))
 
 
 def is_compared(result: Result) -> bool:
-    """Return True if the baseline counts: it is of this environment and this workload."""
+    """Return True if the baseline counts, because it belongs to this environment and this workload."""
     return result.live_baseline is not None or result.baseline.obstacle is None
 
 
 def obstacle_of(result: Result) -> Obstacle | None:
-    """Return why no baseline counts if that leaves a threshold undecided, else None."""
+    """Return the reason why no baseline counts if it leaves a threshold undecided; otherwise None."""
     undecided_change = any(check.is_relative and check.outcome is Verdict.INCONCLUSIVE for check in result.checks)
     return result.baseline.obstacle if result.live_baseline is None and undecided_change else None
 
@@ -57,25 +57,25 @@ def _is_incomparable(result: Result) -> bool:
 
 
 def remedy_of(result: Result) -> NextStep:
-    """Return what resolves an INCONCLUSIVE test."""
+    """Return the next step that resolves an INCONCLUSIVE test."""
     label, *options = _remedy(result)
     return NextStep(label=f"{label}:", command=command_for(result, *options))
 
 
 def acceptance_of(result: Result) -> NextStep:
-    """Return how to accept a regression that is intended. A live baseline has no file that could be updated."""
+    """Return how to accept an intended regression. A live baseline has no file to update."""
     if result.live_baseline is not None:
         return NextStep(
             label="intended? add the label accept-slower, or pass",
             command="--kafka-accept=regressed",
         )
-    calibrate = f"--kafka-calibrate={max(2, result.baseline_trials or 2)}"  # to make no weaker baseline
+    calibrate = f"--kafka-calibrate={max(2, result.baseline_trials or 2)}"  # to avoid a weaker baseline
     command = command_for(result, calibrate, "--kafka-update-baselines")
     return NextStep(label="intended? accept it with:", command=command)
 
 
 def _remedy(result: Result) -> tuple[str, ...]:
-    """Return what to do, and the options of the command that does it."""
+    """Return the advice, and the options of the suggested command."""
     if result.revision is not None and _is_incomparable(result):
         return _remedy_of_incomparable(result.revision)
     if obstacle_of(result) is not None and result.rounds:
@@ -111,13 +111,14 @@ _OPTIONS = """
     allow-unlimited workers insecure-workers client-config brokers low-noise rounds duration warmup
     baselines environment strict calibrate compare compare-config compare-setup
 """
-"""Options that change measurements; others are left out of the command that runs a test again."""
+"""Options that influence measurements; all others are omitted from the command that runs a test again."""
 
 
 def command_for(result: Result, *more: str) -> str:
-    """Return a shell command that runs a test again, with the options that it had and `more`.
+    """Return a shell command that runs a test again with its original options and `more`.
 
-    The provider that was chosen replaces `auto`. `LOGIN` and `***` replace possible secrets and shell commands.
+    `auto` is replaced with the provider that was chosen, and possible secrets and shell commands with `LOGIN` and
+    `***`.
     """
     replaced = {option.partition("=")[0] for option in more}
     given: list[str] = []

@@ -16,13 +16,13 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 
 
 class State(Enum):
-    """State of a test, the worst first: the phrase for one test, and for several."""
+    """State of a test, worst first; each has a phrase for one test and one for several tests."""
 
     UNMEASURED = "could not be measured", "could not be measured"
     VIOLATED = "broke its limit", "broke their limits"
     REGRESSED = "is {worse} than {base}", "are {worse} than {base}"
     FAILED = "failed", "failed"
-    """Its own code or a fixture failed."""
+    """The test's own code or a fixture failed."""
     UNDECIDED = "could not be decided", "could not be decided"
     STOPPED = "did not finish", "did not finish"
     SKIPPED = "was skipped", "were skipped"
@@ -31,13 +31,13 @@ class State(Enum):
     MEASURED = "was only measured", "were only measured"
 
     def phrase(self, number: int) -> str:
-        """Return the phrase for that number of tests."""
+        """Return the phrase for this number of tests."""
         one, several = self.value
         return one if number == 1 else several
 
     @property
     def is_good(self) -> bool:
-        """True if reports do not have to explain it."""
+        """True if reports do not have to explain the state."""
         return self in (State.PASSED, State.MEASURED)
 
 
@@ -51,34 +51,34 @@ _OF_VERDICT = {
     Verdict.INVALID: State.UNMEASURED,
 }
 _OF_OUTCOME = {"skipped": State.SKIPPED, "not run": State.STOPPED}
-"""States of tests without a result by the outcome in pytest, unless it fails the run."""
+"""States of tests without a result, by pytest outcome, unless the outcome fails the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A perf test with what happened to it."""
+    """A perf test and its outcome."""
 
     nodeid: str
     state: State
     fails: bool
     """True if the test fails the pytest run."""
     tolerated: str = ""
-    """The reason why it does not fail the run although its verdict fails: `accepted`, `xfailed`."""
+    """The reason why the test does not fail the run although its verdict is a failure: `accepted`, `xfailed`."""
     result: Result | None
     """None if the test measured nothing."""
     ending: Ending | None
-    """None if pytest reported no ending."""
+    """None if pytest did not report the end of the test."""
 
     @property
     def sign(self) -> str:
-        """❌ if it fails the run, ⚠️ if it needs a look, otherwise ✅."""
+        """❌ if the test fails the run, ⚠️ if it needs attention, otherwise ✅."""
         if self.fails:
             return "❌"
         return "✅" if self.state.is_good else "⚠️"
 
 
 def outcomes_of(run: RunResult) -> list[Outcome]:
-    """Return all perf tests of a run: those that fail it first, and of these the worst first."""
+    """Return all perf tests in a run, starting with those that fail the run, worst first."""
     outcomes = [_without_result(each) for each in unmeasured(run.results, run.endings)]
     outcomes += [_with_result(each, run.endings.get(each.nodeid), strict=run.settings.strict) for each in run.results]
     order = list(State)
@@ -86,7 +86,7 @@ def outcomes_of(run: RunResult) -> list[Outcome]:
 
 
 def base_of(run: RunResult) -> str:
-    """Return the revision that the tests were compared with: `the base d0e1f3e`; empty if there was none."""
+    """Return the revision that tests were compared with: `the base d0e1f3e`; empty if there was none."""
     revision = next((each.revision for each in run.results if each.revision is not None), None)
     if revision is None:
         return ""
@@ -111,14 +111,14 @@ def run_headline(outcomes: Sequence[Outcome], base: str) -> str:
 
 
 def _phrase(state: State, tolerated: str, number: int, *, worse: str, base: str) -> str:
-    """Return what happened to that number of tests: `is slower than the base d0e1f3e (accepted)`."""
+    """Return a phrase about the outcome of this number of tests: `is slower than the base d0e1f3e (accepted)`."""
     own_baseline = "its baseline" if number == 1 else "their baselines"
     phrase = state.phrase(number).format(worse=worse, base=base or own_baseline)
     return f"{phrase} ({tolerated})" if tolerated else phrase
 
 
 def _worse(outcomes: Sequence[Outcome]) -> str:
-    """Return `slower` if all regressions are of times and rates, otherwise `worse`."""
+    """Return `slower` if all regressions concern durations and rates, otherwise `worse`."""
     checks = [check for each in outcomes if each.result is not None for check in each.result.checks]
     are_speeds = all(is_speed(each.metric) for each in checks if each.outcome is Verdict.REGRESSED)
     return "slower" if are_speeds else "worse"

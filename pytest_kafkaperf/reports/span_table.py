@@ -22,24 +22,24 @@ REMEDIES = {
     Span.PAUSE: "a shorter kafka_trial_gap",
     Span.OTHER: "look at your own fixtures and the test's own code",
 }
-"""Ways to shorten each span; in at most 54 characters, so that a row fits into 80 columns."""
+"""Advice on shortening each span, in at most 54 characters so that a row fits into 80 columns."""
 _LEAST_S = 0.05
-"""Spans below this one would be shown as 0.0 s, so they are left out."""
+"""Minimum length of a span; shorter spans are omitted, because they would be shown as 0.0 s."""
 
 
 def name_of(span: Span) -> str:
-    """Return the name of a span as text: `warm-up`."""
+    """Return the display name of a span: `warm-up`."""
     return span.replace("_", "-")
 
 
 def describe_spans(spans: Mapping[Span, float]) -> str:
-    """Return the spans of a test, the longest first: `time 31.2 s: window 15.3 s, warm-up 8.4 s`; empty if none."""
+    """Return the spans of a test, longest first: `time 31.2 s: window 15.3 s, warm-up 8.4 s`; empty if none."""
     parts = ", ".join(f"{name_of(span)} {_shown(seconds)}" for span, seconds in _longest_first(spans))
     return f"time {_shown(sum(spans.values()))}: {parts}" if parts else ""
 
 
 def span_rows(results: Sequence[Result]) -> list[tuple[str, str, str, str]]:
-    """Return the spans of all tests, the longest first: name, time, share of all time, and how to shorten it."""
+    """Return the spans of all tests, longest first: name, time, share of the total time, and how to shorten it."""
     sums = {span: sum(result.spans.get(span, 0.0) for result in results) for span in Span}
     whole_s = sum(sums.values())
     return [
@@ -54,5 +54,5 @@ def _longest_first(spans: Mapping[Span, float]) -> list[tuple[Span, float]]:
 
 
 def _shown(seconds: float) -> str:
-    """Return a time in seconds with one decimal, so that all of them compare at a glance."""
+    """Format a time in seconds with one decimal, so that times are easy to compare."""
     return f"{seconds:.1f} s"

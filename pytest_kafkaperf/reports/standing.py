@@ -1,4 +1,4 @@
-"""Lines about the trials of a test so far, for those who wait for it."""
+"""Lines about a test's trials so far, for users who are waiting for the result."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pytest_kafkaperf.verdict.outcome import Check, Judgement
 
 
 def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgement, *, left_s: float) -> str:
-    """Return the metrics that are still open after these trials, and the usual time until they are decided.
+    """Return the metrics that are still undecided after these trials, and the usual time to a decision.
 
-    `left_s` is that time in seconds. If nothing is open, the line has the verdict instead.
+    `left_s` is that time in seconds. If nothing is undecided, the line shows the verdict instead.
     """
     number = f"{printable(test.nodeid.partition('::')[2])}: trial {len(trials)}"
     if not judgement.unsettled:
@@ -45,5 +45,5 @@ def _fault(judgement: Judgement) -> str:
 
 
 def _open(check: Check) -> str:
-    """Return the metric of a threshold with its change so far, so that a line fits into 80 columns."""
+    """Return a threshold's metric and its change so far, short enough for a line of 80 columns."""
     return check.metric if check.change is None else f"{check.metric} {short_change(check.change)}"

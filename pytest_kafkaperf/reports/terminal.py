@@ -49,7 +49,7 @@ _STEP_STYLES = {
 
 
 def render_table(blocks: Sequence[Block], paper: Paper) -> str:
-    """Render one block for each test: its verdict and name, one row for each threshold, and the texts below."""
+    """Render a block for each test: its verdict and name, a row for each threshold, and the texts below."""
     rows = [row for block in blocks for row in block.rows]
     columns = Columns(rows, paper)
     verdict_width = max((len(block.verdict) for block in blocks), default=0)
@@ -79,7 +79,7 @@ def _text(line: Line) -> Text:
 
 
 def _below(texts: Sequence[str], paper: Paper) -> list[Text]:
-    """Wrap texts below the rows of a test."""
+    """Wrap the texts below a test's rows."""
     return [Text(line) for text in texts for line in paper.wrap(text, indent="  ", hanging="  ")]
 
 
@@ -89,7 +89,7 @@ def wrapped(lines: Sequence[str], paper: Paper) -> list[str]:
 
 
 def render_calibration(result: Result, paper: Paper) -> str:
-    """Render what each calibrated metric can catch, one row for each, then advice; there must be at least one."""
+    """Render the detectable change of each calibrated metric, then advice; requires at least one metric."""
     rows = {name: calibration_cells(name, found) for name, found in result.calibration.items()}
     table = new_table("metric", right=list(next(iter(rows.values()))))
     table.columns[0].min_width = 12
@@ -106,7 +106,7 @@ def render_calibration(result: Result, paper: Paper) -> str:
 
 
 def render_latency_curve(curve: LatencyCurve, paper: Paper) -> str:
-    """Render one row for each rate, then the reason why the first of them did not hold."""
+    """Render a row for each rate, then the reason why the first unsustainable rate failed."""
     table = new_table(right=["rate", *(name.split(".", 2)[2] for name in curve.names)])
     table.add_column("")
     for point in curve.points:
@@ -125,7 +125,7 @@ def render_latency_curve(curve: LatencyCurve, paper: Paper) -> str:
 
 
 def render_spans(results: Sequence[Result], paper: Paper) -> str:
-    """Render one row for each span of all tests, with what makes it shorter."""
+    """Render a row for each span over all tests, with advice on shortening it."""
     took_s = sum(result.took_s for result in results)
     table = new_table("span", right=["time", "share"])
     table.add_column("to make it shorter", overflow="fold")
@@ -145,7 +145,7 @@ def new_table(*left: str, right: Sequence[str]) -> Table:
 
 
 def render(content: RenderableType, paper: Paper) -> str:
-    """Return the text that rich prints for its objects, with escape sequences if it is in colour."""
+    """Return the text that rich prints for an object, with escape sequences if colors are enabled."""
     console = Console(
         file=io.StringIO(),
         width=paper.width,
@@ -163,7 +163,7 @@ def render(content: RenderableType, paper: Paper) -> str:
 
 
 def summary_lines(run: RunResult, paper: Paper, *, verbose: bool, failures: bool) -> list[str]:
-    """Return the whole summary as lines; `failures`: pytest prints the messages of failed tests above it."""
+    """Return the complete summary; `failures` is True if pytest prints the messages of failed tests above it."""
     results, endings = run.results, run.endings
     names = names_of(results)
     blocks = [
@@ -176,7 +176,7 @@ def summary_lines(run: RunResult, paper: Paper, *, verbose: bool, failures: bool
         if result.calibration:
             lines += ["", names[result.nodeid], *render_calibration(result, paper).splitlines()]
     for result in results:
-        curve = latency_curve(result, result.rounds[:1])  # later searches try only rates close to what it found
+        curve = latency_curve(result, result.rounds[:1])  # later searches only try rates close to the first result
         if curve is not None:
             which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
             lines += ["", f"{names[result.nodeid]}{which}", *render_latency_curve(curve, paper).splitlines()]
@@ -191,7 +191,7 @@ def summary_lines(run: RunResult, paper: Paper, *, verbose: bool, failures: bool
 
 
 def _explain_range(results: Sequence[Result]) -> list[str]:
-    """Return a line that explains the column `range`; none if no row has one."""
+    """Return a line that explains the column `range`, if any row has a range."""
     checks = [check for result in results if is_compared(result) for check in result.checks]
     side_by_side = {bool(check.trials) for check in checks if check.interval is not None}
     if not side_by_side:
@@ -205,7 +205,7 @@ def _explain_range(results: Sequence[Result]) -> list[str]:
 
 
 def overview(run: RunResult) -> list[str]:
-    """Return the parts of the line above the table: what the tests ran on and were compared with, number, duration."""
+    """Return the parts of the line above the table: cluster, baseline, number of tests, and duration."""
     results = run.results
     kafka = dict.fromkeys(_described(each.cluster) for each in results)
     others = [each.revision or each.live_baseline for each in results]
@@ -232,7 +232,7 @@ def _described(side: Cluster | Revision) -> str:
 
 
 def wrapped_overview(parts: Sequence[str], paper: Paper) -> list[str]:
-    """Wrap the line above the table between its parts, such as `baseline: 5 trials`, not within them."""
+    """Wrap the line above the table between its parts, and never within a part such as `baseline: 5 trials`."""
     lines: list[str] = []
     for part in parts:
         if lines and len(f"{lines[-1]} | {part}") <= paper.width:
@@ -246,14 +246,14 @@ _INDENT = "  "
 
 
 def standard_output() -> Paper:
-    """Describe standard output. Without a terminal it has 80 columns and no colour."""
+    """Describe standard output; if it is not a terminal, it has 80 columns and no color."""
     console = Console()
     colour = console.is_terminal and not console.no_color
     return Paper(width=max(1, console.width), colour=colour)
 
 
 def render_metrics(rounds: Sequence[Mapping[str, float]], paper: Paper, *, names: Iterable[str]) -> list[str]:
-    """Return one row for each metric that a round has: median, least and most over the rounds."""
+    """Return a row for each measured metric: the median, minimum and maximum over the rounds."""
     table = new_table("metric", right=("median", "least", "most"))
     for name in names:
         values = [one[name] for one in rounds if name in one]
@@ -264,7 +264,7 @@ def render_metrics(rounds: Sequence[Mapping[str, float]], paper: Paper, *, names
 
 
 def render_baseline(record: BaselineRecord, path: Path, paper: Paper) -> list[str]:
-    """Return the test and the environment of a baseline, its trials and its headline metrics."""
+    """Return a baseline's test, environment, trials and headline metrics."""
     trials = new_table("trial", right=("rounds",))
     trials.add_column("commit")
     trials.add_column("source")
@@ -288,7 +288,7 @@ def render_baseline(record: BaselineRecord, path: Path, paper: Paper) -> list[st
 
 
 def render_compared(test: Compared, paper: Paper) -> list[str]:
-    """Return the verdict of a test, one row for each threshold, and the reasons of those that did not pass."""
+    """Return a test's verdict, a row for each threshold, and the reasons for thresholds that did not pass."""
     reasons: dict[str, list[str]] = {}  # one reason can apply to all thresholds
     for check in test.checks:
         if check.outcome is not Verdict.PASSED:
@@ -304,7 +304,7 @@ def render_compared(test: Compared, paper: Paper) -> list[str]:
 
 
 def render_unmatched(compared: ComparedReports) -> list[str]:
-    """Return one line for each test that was not compared, then what failed."""
+    """Return a line for each test that was not compared, then a line about failures."""
     lines = [f"only in base: {nodeid}{_in_brackets(why)}" for nodeid, why in compared.missing.items()]
     lines += [f"only in head: {test.nodeid}" for test in compared.new if not test.fails]
     lines += [f"measured nothing in head: {nodeid}{_in_brackets(why)}" for nodeid, why in compared.unmeasured.items()]
@@ -316,7 +316,7 @@ def render_unmatched(compared: ComparedReports) -> list[str]:
 
 
 def _failed(compared: ComparedReports) -> Iterator[str]:
-    """Yield the number of tests for each reason to fail: `1 regressed`, `2 only in base`."""
+    """Yield the number of tests for each type of failure: `1 regressed`, `2 only in base`."""
     failing = [test for test in (*compared.tests, *compared.new) if test.fails]
     verdicts = [test.verdict for test in failing if test.verdict.fails]
     counts = {
@@ -334,7 +334,7 @@ def _in_brackets(text: str | None) -> str:
 
 
 def render_changes(changes: Iterable[Sequence[ChangePoint]], paper: Paper) -> list[str]:
-    """Return for each run from which on a test differs its time and commit, the metrics, and what else changed."""
+    """Return, for each run at which a test changed, its time and commit, the metrics, and other changes."""
     lines = []
     for found in changes:
         table = new_table("metric", right=("before", "after", "change"))
@@ -351,7 +351,7 @@ def render_changes(changes: Iterable[Sequence[ChangePoint]], paper: Paper) -> li
 
 
 def render_note(text: str, paper: Paper) -> list[str]:
-    """Return a sentence as wrapped, indented lines."""
+    """Wrap a sentence into indented lines."""
     return paper.wrap(text, indent=_INDENT, hanging=_INDENT)
 
 
@@ -368,5 +368,5 @@ def _commit(given: str | None) -> str:
 
 
 def _value(name: str, value: float) -> str:
-    found = CATALOGUE.get(name)  # a metric of a test's own is not there
+    found = CATALOGUE.get(name)  # a test's custom metric is not declared here
     return f"{value:.6g}" if found is None else format_quantity(value, found.unit)

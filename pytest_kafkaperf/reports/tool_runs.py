@@ -1,16 +1,17 @@
-"""The import of the output of Kafka's own tools as the rounds of one trial.
+"""Import of output from Kafka's own tools, as the rounds of one trial.
 
 Sources: `ProducerPerformance` and `ConsumerPerformance`, Kafka 1.x to 4.3.
 
 The throughput of `kafka-producer-perf-test` is the number of acknowledged records divided by the time from before the
-first `send()` to after the last acknowledgement, its latency the time from `send()` to the acknowledgement. Both agree
-with the plugin's metrics in a closed loop. With `--throughput`, the tool's latency still starts at the send, but the
-plugin's when a record is due. The tool's bandwidth counts only values, the plugin's also keys.
+first `send()` to after the last acknowledgment, and its latency is the time from `send()` to the acknowledgment. In a
+closed loop, both agree with the plugin's metrics. With `--throughput`, the tool still measures latency from the send,
+whereas the plugin measures it from the time at which a record is due. The tool's bandwidth includes only record values;
+the plugin's bandwidth also includes keys.
 
 The plugin measures `consume.throughput` from the start of the window, when the consumers have joined their group.
-`kafka-consumer-perf-test` prints two throughputs: `nMsg.sec` includes the time to join the group, `fetch.nMsg.sec` does
-not. So `fetch.nMsg.sec` and `fetch.MB.sec` are imported if the output has them. The tool reads records that are already
-in the log; compare it with `consume="after"`.
+`kafka-consumer-perf-test` prints two throughputs: `nMsg.sec` includes the time to join the group, and `fetch.nMsg.sec`
+does not, so `fetch.nMsg.sec` and `fetch.MB.sec` are imported if the output contains them. The tool reads records that
+are already in the log; compare its results with `consume="after"`.
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ _SUMMARY = re.compile(
     r"(\S+) ms max latency, (\S+) ms 50th, (\S+) ms 95th, (\S+) ms 99th, (\S+) ms 99\.9th"
 )
 _FAILED = re.compile(r"[\w.]+Exception\b")
-"""First line of a stack trace. The tool prints failed sends, but does not count them and exits with status 0."""
+"""First line of a stack trace. The tool prints failed sends, but does not count them, and exits with status 0."""
 _TIMEOUT = re.compile(r"timeout \((\d+) ms\) exceeded")
 _NUMBER = re.compile(r"\d{1,18}(\.\d{1,18})?", re.ASCII)
 _COARSE_S = 0.01
-"""Latency below which one millisecond is more than 10%."""
+"""Latency below which a rounding error of one millisecond exceeds 10%."""
 _MAX_SHOWN = 60
-"""Maximum characters of a line in an error."""
+"""Maximum length of a quoted line in an error, in characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """The measurements of one run of a tool."""
+    """The measurements from one run of a tool."""
 
     tool: str
     file: str
@@ -63,9 +64,9 @@ class ToolRun:
     line: int
     """Number of the line with the measurements, from 1."""
     metrics: Mapping[str, float]
-    """Values in base units by the plugin's names of metrics."""
+    """Values in base units, by the plugin's metric names."""
     notes: tuple[str, ...] = ()
-    """Remarks on the values."""
+    """Notes on the values."""
 
 
 def read_runs(content: bytes, *, file: str) -> list[ToolRun]:
@@ -107,13 +108,13 @@ def rounds_of(runs: Sequence[ToolRun]) -> tuple[Mapping[str, float], ...]:
 
 
 def origin(runs: Sequence[ToolRun]) -> Imported:
-    """Return the tools and the files for the baseline."""
+    """Return the tools and files to record in the baseline."""
     tools, files = (dict.fromkeys(each) for each in ((run.tool for run in runs), (run.file for run in runs)))
     return Imported(tool=" and ".join(tools), files=tuple(files))
 
 
 def notes_on(runs: Sequence[ToolRun]) -> list[str]:
-    """Return the notes on all runs, each once with its lines."""
+    """Return the notes on all runs, each once with its line numbers."""
     notes: dict[str, list[str]] = {}
     for run in runs:
         for note in run.notes:
@@ -122,7 +123,7 @@ def notes_on(runs: Sequence[ToolRun]) -> list[str]:
 
 
 def _producer_runs(lines: Sequence[str], file: str) -> list[ToolRun]:
-    """Return a run for each final row. With `--warmup-records`, that of the steady state replaces the one before it."""
+    """Return a run for each final row. With `--warmup-records`, the steady-state row replaces the row before it."""
     runs: list[ToolRun] = []
     failures = sum(_FAILED.match(line) is not None for line in lines)
     notes = [f"{counted(failures, 'failed send')} in the output, which the tool does not count"] if failures else []
@@ -161,7 +162,7 @@ def _consumer_runs(lines: Sequence[str], file: str) -> Iterator[ToolRun]:
                 )
             row = dict(zip(names, cells, strict=True))
             prefix = "fetch."
-            # Some old versions print a negative time, and with it wrong values.
+            # Some old versions print a negative time and wrong values.
             if not {"fetch.nMsg.sec", "fetch.MB.sec"} <= row.keys() or row.get("fetch.time.ms", "").startswith("-"):
                 prefix = ""
                 notes.append("nMsg.sec and MB.sec include the time to join the group; the output has no other values")
@@ -173,9 +174,9 @@ def _consumer_runs(lines: Sequence[str], file: str) -> Iterator[ToolRun]:
 def _run(
     tool: str, file: str, line: int, values: Mapping[str, tuple[str, str, Fraction]], notes: Sequence[str]
 ) -> ToolRun:
-    """Return a run; `values` are text, metric and unit of each, by the tool's name for it.
+    """Return a run; `values` has the text, metric and unit of each value, by the tool's name for the value.
 
-    A printed 0 is rounded: a latency of "0 ms" is below one millisecond. No ratio to it exists, so it is left out.
+    A printed 0 is rounded: a latency of "0 ms" is below one millisecond. It is omitted, because no ratio to 0 exists.
     """
     metrics: dict[str, float] = {}
     for name, (text, metric, unit) in values.items():

@@ -1,4 +1,4 @@
-"""The content of the tables of results as text."""
+"""The content of the results tables, as text."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict, worst
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One test of the table."""
+    """One test in the table."""
 
     verdict: Verdict
     name: str
     remark: str = ""
-    """Text next to the name: the way to the verdict."""
+    """Text next to the name, describing how the verdict was reached."""
     problems: tuple[str, ...] = ()
     """Reasons why the test is INVALID, shown above the rows."""
     rows: tuple[Row, ...]
@@ -38,14 +38,14 @@ class Block:
 
 
 def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool, failures: bool = False) -> Block:
-    """Return what the table shows of a test; with `verbose` also what its values depend on.
+    """Return a test's block in the table; `verbose` adds the conditions that influence its values.
 
-    With `failures`, pytest prints the messages of failed tests above the table, which does not repeat them.
+    With `failures`, pytest prints the messages of failed tests above the table, so the table does not repeat them.
     """
     explained = failures and ending is not None and ending.fails and ending.by_verdict
     problems = [problem.text for problem in result.problems]
     if explained:
-        problems = [text.partition("\n")[0] for text in problems]  # the message has the logs
+        problems = [text.partition("\n")[0] for text in problems]  # the message contains the logs
     rows = rows_of(result, verbose=verbose, explained=explained)
     if not verbose:
         rows = [dataclasses.replace(row, can_detect="") for row in rows]
@@ -76,10 +76,10 @@ _NUMERALS = "0123456789."
 
 
 def rows_of(result: Result, *, verbose: bool = True, explained: bool = False) -> list[Row]:
-    """Return one row for each threshold, after the headline metrics if all thresholds are on counts.
+    """Return a row for each threshold, preceded by the headline metrics if all thresholds are on counts.
 
-    Counts with equal values share a row. Without a round there is no row. `explained` is True if a failure message
-    has the changes and the next step already.
+    Counts with equal values share a row. Without any round, there are no rows. `explained` is True if a failure message
+    already shows the changes and the next step.
     """
     if not result.rounds:
         return []
@@ -92,14 +92,14 @@ def rows_of(result: Result, *, verbose: bool = True, explained: bool = False) ->
 
 
 def shown_metrics(declared: Sequence[Check] | Sequence[Threshold]) -> list[str]:
-    """Return the metrics that the table shows: those with a threshold, after the headlines if all are on counts."""
+    """Return the metrics in the table: those with a threshold, preceded by headline metrics if all are on counts."""
     found = [metric(each.metric) if isinstance(each, Check) else each.metric for each in declared]
     headlines = HEADLINES if all(each.over_rounds == "sum" for each in found) else ()
     return list(dict.fromkeys([*headlines, *(each.name for each in found)]))
 
 
 def row_of(check: Check, result: Result | None = None) -> Row:
-    """Return the row of a threshold; a baseline that does not count for the result is left out."""
+    """Return the row for a threshold, without a baseline that does not count for the result."""
     unit = metric(check.metric).unit
     digits = digits_of(check)
     measured = "-" if check.observed is None else short(check.observed, unit, digits)
@@ -123,7 +123,7 @@ def _joined(*texts: str) -> str:
 
 
 def remark_of(result: Result, ending: Ending | None) -> str | None:
-    """Return how the test ended for pytest, or None if its verdict implies that."""
+    """Return the test's outcome in pytest, or None if the verdict implies it."""
     if result.accepted and (ending is None or not ending.fails):
         return "accepted"
     expected = "failed" if result.verdict.fails else "passed"
@@ -131,7 +131,7 @@ def remark_of(result: Result, ending: Ending | None) -> str | None:
 
 
 def how_of(result: Result) -> str:
-    """Return how the verdict was reached, or for a test that is INCONCLUSIVE why; empty after a single trial."""
+    """Return how the verdict was reached, or why the test is INCONCLUSIVE; empty after a single trial."""
     further = len(judged(result.trials)) - 1
     if not result.checks and result.rounds and not result.problems:
         return "no threshold"
@@ -146,7 +146,7 @@ def how_of(result: Result) -> str:
 
 
 def _how_re_tested(result: Result, further: int) -> str:
-    """Return what that number of further trials showed of a suspected regression; empty if there was none."""
+    """Return the result of this number of re-tests of a suspected regression; empty if there was none."""
     suspected = [check for check in result.checks if check.rerun]
     if not suspected or not further or result.verdict is Verdict.INVALID:
         return ""
@@ -161,11 +161,11 @@ _RETEST_OUTCOMES = {
     Verdict.VIOLATED: "confirmed",
     Verdict.INCONCLUSIVE: "re-tested, undecided",
 }
-"""Outcome of the re-test of a suspected regression, by the worst verdict; every other verdict clears it."""
+"""Outcome of re-testing a suspected regression, by the worst verdict; every other verdict clears the suspicion."""
 
 
 def tolerated(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[str]:
-    """Return a line for each test that does not fail the run although its verdict fails, with the reason."""
+    """Return a line for each test that does not fail the run although its verdict is a failure, with the reason."""
     names = names_of(results)
     return [
         f"tolerated: {names[result.nodeid]} {result.verdict} ({remark_of(result, endings.get(result.nodeid))})"
@@ -179,7 +179,7 @@ def _is_expected(ending: Ending | None) -> bool:
 
 
 def failure_next_to(result: Result, ending: Ending | None) -> list[str]:
-    """Return the reason if the test's own code or a fixture failed, not its verdict or `--kafka-strict`."""
+    """Return the reason if the test's code or a fixture failed, and not the verdict or `--kafka-strict`."""
     if ending is None or not ending.fails or ending.reason is None or result.verdict.fails:
         return []
     return [] if ending.by_verdict else [ending.reason]
@@ -198,19 +198,19 @@ def took(seconds: float) -> str:
 
 
 def bounded(text: str, name: str, result: Result) -> str:
-    """Return the value of a metric with a sign if it is a lower bound: `≥ 1.56M/s`."""
+    """Format a metric's value, with a sign if it is only a lower bound: `≥ 1.56M/s`."""
     return f"≥ {text}" if name in result.lower_bounds else text
 
 
 def without_repeats(notices: Iterable[Notice]) -> list[str]:
-    """Return a line for each notice; for those that differ only in their numbers, the first and their count."""
+    """Return a line for each notice; similar notices that differ only in numbers share a line with a count."""
     return [_line_of(same) for same in _alike(notices)]
 
 
 def warning_lines(result: Result, *, verbose: bool = True) -> list[str]:
-    """Return a line for each warning; without `verbose`, a test that passes shows none of those that are expected.
+    """Return a line for each warning; without `verbose`, expected warnings of a passing test are omitted.
 
-    Events may be planned, so their lines do not begin with `warning`.
+    Lines about events do not start with `warning`, because events may be planned.
     """
     every = verbose or result.verdict.needs_reason
     lines = []
@@ -223,7 +223,7 @@ def warning_lines(result: Result, *, verbose: bool = True) -> list[str]:
 
 
 def _is_expected_notice(notice: Notice, result: Result) -> bool:
-    """Return True for an action of the test itself, and for a commit interval that is far below all thresholds."""
+    """Return True for an action by the test itself, and for a commit interval far below all thresholds."""
     interval = notice.values.get("interval")
     if notice.remark is Remark.COMMIT_INTERVAL and isinstance(interval, Quantity):
         limits = [check.limit_value for check in result.checks if _is_time_of_application(check)]
@@ -232,7 +232,7 @@ def _is_expected_notice(notice: Notice, result: Result) -> bool:
 
 
 _FAR = 3
-"""Multiple of a commit interval from which on it hardly matters to a threshold."""
+"""Minimum ratio of a threshold to a commit interval at which the interval hardly matters."""
 
 
 def _is_time_of_application(check: Check) -> bool:
@@ -240,7 +240,7 @@ def _is_time_of_application(check: Check) -> bool:
 
 
 def _alike(notices: Iterable[Notice]) -> list[list[Notice]]:
-    """Return the notices in groups that differ only in their numbers."""
+    """Group notices that differ only in their numbers."""
     groups: dict[Hashable, list[Notice]] = {}
     for notice in each_once(notices):
         groups.setdefault(notice.alike, []).append(notice)
@@ -260,17 +260,17 @@ def describe_other_change(other: OtherChange) -> str:
 
 
 def describe_changes(result: Result) -> str:
-    """Return what differs from the baseline, stored or live: `changed: Kafka 4.0.0 → 4.1.1`; empty if nothing."""
+    """Return the differences from the stored or live baseline: `changed: Kafka 4.0.0 → 4.1.1`; empty if none."""
     return f"changed: {', '.join(changes_of(result))}" if result.changed else ""
 
 
 def changes_of(result: Result) -> list[str]:
-    """Return what differs from the baseline, stored or live, as shown: `Kafka 4.0.0 → 4.1.1`."""
+    """Return the displayed differences from the stored or live baseline: `Kafka 4.0.0 → 4.1.1`."""
     return [each.shown() for each in result.changed]
 
 
 def _whys(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
-    """Yield for each threshold why it did not pass, and what to do; what all of them share only once."""
+    """Yield the reason and advice for each threshold that did not pass; a shared reason appears only once."""
     changed = "" if explained else describe_changes(result)
     remedy = "" if explained else str(remedy_of(result))
     for check in result.checks:
@@ -279,7 +279,7 @@ def _whys(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
             yield _joined(_allowed(check), source, check.reason if verbose else "", changed)
             changed = ""
         elif check.outcome is Verdict.INCONCLUSIVE and check.obstacle is not None:
-            is_known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # then it stands next to the name
+            is_known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # it is shown next to the name then
             yield remedy if is_known else f"{check.obstacle.fact}; {remedy}"
             remedy = ""
         elif check.outcome is Verdict.MEASURED:
@@ -291,14 +291,14 @@ def _whys(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
 
 
 def _allowed(check: Check) -> str:
-    """Return the value of a threshold relative to the baseline that fails: `14.5 ms allowed`."""
+    """Return the allowed value of a failed threshold relative to the baseline: `14.5 ms allowed`."""
     if not check.outcome.fails or not check.is_relative or check.limit_value is None:
         return ""
     return f"{short(check.limit_value, metric(check.metric).unit, digits_of(check))} allowed"
 
 
 def _merged(rows: Sequence[Row]) -> list[Row]:
-    """Merge neighbours that met thresholds on counts with equal values: `errors == 0, lost == 0`."""
+    """Merge adjacent rows of met thresholds on counts with equal values: `errors == 0, lost == 0`."""
     merged: list[Row] = []
     for row in rows:
         if merged and row.outcome is Verdict.PASSED and row == dataclasses.replace(merged[-1], threshold=row.threshold):
@@ -308,7 +308,7 @@ def _merged(rows: Sequence[Row]) -> list[Row]:
 
 
 def digits_of(check: Check) -> int:
-    """Return the number of digits that tell a measured value from its threshold, such as 25.04 ms from 25 ms."""
+    """Return the number of digits that distinguish a measured value from its threshold, such as 25.04 ms from 25 ms."""
     if check.observed is None or check.limit_value is None or check.observed == check.limit_value:
         return _DIGITS
     shown = {format_quantity(value, metric(check.metric).unit) for value in (check.observed, check.limit_value)}
@@ -316,7 +316,7 @@ def digits_of(check: Check) -> int:
 
 
 def _can_detect(check: Check, unit: str) -> str:
-    """Return the change, or for an absolute threshold the value, that is detected with a probability of 80%."""
+    """Return the change (for an absolute threshold, the value) that is detected with a probability of 80%."""
     if check.detectable_change is None:
         return ""
     if check.is_relative or check.limit_value is None:
@@ -332,7 +332,7 @@ def _headline_row(name: str, values: Sequence[float], result: Result) -> Row:
 
 
 def _spread(median: str, ends: tuple[float, float] | None, unit: str) -> str:
-    """Return the least and the greatest value, without the unit if it is that of the median."""
+    """Return the minimum and maximum; the unit is omitted if the median has the same unit."""
     if ends is None:
         return ""
     least, most = (short(end, unit) for end in ends)
@@ -343,7 +343,7 @@ def _spread(median: str, ends: tuple[float, float] | None, unit: str) -> str:
 
 
 def range_of(ends: tuple[float, float]) -> str:
-    """Format an interval in whole percent, because it is not more exact: `+50…+60%`; from ten times on, as factors."""
+    """Format an interval in whole percent, as it is not more precise: `+50…+60%`; use factors from ten times up."""
     if max(ends) >= 9:  # noqa: PLR2004 - ten times
         factors = (short_change(end) if end >= 9 else f"×{1 + end:.2g}" for end in ends)  # noqa: PLR2004, RUF001
         return "…".join(factors)
@@ -355,7 +355,7 @@ _MOST_NAMES = 20
 
 
 def gate_changes(run: RunResult) -> dict[str, list[str]]:
-    """Return the tests that are on one side of a comparison alone, by what that means for the gate."""
+    """Return the tests that exist on only one side of a comparison, grouped by their effect on the gate."""
     texts = {
         "new, so that only absolute thresholds are judged": run.new,
         "removed by this change, with their thresholds": run.removed,
@@ -369,7 +369,7 @@ def gate_changes(run: RunResult) -> dict[str, list[str]]:
 
 
 def render_notes(run: RunResult) -> list[str]:
-    """Return the notes on the baselines of all tests, neither wrapped nor indented."""
+    """Return the notes on all tests' baselines, neither wrapped nor indented."""
     names = names_of(run.results)
     doubts: dict[str, list[str]] = {}
     for result in run.results:
@@ -396,9 +396,9 @@ def _orphan_note(run: RunResult) -> str:
 
 
 def names_of(results: Sequence[Result]) -> dict[str, str]:
-    """Return short names by nodeid for tables: without folders, and without the file if all tests share it.
+    """Return short names for tables, by nodeid: without folders, and without the file if all tests share it.
 
-    Files of the same name in two folders may have tests of the same name; then the folders stay.
+    Folders are kept if files with the same name in different folders contain tests with the same name.
     """
     files = {file_of(result.nodeid) for result in results}
     names = {
@@ -410,7 +410,7 @@ def names_of(results: Sequence[Result]) -> dict[str, str]:
 
 
 def moved_much(result: Result) -> bool:
-    """Return True if a value changed so much that what else changed is worth reading, even if the test passed."""
+    """Return True if a value changed enough for other changes to be of interest even if the test passed."""
     changes = [check.change for check in result.checks if check.change is not None] if is_compared(result) else []
     return bool(result.other_changes) or any(abs(change) > LEAST_CHANGE for change in changes)
 
@@ -427,7 +427,7 @@ def _lines(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
 
 
 def _lines_of_failure(result: Result, *, verbose: bool) -> Iterator[str]:
-    """Yield what the message of a failed test also has: what differs from the baseline, and the next step."""
+    """Yield the lines that a failure message also contains: differences from the baseline, and the next step."""
     if result.changed and (verbose or _needs_changes(result)) and not _has_changes_in_rows(result):
         yield describe_changes(result)
     if result.verdict is Verdict.REGRESSED and not result.accepted:
@@ -435,10 +435,10 @@ def _lines_of_failure(result: Result, *, verbose: bool) -> Iterator[str]:
 
 
 def _needs_changes(result: Result) -> bool:
-    """Return True if what differs from the baseline may explain the result."""
+    """Return True if differences from the baseline may explain the result."""
     return result.live_baseline is not None or len(result.trials) > 1 or moved_much(result)
 
 
 def _has_changes_in_rows(result: Result) -> bool:
-    """Return True if a row of the table has the changes: that of a threshold on a change that fails."""
+    """Return True if a table row already shows the changes, because a threshold on a change fails."""
     return any(check.outcome.fails and check.is_relative for check in result.checks)

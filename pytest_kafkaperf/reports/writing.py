@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 
 HISTORY_SCHEMA_VERSION = 1
-"""Version of the format of a line."""
+"""Version of the line format."""
 _LOCK_TIMEOUT_S = 30
-"""Maximum time to wait for the lock of the file, which other runs hold for one write."""
+"""Maximum time to wait for the file's lock, which other runs hold during a write."""
 
 
 def write_reports(run: RunResult, *, exit_status: Callable[[bool], int], variables: Mapping[str, str]) -> RunResult:
     """Write the requested reports; return the run with an error for each report that could not be written.
 
-    Such a report leaves no partial file. `exit_status` returns that of the run, given whether there are errors.
-    `variables` is the environment, from which the page of the CI run is known.
+    A failed report does not leave a partial file. `exit_status` returns the run's exit status, depending on whether
+    there are errors. `variables` are the environment variables, which identify the page of the CI run.
     """
-    # The JSON report is the last one, because it lists the errors of the others.
+    # The JSON report is written last, because it lists the errors from the others.
     texts: dict[str, Callable[[RunResult], str]] = {
         "markdown": lambda run: markdown(run, run_url=run_url(variables)),
         "gitlab": lambda run: metrics_text(run.results),
@@ -59,7 +59,7 @@ def write_reports(run: RunResult, *, exit_status: Callable[[bool], int], variabl
 
 
 def remove_reports(settings: Settings) -> None:
-    """Remove the reports of an earlier run, so that no reader takes them for those of a run that was killed.
+    """Remove the reports of an earlier run, so that they cannot be mistaken for reports of a later, killed run.
 
     Raises:
         UsageError: a file cannot be removed; the message names the option, the file and the reason.
@@ -83,7 +83,7 @@ def report_to_github(run: RunResult, variables: Mapping[str, str]) -> list[str]:
 
 
 def history_lines(result: Result, *, plugin: str, commit: str | None, environment: str) -> list[dict[str, Any]]:
-    """Return one line for each trial of a test that counts, in the order of the trials, in base units.
+    """Return a line for each of a test's trials that count, in order, with values in base units.
 
     `environment` is the key under which the baseline is stored.
     """
@@ -115,13 +115,13 @@ def _kind_of(trial: Trial, result: Result, *, is_first: bool) -> str:
 
 
 def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Append lines to a file, which is created if it is missing; without lines, only check that it can be opened.
+    """Append lines to a file, creating it if necessary; without lines, only check that the file can be opened.
 
-    A lock (`NAME.lock` next to the file) lets concurrent runs append one after the other. If the last line of the file
-    is incomplete, because its writer was killed, it is terminated first, so that it corrupts no other line.
+    A lock (`NAME.lock` next to the file) lets concurrent runs append one after the other. If the file's last line is
+    incomplete because its writer was killed, a line break is added first, so that no other line is corrupted.
 
     Raises:
-        UsageError: The file cannot be written, or another run held its lock too long; the text names the file.
+        UsageError: the file cannot be written, or another run held its lock for too long; the text names the file.
 
     """
     content = "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines).encode()
@@ -143,7 +143,7 @@ def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _metrics(rounds: Sequence[Round]) -> dict[str, float | None]:
-    """Return the summary of each metric over the rounds of one trial; None for values that JSON cannot represent."""
+    """Return a summary of each metric over a trial's rounds; None for values that JSON cannot represent."""
     values = {name: [one.metrics[name] for one in rounds if name in one.metrics] for name in CATALOGUE}
     found = {name: CATALOGUE[name].aggregate(each) for name, each in values.items() if each}
     return {name: value if math.isfinite(value) else None for name, value in found.items()}

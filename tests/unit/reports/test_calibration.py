@@ -131,7 +131,7 @@ def test_the_time_left_follows_the_speed_of_this_machine() -> None:
         (
             calibrated(-math.log(0.75), -math.log(0.8)),
             {},
-            "can catch drops of 25% or more; your threshold (10%) is within reach",
+            "can catch drops of 25% or more with your threshold of 10%",
         ),
         (
             calibrated(math.inf, math.inf),
