@@ -1,7 +1,7 @@
-"""The capacity of a cluster: the highest rate that meets given thresholds, and how far it may fall.
+"""A cluster's capacity: the highest rate that meets given thresholds, and the largest drop that is allowed.
 
-A search has at least 17 steps, each with a warm-up and `hold`, and takes a few minutes. With a threshold relative to a
-baseline, there are five searches, each of which starts near the previous result.
+A search has at least 17 steps, each with a warm-up and `hold`, so it takes a few minutes. If a threshold is relative to
+a baseline, there are five searches, and each one starts near the previous result.
 """
 
 from pytest_kafkaperf import kafka_scenario, kafka_threshold

@@ -1,8 +1,8 @@
-"""A TCP proxy in front of each broker, which delays all data like a longer network path.
+"""A TCP proxy in front of each broker, which delays all data in the same way as a longer network path.
 
 Brokers send the addresses of all brokers to their clients. To keep clients behind the proxies, each address in a
-response is replaced with the address of its proxy. Both are ports on this machine, encoded in four bytes, so the length
-of a response does not change. This works only without encryption.
+response is replaced with the address of its proxy. Both addresses are ports on this machine, encoded in four bytes, so
+the length of a response does not change. The replacement works only without encryption.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _serve(ports: list[int], delay_s: float, pipe) -> None:
 
 
 class _Proxies:
-    """Proxies that forward whole responses, so that no address is split, but requests in arbitrary pieces."""
+    """Proxies that forward requests in arbitrary pieces, but responses as a whole, so that no address is split."""
 
     def __init__(self, ports: list[int], delay_s: float) -> None:
         self._targets = ports

@@ -1,11 +1,11 @@
 """The effect of batch size and linger.
 
-Expected: larger batches raise throughput, and at the same rate, they halve the brokers' CPU. Source D of the README,
+Expected: larger batches raise throughput; at the same rate, they halve the brokers' CPU usage. Source D of the README,
 with 1 KiB records at a target of 102,400/s: 37,697/s in batches of 1 KiB, 102,399/s in batches of 16 KiB with half the
-CPU.
+CPU usage.
 
-A batch of 1 KiB contains a single record, and a generator on two cores cannot make 102,400 requests per second, so the
-first test is a closed loop, and the second test has a rate that even such batches can reach.
+A batch of 1 KiB contains a single record, and a generator on two cores cannot send 102,400 requests per second. The
+first test is therefore a closed loop, and the second test uses a rate that is possible even with such batches.
 """
 
 import pytest
@@ -28,5 +28,5 @@ def test_batching(kafka_perf, batch_size, linger):
 @BATCHES
 @kafka_scenario(rate="5k records/s")
 def test_batching_at_a_rate(kafka_perf, batch_size, linger):
-    """The same records in different numbers of requests: compare the brokers' CPU."""
+    """The same records in different numbers of requests: compare the brokers' CPU usage."""
     kafka_perf()

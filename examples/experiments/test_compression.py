@@ -1,8 +1,8 @@
 """The effect of each compression codec.
 
 Expected: on text (here zeros, the easiest input), a codec raises throughput if the network or disk is the bottleneck,
-and costs CPU on the clients. On random bytes, it only costs CPU. There are no published results to compare with,
-because they depend mostly on the data. Use your own samples: `payload="file:orders.jsonl"`.
+and costs CPU on the clients. On random bytes, a codec only costs CPU. There are no published results for comparison,
+because results depend mostly on the data. Use your own samples: `payload="file:orders.jsonl"`.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""The speed of reading a backlog.
+"""The speed at which consumers read a backlog.
 
 Expected: one consumer is faster than one producer, and more consumers read proportionally more (A and B of the README:
 6 partitions, 100 B; 640,000 and 3,060,000 records/s for one consumer). The fetch size hardly matters (C: 1 MiB; E: 4.7

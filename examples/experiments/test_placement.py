@@ -4,8 +4,8 @@ Expected: with small batches, a few more milliseconds of network latency reduce 
 of the README: 37,697 and 15,358 records/s with batches of 1 KiB, in the same zone and from another one. Larger batches,
 and more batches in flight, compensate for it.
 
-A proxy in front of each broker simulates the distance: 0 ms, and 2 ms in each direction. It needs brokers without
-encryption on this machine, because it replaces the addresses that they send to their clients.
+A proxy in front of each broker simulates the distance: 0 ms, and 2 ms in each direction. The proxy requires brokers
+without encryption on this machine, because it replaces the addresses that the brokers send to their clients.
 """
 
 import dataclasses

@@ -2,7 +2,7 @@
 
 Expected: about the throughput of the slower side alone (A of the README: 621,504 records/s for a pair, 640,000 for the
 consumer alone; B: 1,215,613 and 1,280,000 for the producer alone). End-to-end latency and lag show how far behind the
-reader is: at a lower rate, only milliseconds.
+consumer is: only milliseconds at a lower rate.
 """
 
 from pytest_kafkaperf import kafka_scenario

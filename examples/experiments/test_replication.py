@@ -1,4 +1,4 @@
-"""The cost of replicas, and of waiting for them.
+"""The cost of replication, and of waiting for replicas.
 
 Expected: throughput falls with the replication factor, but less than proportionally (A and B of the README: 500 B and
 100 B). Waiting for all replicas (`acks="all"`) costs about as much again on small brokers, and little on large ones

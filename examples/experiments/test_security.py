@@ -1,10 +1,10 @@
-"""The cost of login and encryption.
+"""The cost of authentication and encryption.
 
 Expected: throughput falls to about a third, on small and large brokers. Source D of the README: 100,000 and
 280,000 records/s on 2 vCPU, 320,000 and 1,000,000 on 16.
 
-On an external cluster, both tests use that cluster's security, because `security` is only for brokers that the plugin
-starts.
+On an external cluster, both tests use that cluster's security, because `security` only applies to brokers that the
+plugin starts.
 """
 
 import pytest

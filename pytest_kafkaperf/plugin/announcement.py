@@ -1,4 +1,4 @@
-"""The lines that pytest prints after collection: the cluster, the expected duration, and what is not judged."""
+"""The lines that pytest prints after collection: the cluster, the expected duration, and limits of the judgment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def announce(tests: Sequence[PerfTest], settings: Settings, config: pytest.Confi
 
 
 def _plan(tests: Sequence[PerfTest], settings: Settings, config: pytest.Config, *, is_base: bool) -> Iterator[str]:
-    """Yield what the tests run on, what they are compared with, and how long they will take."""
+    """Yield the cluster, the baseline and the expected duration of the tests."""
     verbosity = config.get_verbosity()
     if verbosity >= 0:
         is_relative = any(threshold.relative is not None for test in tests for threshold in test.thresholds)
@@ -50,7 +50,7 @@ def _downloads(tests: Sequence[PerfTest], settings: Settings) -> list[str]:
 
 
 def _deviations(tests: Sequence[PerfTest], settings: Settings, config: pytest.Config) -> Iterator[str]:
-    """Yield a line for each option because of which a slowdown may pass in this run."""
+    """Yield a line for each option that may let a slowdown pass undetected in this run."""
     update = settings.update
     if update is not None and not is_disabled(config):
         yield f"accepts its results: {UPDATE_MODES[update]} (--kafka-update-baselines={update})"

@@ -1,4 +1,4 @@
-"""Perf tests in pytest-benchmark's files, for tools that read them, and in its table if an option asks for it.
+"""Perf tests in pytest-benchmark's files, for tools that read them, and in its table if an option requests the table.
 
 The plugin measures the rounds first and then passes them to pytest-benchmark, through its public interface.
 pytest-benchmark's timer is a `LoadClock`, which the plugin advances by the seconds per record, so that OPS are records
@@ -22,7 +22,7 @@ _TABLE_OPTIONS = frozenset(
     f"--benchmark-{name}"
     for name in ("columns", "sort", "group-by", "name", "time-unit", "histogram", "compare", "compare-fail")
 )
-"""pytest-benchmark options that ask for its table. It applies `compare-fail` only if there is a table."""
+"""pytest-benchmark options that request its table. It applies `compare-fail` only if there is a table."""
 
 Groups = Iterable[tuple[str | None, list[dict[str, Any]]]]
 """The rows of pytest-benchmark's table, by group."""
@@ -41,7 +41,7 @@ def is_disabled(config: pytest.Config) -> bool:
     """Return True if the user disabled benchmarks.
 
     `Fixture.disabled` would be wrong here: pytest-benchmark also disables itself if any pytest-xdist option is given.
-    Perf tests would then check nothing even when they run one after the other.
+    Perf tests would then check nothing, even if they run one after the other.
     """
     disabled = config.getoption("benchmark_disable", default=False)  # without pytest-benchmark there is no such option
     return bool(disabled) and not config.getoption("benchmark_enable")
@@ -53,7 +53,7 @@ def asks_for_table(arguments: Iterable[str]) -> bool:
 
 
 def without_tests(groups: Groups, nodeids: Collection[str]) -> Groups:
-    """Return the rows of all other tests, without groups that are then empty."""
+    """Return the rows of all other tests, without groups that become empty."""
     kept = [(group, [row for row in rows if row["fullname"] not in nodeids]) for group, rows in groups]
     return [(group, rows) for group, rows in kept if rows]
 
@@ -77,7 +77,7 @@ class LoadClock:
 def record_rounds(result: Result, benchmark: Fixture, clock: LoadClock) -> None:
     """Pass the rounds of a result to a benchmark that uses `clock` as its timer.
 
-    A result that is INVALID or has no throughput is recorded as an error, which keeps it out of all files.
+    A result that is INVALID or has no throughput is recorded as an error, so that it does not appear in any file.
     """
     rates = result.values().get("produce.throughput") or result.values().get("consume.throughput") or []
     seconds = [] if result.problems else [1 / rate for rate in rates if rate > 0]

@@ -45,7 +45,7 @@ def find_commit(
 
     Args:
         revisions: `GOOD..BAD`, in git's syntax.
-        nodeid: the test; its path is relative to the current folder, which must be pytest's root folder.
+        nodeid: the test, with its path relative to the current folder, which must be pytest's root folder.
         setup: shell command that installs each commit, as in `--kafka-compare-setup`; None if not necessary.
         options: further pytest options.
         say: called with the line to print about each commit.
@@ -85,7 +85,7 @@ def find_commit(
                     environment = without_origin(os.environ, top, top_folder(head.root))
                     arguments = [nodeid, *options, f"--kafka-report=json:{report}"]  # the last --kafka-report counts
                     answer, why = _compared(head, good, arguments, report, environment)
-            except UsageError as error:  # from its checkout or setup
+            except UsageError as error:  # from the commit's checkout or setup
                 answer = "skip"
                 why = f"skipped: {error}"
             say(f"{_described(clone, commit)}: {why}")
@@ -124,10 +124,10 @@ def _described(clone: Path, commit: str, fields: str = "%h %s") -> str:
 
 
 def _answered(clone: Path, answer: str) -> str:
-    """Give git the answer about a commit, and return git's output."""
+    """Report the result for a commit to git, and return git's output."""
     try:
         return git(clone, "bisect", answer)
-    except UsageError as error:  # its text lists the skipped commits and the slower one
+    except UsageError as error:  # git's output lists the skipped commits and the slower one
         left = [_described(clone, each) for each in _HASH.findall(str(error))]
         raise UsageError(
             "cannot decide which commit it is, because commits were skipped for the reasons above; it is one of "
@@ -136,7 +136,7 @@ def _answered(clone: Path, answer: str) -> str:
 
 
 def _printed(ran: subprocess.Popen[str]) -> str | None:
-    """Return what pytest printed; None if it did not finish in time and was stopped."""
+    """Return pytest's output; None if pytest did not finish in time and was stopped."""
     try:
         return ran.communicate(timeout=_COMPARISON_TIMEOUT_S)[0]
     except subprocess.TimeoutExpired:
@@ -144,7 +144,7 @@ def _printed(ran: subprocess.Popen[str]) -> str | None:
     try:
         ran.communicate(timeout=_END_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        ran.kill()  # its supervisor stops what it has started
+        ran.kill()  # pytest's supervisor stops everything that pytest started
     return None
 
 

@@ -1,4 +1,4 @@
-"""Reads the calls of `kafka_perf` in a test's source, so that wrong arguments fail before brokers start."""
+"""Checks the calls of `kafka_perf` in a test's source, so that wrong arguments fail before brokers start."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _UNNAMED = (
 )
 
 
-@functools.lru_cache(maxsize=100)  # tests with parameters share a function
+@functools.lru_cache(maxsize=100)  # parametrized tests share a function
 def wrong_calls(function: Callable[..., object]) -> tuple[str, ...]:
     """Return an error for each call of `kafka_perf` with a positional argument or an unknown field.
 
-    Values and calls in other functions are not checked. If the source is not available, there are no errors.
+    Values and calls in other functions are not checked. If the source is not available, no errors are returned.
     """
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))

@@ -1,4 +1,4 @@
-"""The `kafkaperf` command: write a first test, import and show baselines, compare reports, find changes.
+"""The `kafkaperf` command: writes a first test, imports and shows baselines, compares reports, and finds changes.
 
 Exit status: 0 on success, 1 if a comparison of two reports fails, 2 for a usage error or if nothing was comparable.
 """
@@ -42,7 +42,7 @@ _EXAMPLE = "tests/perf/test_orders.py::test_ingest"
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports errors as the rest of the command does."""
+    """A parser that reports errors in the same way as the rest of the command."""
 
     def error(self, message: str) -> Never:
         raise UsageError(f"{message}; see {self.prog} --help")
@@ -79,19 +79,19 @@ def parse_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str] | 
 
 
 def _print(lines: Iterable[str]) -> None:
-    """Write to standard output; escape characters that its encoding lacks, and ignore a closed pipe."""
+    """Write to standard output; escape characters that its encoding does not support, and ignore a closed pipe."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Otherwise Python flushes standard output again at its exit, and fails.
+        # Otherwise, Python flushes standard output again when it exits, and fails.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 _Output = tuple[list[str], int]
-"""Lines and the exit status."""
+"""Lines to print, and the exit status."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -288,10 +288,10 @@ def _show(given: argparse.Namespace, paper: Paper) -> _Output:
 
 
 def _default_folder() -> Path:
-    """Return the default folder of baselines in the current folder.
+    """Return the default baseline folder in the current folder.
 
     Raises:
-        UsageError: it does not exist.
+        UsageError: the baseline folder does not exist.
 
     """
     folder = Path(OPTIONS["baselines"].default)

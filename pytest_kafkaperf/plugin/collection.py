@@ -24,7 +24,7 @@ from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _RESEMBLES = 0.8
-"""Minimum similarity of two names, by `difflib`; about one or two letters differ."""
+"""Minimum similarity of two names, as computed by `difflib`; allows for about one or two different letters."""
 _CLUSTERS = frozenset({"kafka_cluster", "kafka_cluster_factory"})
 _FIELDS = frozenset({*Scenario.model_fields, *ClusterSpec.model_fields})
 """Names of parameters that set fields of the scenario or the cluster."""
@@ -36,7 +36,7 @@ class LatencyWithoutRateWarning(pytest.PytestWarning):
 
 
 def read_perftests(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[pytest.Item], dict[str, PerfTest]]:
-    """Read the markers of all perf tests, and report a collection error for each file with invalid markers.
+    """Read the markers of all perf tests; report a collection error for each file with invalid markers.
 
     Returns:
         The items of all other files, and their perf tests by nodeid.
@@ -69,7 +69,7 @@ def _without_broken(items: Iterable[pytest.Item], problems: Mapping[str, Sequenc
 def warn_of_latency(items: Sequence[pytest.Item], tests: Mapping[str, PerfTest]) -> list[pytest.Item]:
     """Warn about perf tests with a latency threshold but no rate, before they waste minutes on a meaningless load.
 
-    Thresholds in the ini file are not a reason to warn, because they also apply to tests that measure throughput.
+    Thresholds in the ini file do not cause a warning, because they also apply to tests that measure throughput.
 
     Returns:
         The items, except those in files where the warning is an error.
@@ -146,7 +146,7 @@ def _is_direct(item: pytest.Item, parameter: str) -> bool:
 def marks_of(item: pytest.Item) -> list[pytest.Mark]:
     """Return the test's markers that belong to this plugin, the closest one last.
 
-    Pytest lists a function's decorators from the bottom up, and the marks of a parameter after them.
+    Pytest lists a function's decorators from the bottom up, and a parameter's marks after them.
     """
     found: list[pytest.Mark] = []
     for node in item.listchain():
@@ -172,7 +172,7 @@ def _misspelt(item: pytest.Item) -> list[str]:
 
 
 def _misused(item: pytest.Item) -> Iterator[str]:
-    """Yield an error for each marker or call that would not do what the test's author expects."""
+    """Yield an error for each marker or call that does not have the effect that the test's author expects."""
     if any(mark.args or mark.kwargs for mark in item.iter_markers("kafka_perf")):
         yield (
             "the marker kafka_perf takes no arguments, because the plugin sets it on every perf test; to declare the "
@@ -189,7 +189,7 @@ def _misused(item: pytest.Item) -> Iterator[str]:
 
 
 def _taken_by(item: pytest.Item) -> str | None:
-    """Describe which user code uses the cluster directly, the test or one of its fixtures; None if none does."""
+    """Describe the user code that uses the cluster directly (the test or a fixture); None if there is none."""
     info = item._fixtureinfo  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
     if taken := _CLUSTERS.intersection(info.argnames):
         return f"the test takes {min(taken)}"
@@ -204,7 +204,7 @@ def _taken_by(item: pytest.Item) -> str | None:
 
 
 def _join_benchmarks(item: pytest.Item) -> None:
-    """Make pytest-benchmark record a perf test if an option asks for it, unless the test uses that plugin itself."""
+    """Make pytest-benchmark record a perf test if an option requests it, unless the test uses that plugin itself."""
     # Tests of the same function share the list, so replace it instead of changing it.
     names: list[str] = item.fixturenames  # type: ignore[attr-defined]
     is_loaded = item.config.pluginmanager.has_plugin("benchmark")

@@ -31,8 +31,9 @@ def contradictions(
 ) -> list[str]:
     """Return a line for each test that pytest does not report as failed although its verdict fails it.
 
-    The plugin itself fails such tests. Only other code can hide that: a hook, another plugin, or a skipped repetition
-    of the test. `succeeds` is True if pytest's exit status is 0; then every failed test is such a test.
+    The plugin itself fails such tests. Only other code can hide the failure: a hook, another plugin, or a skipped
+    repetition of the test. `succeeds` is True if pytest's exit status is 0; every test with a failed verdict is listed
+    then.
     """
     found = [f"{ending.nodeid} failed, but pytest's exit status is 0" for ending in endings.values() if ending.fails]
     found = found if succeeds else []
@@ -67,7 +68,7 @@ def ending_of(item: pytest.Item, report: pytest.TestReport, previous: Ending | N
 
 
 def _reason(report: pytest.TestReport) -> str:
-    """Return the reason for a failure, without its traceback."""
+    """Return the reason for a failure, without the traceback."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if isinstance(report.longrepr, tuple):  # a skipped test: file, line, reason
         text = str(report.longrepr[-1])
@@ -77,7 +78,7 @@ def _reason(report: pytest.TestReport) -> str:
 
 
 def not_run(items: Iterable[pytest.Item], known: Iterable[str]) -> list[Ending]:
-    """Return endings for the selected perf tests that pytest did not finish, because of Ctrl-C or `-x`."""
+    """Return endings for selected perf tests that pytest did not finish because of Ctrl-C or `-x`."""
     ended = set(known)
     return [
         Ending(
@@ -113,7 +114,7 @@ def _is_not_judged(result: Result) -> bool:
 def nothing_measured(
     selected: Iterable[pytest.Item], results: Sequence[Result], endings: Mapping[str, Ending]
 ) -> Iterator[str]:
-    """Yield a line if no selected perf test failed but none measured anything either."""
+    """Yield a line if no selected perf test failed, but none measured anything either."""
     known = [endings[item.nodeid] for item in selected if item.nodeid in endings]
     if known and not results and all(ending.outcome == "skipped" for ending in known):
         reason = known[0].reason or "no reason given"
@@ -125,9 +126,9 @@ def exit_status(status: int, has_errors: bool, /, *, failed: int, not_judged: in
 
     Args:
         status: pytest's exit status.
-        has_errors: True if the run itself had errors, for example a report could not be written; known last.
+        has_errors: True if the run itself had errors, for example a report that could not be written; known last.
         failed: number of failed tests and files, as pytest counts them.
-        not_judged: how many of them could not be judged.
+        not_judged: number of failed tests that could not be judged.
 
     """
     if status == pytest.ExitCode.OK and has_errors:
@@ -138,13 +139,13 @@ def exit_status(status: int, has_errors: bool, /, *, failed: int, not_judged: in
 
 
 _LEAVING_OUT = ("lf", "ignore", "ignore_glob")
-"""pytest options that leave out tests before they are collected."""
+"""pytest options that exclude tests before collection."""
 
 
 def ran_everything(session: pytest.Session, collection: Collection, measured: AbstractSet[str]) -> bool:
     """Return True if pytest collected all tests and every perf test was measured.
 
-    A run with paths on the command line counts as a run of some tests, even if the paths contain all tests.
+    A run with paths on the command line counts as a partial run, even if the paths contain all tests.
     """
     config = session.config
     chosen = config.args_source is pytest.Config.ArgsSource.ARGS
@@ -162,7 +163,7 @@ class Coverage:
     nodeids: AbstractSet[str]
     files: AbstractSet[str]
     whole: bool
-    """True if the run did not leave out any test."""
+    """True if the run did not leave out any tests."""
 
 
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -170,10 +171,10 @@ _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.N
 
 
 def coverage_of(session: pytest.Session, collection: Collection) -> Coverage:
-    """Return which part of the project's tests a run covered."""
+    """Return the part of the project's tests that a run covered."""
     config = session.config
     nodeids = {item.nodeid for item in session.items}
-    broken = session.exitstatus not in _COMPLETE  # maybe during collection
+    broken = session.exitstatus not in _COMPLETE  # possibly during collection
     left_out = collection.incomplete | (collection.nodeids - nodeids) | _named_tests(session, nodeids)
     if broken or session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
         left_out |= nodeids
@@ -189,14 +190,14 @@ def _named_tests(session: pytest.Session, nodeids: AbstractSet[str]) -> set[str]
     for argument in config.args:
         if "::" in argument:
             found.add(argument)
-            # Relative to the invocation folder, unlike nodeids. With a module name, the file is unknown.
+            # Paths are relative to the invocation folder, unlike nodeids. The file of a module name is unknown.
             path = os.path.normpath(config.invocation_params.dir / file_of(argument))
             found.update([item.nodeid for item in session.items if str(item.path) == path] or nodeids)
     return found
 
 
 def describe_unjudged(thresholds: Sequence[Threshold], results: Sequence[Result]) -> list[str]:
-    """Return one sentence for each of these thresholds that no result has judged."""
+    """Return a sentence for each of these thresholds that was not judged in any result."""
     judged = {check.expression for result in results for check in result.checks}
     measured = sorted({name for result in results for one in result.rounds for name in one.metrics})
     return [

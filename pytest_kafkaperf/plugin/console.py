@@ -36,7 +36,8 @@ def progress(
 ) -> Iterator[tuple[ProgressLine | RoundLines | None, Callable[[str], None]]]:
     """Yield an object that shows the progress of rounds, and a function that prints a line unless `-q` is given.
 
-    Progress is a line that is updated in place in a terminal, one line per round with `-v` elsewhere, or else None.
+    In a terminal, progress is a line that is updated in place; elsewhere, it is a line per round with `-v`, and None
+    without.
     """
     config = item.config
     reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -69,7 +70,7 @@ def progress(
 
 
 class TrialLines:
-    """Prints a line after each trial that leaves the test undecided or is part of a calibration."""
+    """Prints a line after each trial that leaves the test without a verdict, or that is part of a calibration."""
 
     def __init__(
         self, test: PerfTest, later: Sequence[PerfTest], say: Callable[[str], None], *, calibrate: int | None
@@ -95,7 +96,7 @@ class TrialLines:
 
 
 class _Terminal:
-    """pytest's terminal, written to while pytest captures the output of a test."""
+    """pytest's terminal, for writing while pytest captures a test's output."""
 
     def __init__(self, config: pytest.Config, reporter: pytest.TerminalReporter) -> None:
         self._config = config
@@ -104,7 +105,7 @@ class _Terminal:
         """True if lines were written, which ended pytest's own line."""
 
     def write(self, text: str) -> None:
-        """Write text; characters that standard output lacks are replaced."""
+        """Write text; characters that standard output cannot encode are replaced."""
         with _uncaptured(self._config):
             encoding = sys.stdout.encoding or "utf-8"
             sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
@@ -149,7 +150,7 @@ _PROGRESS_S = 0.5
 
 
 class _Output:
-    """The common part of both kinds of progress: the test, and how to write."""
+    """The common part of both types of progress output: the test, and the terminal."""
 
     def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
         """`metrics` are shown for each finished round."""
@@ -214,7 +215,7 @@ class RoundLines(_Output):
     """A plain line after each round, for log files."""
 
     def update(self, trial: str, number: int, seen: Progress) -> None:
-        """Write the line of round `number` when it is done."""
+        """Write the line for round `number` when the round is done."""
         if seen.phase == "done":
             parts = [self._name, trial, f"round {number}/{self._scenario.rounds}", seen.step]
             self._write("  ".join(filter(None, [*parts, *_values(seen, self._metrics).values()])))
@@ -237,7 +238,7 @@ def _elapsed(scenario: Scenario, seen: Progress) -> str:
 
 
 def _left(scenario: Scenario, number: int, seen: Progress) -> str:
-    """Return the remaining time of all rounds, except for connecting and draining; an empty text if unknown."""
+    """Return the remaining time of all rounds, excluding connecting and draining; an empty text if unknown."""
     if scenario.duration is None or seen.step:  # the number of steps of a search is unknown
         return ""
     current_s = scenario.duration - seen.elapsed_s if seen.phase in ("warm-up", "measuring") else 0.0

@@ -64,7 +64,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers, and parse the command line's options now, so that errors come first."""
+    """Register markers, and parse the command line options now, so that errors are reported first."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     _refuse_misspelt_keys(config)
@@ -78,7 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_header(config: pytest.Config) -> Generator[None, list[str | list[str]], list[str | list[str]]]:
-    """Leave out pytest-benchmark's line unless one of its options was given."""
+    """Omit pytest-benchmark's line unless a pytest-benchmark option was given."""
     lines = yield
     if asks_for_benchmark(config):
         return lines
@@ -87,7 +87,7 @@ def pytest_report_header(config: pytest.Config) -> Generator[None, list[str | li
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Remove reports of an earlier run, so that nobody mistakes them for this run's, even if it is aborted."""
+    """Remove reports of an earlier run, so that they are not mistaken for this run's, even if the run is aborted."""
     config = session.config
     if not config.option.collectonly and (config.getoption("kafka_report") or ini_value(config, "report")):
         _remove_reports(config)
@@ -136,7 +136,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin) -> Cluster:
-    """The cluster of the `kafka_cluster` marker; override this fixture to use your own cluster."""
+    """The cluster that the `kafka_cluster` marker describes; override this fixture to use your own cluster."""
     return _kafkaperf.cluster(request.node)
 
 
@@ -214,7 +214,7 @@ def _refuse_misplaced(args: list[str], folder: Path) -> None:
     """Refuse ini keys given as options, and a mode without `=`, which pytest would mistake for a path.
 
     Raises:
-        pytest.UsageError: there is one; the text suggests what to write.
+        pytest.UsageError: there is such an option; the text suggests what to write.
 
     """
     for argument, following in itertools.pairwise([*args, ""]):
@@ -231,10 +231,10 @@ def _refuse_misplaced(args: list[str], folder: Path) -> None:
 
 
 def _refuse_misspelt_keys(config: pytest.Config) -> None:
-    """Refuse unknown `kafka_` keys in the ini file; pytest would only warn, and ignore thresholds in such a key.
+    """Refuse unknown `kafka_` keys in the ini file, because pytest would only warn and ignore their thresholds.
 
     Raises:
-        pytest.UsageError: there is one; the text suggests the nearest key.
+        pytest.UsageError: there is an unknown key; the text suggests the most similar key.
 
     """
     names = {key_of(name): name for name in OPTIONS}
@@ -251,7 +251,7 @@ def _refuse_misspelt_keys(config: pytest.Config) -> None:
 
 
 def _refuse_lasting_acceptance(config: pytest.Config) -> None:
-    """Refuse options that accept results without judging them, where they would apply to every later run.
+    """Refuse options that accept results without judging them if they would apply to every later run.
 
     Raises:
         pytest.UsageError: `addopts` or `PYTEST_ADDOPTS` has such an option.

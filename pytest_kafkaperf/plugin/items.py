@@ -1,4 +1,4 @@
-"""Which items are perf tests, and the state of a run until they are collected."""
+"""Detection of perf tests, and the state of a run until its tests are collected."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 ARGUMENTS: pytest.StashKey[Iterable[str]] = pytest.StashKey()
 """The command line, including `addopts` and `PYTEST_ADDOPTS`."""
 PEER = "kafkaperf-peer"
-"""Name of the plugin that serves another pytest; `plugin.peer_side` registers it, only in the pytest that serves."""
+"""Name of the plugin that serves another pytest; `plugin.peer_side` registers it only in the serving pytest."""
 
 
 def arguments_of(config: pytest.Config) -> list[str]:
     """Return the command line, including `addopts` and `PYTEST_ADDOPTS`."""
-    # A plugin that a conftest.py loads misses the hook that sets `ARGUMENTS`.
+    # If a conftest.py loads the plugin, the hook that sets `ARGUMENTS` is not called.
     return [str(argument) for argument in config.stash.get(ARGUMENTS, config.invocation_params.args)]
 
 
 def asks_for_benchmark(config: pytest.Config) -> bool:
-    """Return True if any pytest-benchmark option was given; otherwise users should not notice that plugin."""
+    """Return True if any pytest-benchmark option was given; otherwise, that plugin should not be noticeable."""
     return any(argument.startswith("--benchmark-") for argument in arguments_of(config))
 
 

@@ -1,4 +1,4 @@
-"""The `kafka_perf` fixture: runs a test's scenario, and fails the test if its verdict says so."""
+"""The `kafka_perf` fixture: runs a test's scenario, and fails the test if the verdict is a failure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class InconclusiveWarning(pytest.PytestWarning):
-    """Warns that a test could not be decided; the text ends with the command that resolves it."""
+    """Warns that a test is INCONCLUSIVE; the text ends with the command that resolves it."""
 
 
 class FailedByVerdict(pytest.fail.Exception):  # type: ignore[name-defined, misc]
@@ -54,7 +54,7 @@ _ONE_FUNCTION = (
     "at the end of each round"
 )
 _STOP_TIMEOUT_S = 120
-"""Maximum wait for an unfinished load to stop after the test; it is long because brokers may be restarting."""
+"""Maximum wait for an unfinished load to stop after the test, which is long because brokers may be restarting."""
 _UNJUDGED = (
     "--kafka-strict: the thresholds of this test were not judged, because of --benchmark-disable; omit one of the two "
     "options (they may be in addopts)"
@@ -117,7 +117,7 @@ class FixtureRun:
         return self._idle.wait(_STOP_TIMEOUT_S)
 
     def raise_swallowed(self, *, skipped: bool) -> None:
-        """Fail a test that caught the failure of its verdict, or that returned without measuring anything."""
+        """Fail a test that swallowed the failure of its verdict, or that returned without measuring anything."""
         if isinstance(self._failure, pytest.fail.Exception):
             raise type(self._failure)(f"{self._failure.msg}\n{_CAUGHT}", pytrace=False)
         if self._failure is not None:
@@ -171,24 +171,24 @@ class FixtureRun:
         return lambda test: test.with_search(limits, low=low, high=high, hold=hold)
 
     async def run_in_thread(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
-        """Do the same as `run`, in a thread, so that the test's event loop keeps running."""
+        """Call `run` in a thread, so that the test's event loop keeps running."""
         thread = concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-run")
         ended = asyncio.wrap_future(thread.submit(self.run, configure))
-        thread.shutdown(wait=False)  # it ends after the load
+        thread.shutdown(wait=False)  # the thread ends after the load
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:  # the test was canceled, for example by Ctrl-C
             self._stopping.set()
             await asyncio.wait([ended], timeout=_STOP_TIMEOUT_S)
             if ended.done() and not ended.cancelled():
-                ended.exception()  # otherwise asyncio reports it as never retrieved
+                ended.exception()  # otherwise asyncio reports the exception as never retrieved
             raise
 
     def _actions(self, *, duration_s: float | None) -> list[Action]:
         return [*(planned(time, do, duration_s=duration_s) for time, do in self._planned), *self._recorded.values()]
 
     def run(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
-        """Run the configured test once, and fail it if its verdict says so."""
+        """Run the configured test once, and fail it if the verdict is a failure."""
         with self._lock:
             if self._is_over:
                 pytest.fail(_TOO_LATE, pytrace=False)
@@ -233,7 +233,7 @@ class FixtureRun:
         return result
 
     def _serve_peer(self, cluster: Cluster) -> None:
-        """In the pytest of the other revision, serve the pytest that measures; this ends the test and never returns."""
+        """In the other revision's pytest, serve the pytest that measures; ends the test and never returns."""
         peer = self._node.config.pluginmanager.get_plugin(PEER)
         if peer is not None:
             self._perf.clusters.provide_topic(self._test.scenario, cluster)
@@ -246,7 +246,7 @@ class FixtureRun:
 
             def on_progress(label: str, number: int, progress: Progress) -> None:
                 if self._stopping.is_set():
-                    raise KeyboardInterrupt  # stops the load as Ctrl-C does
+                    raise KeyboardInterrupt  # stops the load in the same way as Ctrl-C
                 if line:
                     line.update(label, number, progress)
 
@@ -258,10 +258,10 @@ class FixtureRun:
             )
 
     def _add_to_history(self, result: Result) -> None:
-        """Append the result to the history file, if the user asked for one.
+        """Append the result to the history file, if the user requested one.
 
         Raises:
-            UsageError: the file cannot be written; the text has its path and the reason.
+            UsageError: the file cannot be written; the text contains its path and the reason.
 
         """
         perf = self._perf
@@ -295,25 +295,25 @@ class KafkaPerf:
 
         Add metrics before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A
         function is called with `arguments` at the end of each round, when the application has processed the load. A
-        number is used for every round; with a live baseline, only for the test's own side.
+        number is used for every round; with a live baseline, only on the test's side.
         """
         function = functools.partial(value, *arguments) if callable(value) else lambda: value
         with failing():
             self._fixture.record(name, function, unit=unit, better=better)
 
     def __call__(self, **overrides: Unpack[ScenarioFields]) -> Result:
-        """Run the scenario, and fail the test if a threshold is violated; `overrides` replace fields of the markers."""
+        """Run the scenario, and fail the test if a threshold is violated; `overrides` override marker fields."""
         _refuse_running_loop("kafka_perf()", "kafka_perf.run()")
         return self._fixture.run(_overriding(overrides))
 
     async def run(self, **overrides: Unpack[ScenarioFields]) -> Result:
-        """Do the same in an `async def` test, while its event loop and services in it keep running."""
+        """Run the scenario in an `async def` test, while the test's event loop and any services in it keep running."""
         return await self._fixture.run_in_thread(_overriding(overrides))
 
     def capacity(
         self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
     ) -> Result:
-        """Find the highest rate between `low` and `high` that meets these absolute limits; hold each rate for `hold`.
+        """Find the highest rate between `low` and `high` that meets these absolute limits; keep each rate for `hold`.
 
         For example `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result has the metric
         `capacity`, in records per second, which `kafka_threshold("capacity >= baseline - 10%")` can compare. Each round
@@ -325,18 +325,18 @@ class KafkaPerf:
     async def run_capacity(
         self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
     ) -> Result:
-        """Do the same as `capacity` in an `async def` test, while its event loop and services in it keep running."""
+        """Find the capacity in an `async def` test, while the test's event loop and any services in it keep running."""
         return await self._fixture.run_in_thread(self._fixture.searching(limits, low, high, hold))
 
 
 def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:
-    """Fail or skip a test according to its verdict, or warn if the test could not be decided."""
+    """Fail or skip a test according to its verdict, or warn if the test is INCONCLUSIVE."""
     text = failure_of(result, strict=perf.settings.strict)
     if text is not None:
         raise FailedByVerdict(text, pytrace=False)
     headline = headline_of(result, strict=False)
     if result.verdict is Verdict.INCONCLUSIVE and headline is not None:
-        with contextlib.suppress(InconclusiveWarning):  # only --kafka-strict makes it an error
+        with contextlib.suppress(InconclusiveWarning):  # an error only with --kafka-strict
             item.warn(InconclusiveWarning(printable(headline.in_one_line)))
     if not result.rounds:  # the time budget was used up; the rest of the test needs a result
         pytest.skip("; ".join(map(str, result.notes)))

@@ -1,4 +1,4 @@
-"""Parses the values of options and ini keys into `Settings`, so that no later code reads their text."""
+"""Parses the values of options and ini keys into `Settings`, so that no other code has to parse text."""
 
 from __future__ import annotations
 
@@ -44,19 +44,20 @@ _EXCLUSIVE = (
     ("no-confirm", "calibrate", "calibration measures the false-alarm rate of verdicts that include re-tests"),
     ("time-budget", "calibrate", "calibration needs complete trials, but a time budget skips rounds"),
 )
-"""Pairs of options that exclude each other, and why. One on the command line overrides the other in the ini file."""
+"""Pairs of options that exclude each other, with the reason. An option on the command line overrides the other one in
+the ini file."""
 
 
 def read_settings(
     command_line: Mapping[str, object], ini: Mapping[str, object], *, invocation_folder: Path, root: Path
 ) -> Settings:
-    """Parse the options of a run; the command line overrides the ini file, including settings of overridden values.
+    """Parse the options of a run; the command line overrides the ini file, including settings for overridden values.
 
     Args:
         command_line: values by option name without `--kafka-`.
         ini: values by the same names; an empty value counts as not set.
-        invocation_folder: what paths on the command line are relative to.
-        root: what paths in the ini file are relative to.
+        invocation_folder: base folder of relative paths on the command line.
+        root: base folder of relative paths in the ini file.
 
     Raises:
         UsageError: a value is invalid, or two options exclude each other.
@@ -138,7 +139,7 @@ def _set_aside(given: Mapping[str, str], compare: Target | Revision | None) -> s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:
-    """The texts of all options that apply, by name; the command line overrides the ini file."""
+    """The texts of all options in effect, by name; the command line overrides the ini file."""
 
     command_line: Mapping[str, str]
     ini: Mapping[str, str]
@@ -164,7 +165,7 @@ class _Values:
         return [] if text is None else [part.strip() for part in re.split("[,\n]", text)]
 
     def path(self, name: str) -> Path | None:
-        """Return a path; what a relative path is relative to depends on where the option is set."""
+        """Return a path; the base folder of a relative path depends on where the option is set."""
         text = self.get(name)
         if text is None:
             return None
@@ -224,7 +225,7 @@ def _check_combinations(values: _Values, compare: Target | Revision | None, clus
     """Check that no options contradict each other.
 
     Raises:
-        UsageError: two options do; the text has both, and what to do.
+        UsageError: two options contradict each other; the text contains both, and what to do.
 
     """
     if values.has("compare-config") and compare is None:
@@ -335,7 +336,7 @@ def _reports(text: str | None, start: Path) -> dict[str, Path]:
 
 
 def _refuse_shared_paths(reports: Mapping[str, Path]) -> None:
-    """Refuse two reports in one file, because the last one would overwrite the others, even a history of months."""
+    """Refuse two reports in one file, because the last one would overwrite the others, even a long history."""
     kinds: dict[Path, str] = {}
     for kind, path in reports.items():
         other = kinds.setdefault(path.resolve(), kind)

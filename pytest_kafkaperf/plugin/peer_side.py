@@ -1,4 +1,4 @@
-"""The pytest of the other revision: runs tests up to their call of `kafka_perf()`, as `runner.peer.Peer` asks."""
+"""The other revision's pytest: runs tests up to their call of `kafka_perf()`, as requested by `runner.peer.Peer`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
     ]
     if config.option.inifilename:
         options += ["-c", os.path.relpath(config.option.inifilename, config.rootpath)]
-    # If `addopts` has output files, they belong to this side.
+    # Any output files in `addopts` belong to this side.
     if config.pluginmanager.has_plugin("junitxml"):
         options.append("--junitxml=")
     if config.option.basetemp:
@@ -57,7 +57,7 @@ def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
 
 
 def compares_with_itself(settings: Settings) -> bool:
-    """Return True if `--kafka-compare` resolves to this code itself; refuse a revision that cannot be compared.
+    """Return True if `--kafka-compare` refers to this code itself; refuse a revision that cannot be compared.
 
     Raises:
         pytest.UsageError: the revision does not exist or would run this side's code; raised once, before tests start.
@@ -109,7 +109,7 @@ class PeerSide:
         """Id of the message that ended the test; 0 before that."""
 
     def relevant(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options that apply here, which are the cluster options; all others concern the measurement."""
+        """Return the cluster options, which are the only ones that apply here; all others concern the measurement."""
         return {name: value for name, value in options.items() if name in _OPTIONS}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -134,7 +134,7 @@ class PeerSide:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run the tests that the other side asks for, until it closes the connection."""
+        """Run the tests that the other side requests, until it closes the connection."""
         items = {item.nodeid: item for item in session.items}
         own = {"protocol": peer_messages.PROTOCOL, "packages": packages(), "refused": self._overlap()}
         self._channel.send(**own, collected=[*items], problems=self._problems)
@@ -150,7 +150,7 @@ class PeerSide:
             self._texts.clear()
             self._absent = None
             item = items[nodeid]
-            if promised not in (None, nodeid):  # the other side skipped the test for which fixtures were kept
+            if promised not in (None, nodeid):  # the other side skipped the test whose fixtures were kept
                 session._setupstate.teardown_exact(item)  # noqa: SLF001
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=items.get(following))
             ended = "\n".join(self._texts)
@@ -162,7 +162,7 @@ class PeerSide:
         return True
 
     def serve(self, side: Side) -> Never:
-        """Report to the other side that this side is ready, do what it asks, and end the test on request.
+        """Report to the other side that this side is ready, handle its requests, and end the test on request.
 
         Raises:
             UsageError: this side would run the other side's code.
@@ -199,7 +199,7 @@ class PeerSide:
         self._channel.send(id=message["id"], **reply)
 
     def _overlap(self, applications: Sequence[Application] = ()) -> str | None:
-        """Return why this side must not run, if it uses code from the other side's folder; None if it does not."""
+        """Return the reason why this side must not run if it uses code from the other side's folder; otherwise None."""
         theirs = self._modules() | installed_from_others(self._origins, self._own)
         for each in applications:
             theirs |= self._programs(each)
@@ -213,9 +213,9 @@ class PeerSide:
         return {name: path for name, path in paths.items() if self._is_theirs(path)}
 
     def _programs(self, application: Application) -> dict[str, Path]:
-        """Return the paths in an application's command line that belong to the other side, by description."""
+        """Return the other side's paths in an application's command line, by description."""
         words: list[str] = []
-        with contextlib.suppress(psutil.Error):  # it has exited, or is in a container
+        with contextlib.suppress(psutil.Error):  # the process has exited, or runs in a container
             words = psutil.Process(application.pid).cmdline() if application.pid else []
         paths = [Path(word) for word in words if Path(word).is_absolute() and not word.startswith(sys.prefix)]
         theirs = [path for path in paths if self._is_theirs(path) or self._is_their_interpreter(path)]
@@ -235,7 +235,7 @@ class PeerSide:
 
 
 def _state(side: Side) -> dict[str, Any]:
-    """Return the processes that are running, and the events that happened to them."""
+    """Return the running processes and the events that affected them."""
     alone = side.without_apps()
     return {
         "probes": [(broker, probes_to_json(found)) for broker, found in alone.probes().items()],
@@ -245,7 +245,7 @@ def _state(side: Side) -> dict[str, Any]:
 
 
 def _do(side: Side, what: str, arguments: Sequence[Any]) -> object:
-    """Do what the other side asks."""
+    """Handle a request from the other side."""
     match what, arguments:
         case "check", []:
             side.check_brokers()

@@ -94,7 +94,7 @@ class PerfPlugin:
         """Open while a second Ctrl-C is ignored: while pytest reports the first, before and after fixture teardown."""
 
     def open_perf_run(self) -> PerfRun:
-        """Return what the tests of this run share, after opening it if necessary.
+        """Return the state that the tests of this run share, after opening it if necessary.
 
         Raises:
             KafkaPerfError: the history file cannot be written, or an option does not fit the cluster.
@@ -122,12 +122,12 @@ class PerfPlugin:
             self._collection.tests = {name: dataclasses.replace(one, live_baseline=None) for name, one in tests.items()}
 
     def perf_run_or_fail(self) -> PerfRun:
-        """Return what the tests of this run share; fail the test if it cannot be opened."""
+        """Return the state that the tests of this run share; fail the test if it cannot be opened."""
         with failing():
             return self.open_perf_run()
 
     def test(self, item: pytest.Item) -> PerfTest:
-        """Return what a perf test declares; fail a test that collection did not recognize as a perf test."""
+        """Return a perf test's declaration; fail a test that collection did not recognize as a perf test."""
         test = self._collection.tests.get(item.nodeid)
         if test is None:
             text = "request.getfixturevalue('kafka_perf') is too late; make kafka_perf an argument of the test function"
@@ -141,14 +141,14 @@ class PerfPlugin:
         return [tests[each.nodeid] for each in items[items.index(item) + 1 :] if each.nodeid in tests]
 
     def cluster(self, item: pytest.Item) -> Cluster:
-        """Return the cluster of a test's marker; fail the test if it cannot be started."""
+        """Return the cluster for a test's marker; fail the test if the cluster cannot be started."""
         with failing():
             # A test that uses only the cluster was not read at collection.
             test = self._collection.tests.get(item.nodeid) or read_item(item, self._settings)
             return self._provided(test.spec)
 
     def lasting_cluster(self, **fields: object) -> Cluster:
-        """Return a cluster with these fields of the `kafka_cluster` marker; its addresses stay the same in this run."""
+        """Return a cluster with these fields of the `kafka_cluster` marker; its addresses do not change in this run."""
         with failing():
             return self._provided(read_spec([fields], self._settings, "kafka_cluster_factory: "), lasting=True)
 
@@ -158,7 +158,7 @@ class PerfPlugin:
         return self.open_perf_run().clusters.own(spec, lasting=lasting)
 
     def measuring(self, request: pytest.FixtureRequest, cluster: object) -> Iterator[KafkaPerf]:
-        """Yield the value of a test's `kafka_perf` fixture."""
+        """Provide the value of a test's `kafka_perf` fixture."""
         node = request.node
         self._measuring[node.nodeid] = fixture = FixtureRun(
             request, self.perf_run_or_fail(), cluster, test=self.test(node), later=self.later(node)
@@ -198,7 +198,7 @@ class PerfPlugin:
         item.user_properties[:] = [*(each for each in item.user_properties if each not in previous), *added]
 
     def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> list[str]:
-        """Show the cluster, what it is compared with, and downloads that delay the first test."""
+        """Show the cluster, the baseline, and downloads that delay the first test."""
         tests = [self._collection.tests[item.nodeid] for item in items if item.nodeid in self._collection.tests]
         if not tests:
             return []
@@ -267,13 +267,13 @@ class PerfPlugin:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Record the outcome of a perf test, whose other code can fail before or after the verdict."""
+        """Record a perf test's outcome, because its other code can fail before or after the verdict."""
         if takes_perf(item) and call.when != "teardown":
             self._add_properties(item)
         report = yield
         if takes_perf(item):
             if report.when == "setup":
-                self._endings.pop(item.nodeid, None)  # if a test runs again, its last run counts
+                self._endings.pop(item.nodeid, None)  # if a test is repeated, its last run counts
             ending = ending_of(item, report, self._endings.get(item.nodeid))
             if ending is not None:
                 by_verdict = call.excinfo is not None and isinstance(call.excinfo.value, FailedByVerdict)
@@ -281,13 +281,13 @@ class PerfPlugin:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count failures as pytest does, because the exit status depends on how many of them are verdicts."""
+        """Count failures as pytest does, because the exit status depends on how many are due to verdicts."""
         if report.failed:
             self._failures.append((report.nodeid, str(report.when)))
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
     def pytest_benchmark_group_stats(self) -> Generator[None, Groups, Groups]:
-        """Leave perf tests out of pytest-benchmark's table, unless an option asks for the table."""
+        """Omit perf tests from pytest-benchmark's table, unless an option requests the table."""
         groups = yield
         if asks_for_table(arguments_of(self._config)):
             return groups
@@ -297,7 +297,7 @@ class PerfPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """From now on, make SIGTERM interrupt the run like Ctrl-C, so that clusters stop and reports are written."""
+        """Make SIGTERM interrupt the run like Ctrl-C from now on, so that clusters stop and reports are written."""
         self._terminable.enter_context(interrupted_by_sigterm())
 
     def pytest_keyboard_interrupt(self) -> None:
@@ -369,7 +369,7 @@ class PerfPlugin:
         try:
             if self._perf is not None:
                 self._perf.close()
-        except KafkaPerfError as error:  # the reports can be written anyway
+        except KafkaPerfError as error:  # the reports can still be written
             self._errors.append(str(error))
         if self._peer is not None:
             return  # the other side writes the reports

@@ -66,7 +66,7 @@ class Started:
 
 
 def start(root: Path, audience: Audience, *, workflow: bool) -> Started:
-    """Write the files for an audience into `root`, and on request a GitHub Actions workflow.
+    """Write the files for an audience to `root`, and a GitHub Actions workflow if requested.
 
     Raises:
         UsageError: a file cannot be written or read.
@@ -109,7 +109,7 @@ def _write(path: Path, text: str) -> bool:
 
 
 def _ini_file(root: Path) -> tuple[str, str] | None:
-    """Return the name and section of the file that has a folder's pytest settings; None if there is no such file."""
+    """Return the name and section of the file with a folder's pytest settings; None if there is no such file."""
     for name, sections in _INI_FILES.items():
         if (root / name).is_file():
             text = _read(root / name)

@@ -51,10 +51,10 @@ class Service(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         await self._commit()
 
     async def on_partitions_assigned(self, assigned: object) -> None:
-        """Do nothing, because Kafka knows where to continue."""
+        """Do nothing, because Kafka has stored the position to continue from."""
 
     async def _process(self, orders: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
-        """Write the orders; if one cannot be written, raise the error, so that none is committed."""
+        """Write the orders; raise an error if one cannot be written, so that none is committed."""
         written = []
         for records in orders.values():
             for record in records:

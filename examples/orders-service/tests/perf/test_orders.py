@@ -1,4 +1,4 @@
-"""The service's SLA: orders come out in time, and none is lost or written twice."""
+"""The service's SLA: orders are written in time, and none is lost or written twice."""
 
 import pytest
 

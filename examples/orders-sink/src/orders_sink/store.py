@@ -53,6 +53,6 @@ class Store:
         self._database.close()
 
     def add(self, orders: Iterable[Order]) -> None:
-        """Store all orders or none; orders that are already stored do not change."""
+        """Store either all orders or none; orders that are already stored do not change."""
         with self._database:  # one transaction
             self._database.executemany("INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?)", orders)

@@ -1,4 +1,4 @@
-"""The sink's SLA: it keeps up, stores orders in time, and does not lose any in a restart."""
+"""The sink's SLA: it keeps up, stores orders in time, and does not lose any during a restart."""
 
 import sqlite3
 
