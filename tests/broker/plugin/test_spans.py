@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pytest_kafkaperf.core.spans import Span
 from tests.support.project import Project, Run
 
