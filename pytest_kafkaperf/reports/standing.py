@@ -8,23 +8,27 @@ from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import short_change
-from pytest_kafkaperf.reports.wording import short
+from pytest_kafkaperf.reports.wording import range_of, short
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.time_budget import about
+from pytest_kafkaperf.runner.time_budget import LIKELY_TRIALS, about
 from pytest_kafkaperf.verdict.outcome import Check, Judgement
 
 
 def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgement, *, left_s: float) -> str:
     """Return the metrics that are still undecided after these trials, and the usual time to a decision.
 
-    `left_s` is that time in seconds. If nothing is undecided, the line shows the verdict instead.
+    `left_s` is that time in seconds. If the test already takes more trials than usual, nobody knows how many will follow,
+    so `left_s` is then the time of one more. If nothing is undecided, the line shows the verdict instead.
     """
     number = f"{printable(test.nodeid.partition('::')[2])}: trial {len(trials)}"
     if not judgement.unsettled:
         return f"{number} decides: {judgement.verdict}"
     undecided = [check for check in judgement.checks if check.expression in judgement.undecided]
     what = ", ".join(map(_open, undecided)) or "the verdict"
+    compared = len(trials) if test.live_baseline is not None else len(trials) - 1
+    if compared >= LIKELY_TRIALS:
+        return f"{number}, undecided because the trials differ, {about(left_s)} for each further one; open: {what}"
     return f"{number}, {about(left_s)} left; open: {what}"
 
 
@@ -45,5 +49,8 @@ def _fault(judgement: Judgement) -> str:
 
 
 def _open(check: Check) -> str:
-    """Return a threshold's metric and its change so far, short enough for a line of 80 columns."""
-    return check.metric if check.change is None else f"{check.metric} {short_change(check.change)}"
+    """Return a threshold's metric, its change so far, and the range in which the true change lies if it is known."""
+    if check.change is None:
+        return check.metric
+    within = "" if check.interval is None else f" ({range_of(check.interval)})"
+    return f"{check.metric} {short_change(check.change)}{within}"

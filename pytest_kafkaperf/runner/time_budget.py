@@ -38,7 +38,7 @@ _START_S, _RESTART_S = 5.0, 3.0
 """Typical times to start a cluster's brokers, and to restart them for another trial."""
 _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round with a declared number of records."""
-_LIKELY_TRIALS = 5
+LIKELY_TRIALS = 5
 """Typical number of side-by-side trials until a verdict: 4 or 5 in most runs, at most 10 without a change."""
 
 
@@ -156,7 +156,7 @@ def as_run(test: PerfTest) -> PerfTest:
 def estimated_s(test: PerfTest) -> float:
     """Return a test's estimated time on running brokers if no regression is suspected, in seconds."""
     test = as_run(test)
-    trials = _LIKELY_TRIALS if _is_compared(test) else test.settings.calibrate or 1
+    trials = LIKELY_TRIALS if _is_compared(test) else test.settings.calibrate or 1
     return trials * _trial_s(test, test.scenario.rounds) + (trials - 1) * _restart_s(test)
 
 
@@ -173,18 +173,18 @@ def left_s(test: PerfTest, ends_s: Sequence[float]) -> float:
     """
     done = len(ends_s)
     if _is_compared(test):
-        return max(1, _LIKELY_TRIALS - done) * ends_s[-1] / done
+        return max(1, LIKELY_TRIALS - done) * ends_s[-1] / done
     if done == 1:
         slowness = ends_s[0] / _trial_s(test, test.scenario.rounds)
         return slowness * _retest_s(test)
     retested = done - 1
-    return max(1, _LIKELY_TRIALS - retested) * (ends_s[-1] - ends_s[0]) / retested
+    return max(1, LIKELY_TRIALS - retested) * (ends_s[-1] - ends_s[0]) / retested
 
 
 def _retest_s(test: PerfTest) -> float:
     """Return the estimated time of a side-by-side re-test, in seconds."""
     pace = _retest_pace(test)
-    return _LIKELY_TRIALS * (_restart_s(test) + pace.setup_s + test.in_short_rounds().scenario.rounds * pace.round_s)
+    return LIKELY_TRIALS * (_restart_s(test) + pace.setup_s + test.in_short_rounds().scenario.rounds * pace.round_s)
 
 
 def _retest_pace(test: PerfTest) -> _Pace:
