@@ -272,6 +272,18 @@ class Problem:
         return self._placed(self.cause.text.format_map(self.values))
 
     @property
+    def sentence(self) -> str:
+        """The first line of the fact, without the clause that introduces further lines."""
+        first, *others = self.fact.split("\n")
+        return first.rpartition("; ")[0] if others and first.endswith(":") and "; " in first else first
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """The rest of the fact, such as the end of a log; empty if the fact is one sentence."""
+        rest = self.fact.removeprefix(self.sentence)
+        return tuple(rest.removeprefix("; ").removeprefix("\n").split("\n")) if rest else ()
+
+    @property
     def advice(self) -> str:
         """Advice on fixing the problem; empty if there is none."""
         return self.cause.advice

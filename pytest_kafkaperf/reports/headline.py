@@ -102,13 +102,12 @@ def _of_invalid(result: Result) -> Headline:
     """Return the headline for an INVALID test, which describes its first problem."""
     missing = (value_missing(check) for check in result.checks if check.outcome is Verdict.INVALID)
     problems = result.problems or tuple(missing)
-    first, *details = problems[0].fact.split("\n")
-    advice = problems[0].advice
+    first = problems[0]
     return Headline(
-        sentence=f"{_name(result)} could not be measured: {first}{_more(len(problems) - 1)}",
-        details=tuple(details),
-        cause=problems[0].excuse,
-        next_step=NextStep(label=advice) if advice else None,
+        sentence=f"{_name(result)} could not be measured: {first.sentence}{_more(len(problems) - 1)}",
+        details=first.details,
+        cause=first.excuse,
+        next_step=NextStep(label=first.advice) if first.advice else None,
     )
 
 

@@ -18,8 +18,8 @@ from pytest_kafkaperf.verdict.outcome import Check, Judgement
 def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgement, *, left_s: float) -> str:
     """Return the metrics that are still undecided after these trials, and the usual time to a decision.
 
-    `left_s` is that time in seconds. If the test already takes more trials than usual, nobody knows how many will follow,
-    so `left_s` is then the time of one more. If nothing is undecided, the line shows the verdict instead.
+    `left_s` is that time in seconds. If the test already takes more trials than usual, nobody knows how many will
+    follow, so `left_s` is then the time of one more. If nothing is undecided, the line shows the verdict instead.
     """
     number = f"{printable(test.nodeid.partition('::')[2])}: trial {len(trials)}"
     if not judgement.unsettled:
@@ -44,7 +44,7 @@ def _fault(judgement: Judgement) -> str:
         if check.observed is not None:
             return f"{check.metric} {short(check.observed, metric(check.metric).unit)} breaks its limit"
     if judgement.problems:
-        return judgement.problems[0].fact.partition("\n")[0]
+        return judgement.problems[0].sentence
     return f"the first result is {judgement.verdict}"
 
 

@@ -43,9 +43,8 @@ def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool,
     With `failures`, pytest prints the messages of failed tests above the table, so the table does not repeat them.
     """
     explained = failures and ending is not None and ending.fails and ending.by_verdict
-    problems = [problem.text for problem in result.problems]
-    if explained:
-        problems = [text.partition("\n")[0] for text in problems]  # the message contains the logs
+    # The failure message contains the logs.
+    problems = [one.sentence if explained and one.details else one.text for one in result.problems]
     rows = rows_of(result, verbose=verbose, explained=explained)
     if not verbose:
         rows = [dataclasses.replace(row, can_detect="") for row in rows]

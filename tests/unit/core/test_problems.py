@@ -199,3 +199,21 @@ def test_an_event_tells_what_happened_to_whom() -> None:
     """The chart marks it, and the warnings have it."""
     assert str(Event(5, EventKind.STARTED, "broker 1")) == "broker 1 started"
     assert str(Event(5, EventKind.KILLED, "shop", "ended by SIGKILL")) == "shop killed (ended by SIGKILL)"
+
+
+@pytest.mark.parametrize(
+    ("reason", "sentence", "details"),
+    [
+        (
+            "shop exited; the end of its log:\nError:\n\n  x",
+            "shop exited",
+            ("the end of its log:", "Error:", "", "  x"),
+        ),
+        ("shop exited; its log is empty", "shop exited; its log is empty", ()),
+        ("no answer:\n\nx", "no answer:", ("", "x")),
+    ],
+)
+def test_a_log_is_separate_from_the_sentence_about_it(reason: str, sentence: str, details: tuple[str, ...]) -> None:
+    """A summary in one line must not end with the introduction of a log that is not there."""
+    problem = Problem(Cause.APPLICATION_ENDED, {"reason": reason})
+    assert (problem.sentence, problem.details) == (sentence, details)

@@ -138,7 +138,8 @@ def test_the_last_lines_of_a_log_stay_lines() -> None:
     ended = Problem(Cause.APPLICATION_ENDED, {"reason": text})
     found = bare_result(*one_of_each()[0].trials, verdict=Verdict.INVALID, problems=(ended,))
     assert str(failure_of(found, strict=False)).splitlines() == [
-        "test_ingest could not be measured: shop exited with status 1; the end of its log:",
+        "test_ingest could not be measured: shop exited with status 1",
+        "  the end of its log:",
         "  Traceback:",
         "    x()",
     ]
