@@ -5,11 +5,12 @@ Warnings and notes do not make anything INVALID; they are in `notices`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
+from pytest_kafkaperf.core.units import counted
 
 
 class ProblemKind(StrEnum):
@@ -232,11 +233,14 @@ class Place:
     other_side: bool = False
     """True for the live baseline or the stored baseline's brokers."""
     round: int | None = None
+    further_rounds: int = 0
+    """Number of further rounds with the same problem."""
 
     def __str__(self) -> str:
         """Format the place: `trial 2: the baseline, round 1`."""
         trial = "" if self.trial is None else f"trial {self.trial}"
-        number = "" if self.round is None else f"round {self.round}"
+        further = f" (and {counted(self.further_rounds, 'more round')})" if self.further_rounds else ""
+        number = "" if self.round is None else f"round {self.round}{further}"
         side = ", ".join(filter(None, ("the baseline" if self.other_side else "", number)))
         return ": ".join(filter(None, (trial, side)))
 
@@ -312,3 +316,14 @@ class Problem:
     def perhaps_because(self, excuse: str) -> Problem:
         """Return the same problem with a possible explanation."""
         return replace(self, excuse=excuse)
+
+
+def merged(problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems that differ only in their round as one problem, with the number of further rounds."""
+    groups: dict[Problem, list[Problem]] = {}
+    for problem in problems:
+        everywhere = replace(problem, place=replace(problem.place, round=None))
+        groups.setdefault(everywhere, []).append(problem)
+    return [
+        replace(first, place=replace(first.place, further_rounds=len(others))) for first, *others in groups.values()
+    ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.core.problems import merged
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, counted, short_change
 from pytest_kafkaperf.reports.remedy import NextStep, acceptance_of, reasons_undecided, remedy_of
@@ -101,7 +102,7 @@ def _of_failure(result: Result) -> Headline:
 def _of_invalid(result: Result) -> Headline:
     """Return the headline for an INVALID test, which describes its first problem."""
     missing = (value_missing(check) for check in result.checks if check.outcome is Verdict.INVALID)
-    problems = result.problems or tuple(missing)
+    problems = merged(result.problems) or tuple(missing)
     first = problems[0]
     return Headline(
         sentence=f"{_name(result)} could not be measured: {first.sentence}{_more(len(problems) - 1)}",

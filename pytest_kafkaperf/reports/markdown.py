@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.problems import merged
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.reports import wording
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
@@ -205,7 +206,7 @@ def _values(result: Result) -> str:
         f"{version}; {counted(len(result.rounds), 'round')}, {counted(trials, 'trial')}{first}",
         *filter(None, [wording.how_of(result)]),
         f"scenario: {scenario or 'defaults'}",
-        *(problem.text for problem in result.problems),
+        *(problem.text for problem in merged(result.problems)),
         *(f"{each.expression}: {each.outcome}, {each.reason}" for each in result.checks if each.outcome.needs_reason),
         *map(str, result.notes),
         *(_noise(name, found, result) for name, found in result.calibration.items()),

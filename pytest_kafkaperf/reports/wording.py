@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark, each_once
+from pytest_kafkaperf.core.problems import merged
 from pytest_kafkaperf.core.text import file_of, listed, printable, without_folders
 from pytest_kafkaperf.core.units import Quantity, Unit, counted, format_quantity, short_change
 from pytest_kafkaperf.reports.columns import Row
@@ -44,7 +45,7 @@ def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool,
     """
     explained = failures and ending is not None and ending.fails and ending.by_verdict
     # The failure message contains the logs.
-    problems = [one.sentence if explained and one.details else one.text for one in result.problems]
+    problems = [one.sentence if explained and one.details else one.text for one in merged(result.problems)]
     rows = rows_of(result, verbose=verbose, explained=explained)
     if not verbose:
         rows = [dataclasses.replace(row, can_detect="") for row in rows]

@@ -16,6 +16,7 @@ import jinja2
 import markupsafe
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.problems import merged
 from pytest_kafkaperf.core.text import printable, without_folders
 from pytest_kafkaperf.core.units import Unit, counted, short_change
 from pytest_kafkaperf.reports import wording
@@ -224,7 +225,7 @@ def _calibrated(name: str, found: Calibrated, result: Result) -> tuple[str, list
 def _why(result: Result, headline: Headline | None) -> Iterator[tuple[str, str]]:
     """Yield kinds and texts of the remarks on a test, the most important first, without those of its headline."""
     first = headline.sentence if headline is not None else ""
-    yield from (("problem", problem.text) for problem in result.problems if problem.sentence not in first)
+    yield from (("problem", problem.text) for problem in merged(result.problems) if problem.sentence not in first)
     if result.changed and not (headline is not None and headline.changed):
         yield "changed", ", ".join(wording.changes_of(result))
     yield from (("warning", text) for text in wording.without_repeats(result.warnings))

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
 from pytest_kafkaperf.core.notices import Event, EventKind
-from pytest_kafkaperf.core.problems import Cause, Place, Problem, ProblemKind
+from pytest_kafkaperf.core.problems import Cause, Place, Problem, ProblemKind, merged
 from pytest_kafkaperf.core.units import Count, Quantity, Unit
 
 TOO_SLOW = "use more producers, larger records or a lower rate, or give the machine more cores"
@@ -217,3 +217,15 @@ def test_a_log_is_separate_from_the_sentence_about_it(reason: str, sentence: str
     """A summary in one line must not end with the introduction of a log that is not there."""
     problem = Problem(Cause.APPLICATION_ENDED, {"reason": reason})
     assert (problem.sentence, problem.details) == (sentence, details)
+
+
+def test_problems_that_differ_only_in_their_round_are_one() -> None:
+    """Three rounds with the same reason, which may have a long log, are no news."""
+    ended, slow = (Problem(Cause.APPLICATION_ENDED, {"reason": reason}) for reason in ("it ended", "it is slow"))
+    problems = [ended.of_round(1), slow.of_round(2), *(ended.of_round(number) for number in (2, 3))]
+    other_side = ended.of_round(1, other_side=True)
+    assert [str(each) for each in merged([*problems, other_side])] == [
+        "round 1 (and 2 more rounds): it ended",
+        "round 2: it is slow",
+        "the baseline, round 1: it ended",
+    ]
