@@ -27,7 +27,7 @@ _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?"
 _MAX_KEY = 100
 
 _MAX_CPU = 40
-"""Maximum length of the CPU name in a key, in characters."""
+"""Maximum length of a key's CPU name in characters."""
 
 _MAX_SHOWN = 40
 """Maximum length of an invalid name in an error message, in characters."""
@@ -73,7 +73,7 @@ _PROPER_NAMES = {"kafka": "Kafka", "java": "Java", "python": "Python", "cpu": "C
 
 @functools.cache
 def this_machine() -> Mapping[str, str | None]:
-    """Return the facts about this machine by name, cached for the lifetime of the process.
+    """Return the facts about this machine by name. They are cached for the lifetime of the process.
 
     A value is None if the operating system does not report it. `cpu family` contains the CPU's family, model and
     stepping numbers (`6-85-7`), or an ARM CPU's implementer and part. It is recorded because virtual machines on
@@ -381,7 +381,7 @@ def git(folder: Path, *arguments: str, problem: str = "", timeout_s: float = 120
     try:
         done = subprocess.run(  # noqa: S603 - the user's git
             ["git", "-C", str(folder), *arguments],  # noqa: S607 - found as in the user's shell
-            env={**environment, "GIT_OPTIONAL_LOCKS": "0"},  # another git process may be writing the index
+            env={**environment, "GIT_OPTIONAL_LOCKS": "0"},  # another git process may be writing to the index
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",

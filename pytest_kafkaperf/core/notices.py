@@ -79,7 +79,7 @@ _SHIFT = "{metric} is {change} compared with the stored baseline, on both sides"
 
 
 class Remark(Enum):
-    """Table of all remarks: the kind, the text with placeholders for its values, and advice.
+    """Table of all remarks, each with its kind, its text (with placeholders for values) and advice.
 
     The texts exist only here, and no code parses them. Notices from the same row differ only in their numbers, unless
     a value listed in `apart` differs.
@@ -380,7 +380,7 @@ def each_once(notices: Iterable[Notice]) -> tuple[Notice, ...]:
 
 
 class Instant(NamedTuple):
-    """Time relative to the opening of the window, in seconds; negative before it opens."""
+    """Time in seconds since the window opened; negative before it opens."""
 
     at_s: float
 
@@ -409,7 +409,7 @@ class Event(NamedTuple):
     """Time on the monotonic clock."""
     kind: EventKind
     subject: str
-    """`broker 1`, or the name of the application."""
+    """`broker 1`, or the application's name."""
     detail: str = ""
     """Exit status of a stopped process: `exited with status 0`."""
 

@@ -55,7 +55,7 @@ class ProblemKind(StrEnum):
     COLD_BROKER = "cold_broker"
     """A broker or an application was still compiling its code in a round that decides the verdict."""
     CLOCK_UNCERTAIN = "clock_uncertain"
-    """A threshold on end-to-end latency is below the uncertainty of the machines' clocks."""
+    """A threshold on end-to-end latency is below the machines' clock uncertainty."""
 
 
 MACHINE_MADE = frozenset({ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST})
@@ -73,7 +73,7 @@ _COLD = (
 
 
 class Cause(Enum):
-    """Table of all problems: the kind, the text with placeholders for its values, and advice.
+    """Table of all problems, each with its kind, its text (with placeholders for values) and advice.
 
     The texts exist only here, and no code parses them.
     """

@@ -111,7 +111,7 @@ def _tell(target: int | str | list[int]) -> None:
 
 @functools.cache
 def _pipe(_pid: int) -> IO[bytes]:
-    """Start this process's supervisor once; a forked process gets its own."""
+    """Start this process's supervisor once. A forked process starts another supervisor."""
     # The supervisor starts three times as fast without site-packages. It needs only this package and psutil.
     homes = [str(Path(__file__).parents[2]), str(Path(psutil.__file__).parents[1])]
     command = [sys.executable, "-I", "-S", "-c", _START, *homes]

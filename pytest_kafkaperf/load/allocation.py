@@ -25,7 +25,7 @@ _SCHEDULER = re.compile(rf"dask://{HOST}(:(?P<port>\d{{1,5}}))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAllocation:
-    """Number and location of a scenario's worker processes, at most one per client."""
+    """Number and location of a scenario's worker processes. There is at most one per client."""
 
     producing: int | None = None
     """None: one per core or Dask worker."""
@@ -45,7 +45,7 @@ class WorkerAllocation:
 
 
 def parse_workers(text: str) -> WorkerAllocation:
-    """Parse the value of `--kafka-workers`: a number, or the address of a Dask scheduler.
+    """Parse the `--kafka-workers` value: a number, or a Dask scheduler's address.
 
     Raises:
         UsageError: the value is neither of these.

@@ -1,4 +1,4 @@
-"""Audit: a record-by-record comparison of the log with the sent records, for rounds whose counts disagree.
+"""Audit: a record-by-record comparison of the log with the sent records, used if a round's counts disagree.
 
 Each record in the topic carries its producer and index (see `identity`), so the audit counts lost, duplicated and
 reordered records exactly, regardless of what happened to requests and responses.
@@ -105,9 +105,9 @@ def _reordered(names: Int64s) -> int:
 
 
 def named_records(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:
-    """Return the producers and indexes of a batch's records, using each record's tag or only the first tag."""
+    """Return the producers and indexes for a batch's records, using each record's tag or only the first tag."""
     if len(batch.tags) < batch.count:
-        raise LoadError(f"the log holds records smaller than {TAG_BYTES} B, which carry no tag")
+        raise LoadError(f"the log contains records smaller than {TAG_BYTES} B, which have no tag")
     producers, indexes = origin(batch.tags[:, 1] if every else batch.tags[:1, 1])
     if every:
         return producers, indexes

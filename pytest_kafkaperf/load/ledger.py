@@ -1,4 +1,4 @@
-"""Outcomes of one producer's batches, as counts and histograms."""
+"""Ledger of one producer's batches: outcomes as counts and histograms."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Ledger:
         self._in_flight: dict[int, Batch] = {}
         """Batches in flight, by object identity."""
         self._last: dict[int, tuple[int, int]] = {}
-        """Offset and first index of the last acknowledged batch, by partition."""
+        """Last acknowledged batch's offset and first index, by partition."""
         self._unfolded: list[tuple[Batch, int]] = []
         self.end_ns: int | None = None
         """End of the window; None if the window ends after a number of records."""
@@ -158,7 +158,7 @@ class Ledger:
                 self.report.failures["aborted because another batch failed"] += batch.measured
 
     def fail(self, batch: Batch, reason: str, failed_ns: int, *, refused: bool) -> None:
-        """Count a batch as permanently failed; `reason` is the name of the error.
+        """Count a batch as permanently failed; `reason` is the error's name.
 
         A `refused` batch is certainly not in the log. After any other failure, the batch may be in the log.
         """

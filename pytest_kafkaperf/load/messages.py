@@ -103,7 +103,7 @@ class Clock:
     name: str
     """Identifier shared by all processes on the machine."""
     host: str
-    """Host name of the machine."""
+    """Machine's host name."""
     offset_ns: int
     """Offset to add to get the common clock's time (in a reading) or the controller's time (in a report)."""
     uncertainty_ns: int
@@ -151,7 +151,7 @@ class WorkerShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Exact record counts from an audit of the log."""
+    """Exact record counts from a log audit."""
 
     lost: int
     """Acknowledged records that are missing from the log."""
@@ -163,7 +163,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Unaudited:
-    """Result of an audit that was not possible."""
+    """Result if an audit was not possible."""
 
     reason: str
 
@@ -257,9 +257,9 @@ class Assignment:
     """One worker's part of a round."""
 
     worker: int
-    """Index of the worker, which selects its row of the shared counters."""
+    """Worker index, which selects the worker's row in the shared counters."""
     counters: str
-    """Path of the shared counters."""
+    """Path to the shared counters' file."""
     bootstrap_servers: str
     access: Access
     topic: str
@@ -271,7 +271,7 @@ class Assignment:
     producers: tuple[int, ...] = ()
     """Numbers of the scenario's producers that this worker runs."""
     consumers: tuple[int, ...] = ()
-    """Group number of each consumer that this worker runs."""
+    """Group number for each consumer that this worker runs."""
     seed: int = 0
     """Random seed for the payload."""
     nonce: Nonce = NO_NONCE

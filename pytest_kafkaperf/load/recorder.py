@@ -1,4 +1,4 @@
-"""Recorders of a load's measurements: mergeable latency histograms, and time series for plots.
+"""Recorders for a load's measurements: mergeable latency histograms, and time series for plots.
 
 A histogram is log-linear like HdrHistogram (G. Tene). A value's bucket is determined by the bits of its float64:
 the exponent and the upper bits of the mantissa (ten, unless stated otherwise). A bucket is at most 1/1024 of its value
@@ -28,7 +28,7 @@ from pytest_kafkaperf.core.units import NS_PER_S
 _OCTAVES = 40
 _MANTISSA_BITS = 52
 _BIAS = 1023
-"""Exponent bias of a float64."""
+"""Exponent bias of float64."""
 
 Nanoseconds = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
@@ -45,7 +45,7 @@ class Histogram:
     subbucket_bits: int = 10
     """Base-2 logarithm of the number of buckets per octave."""
     counts: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """Counts of all buckets, or of those from the lowest to the highest used one."""
+    """Counts for all buckets, or only for those from the lowest to the highest used one."""
     first: int = 0
     """Index of the first bucket in `counts`."""
     total: int = 0

@@ -33,7 +33,7 @@ _INT64_LIMIT = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Due times of one producer's records."""
+    """Due times for one producer's records."""
 
     start_ns: int
     """Instant at which the window opens, on the round's clock."""
@@ -56,7 +56,7 @@ class Schedule:
         return self.start_ns + position * NS_PER_S * rate.denominator // rate.numerator
 
     def due_between(self, first: int, count: int, *, stride: int = 1) -> npt.NDArray[np.int64]:
-        """Return the due times of the `count` records `first`, `first + stride`, ..., shape `(count,)`."""
+        """Return the due times for `count` records: `first`, `first + stride`, ..., shape `(count,)`."""
         rate, position, step = self.rate, first * self.producers + self.producer, self.producers * stride
         if isinstance(rate, Curve):
             return rate.due_between(position, count, stride=step) + self.start_ns
@@ -108,7 +108,7 @@ def exact_rate(records_per_s: float) -> Fraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Due times of all records of the load, relative to the start of the window.
+    """Due times for all records in the load, relative to the start of the window.
 
     The first rate applies before the window, and the last rate applies after the last segment.
     """
@@ -143,7 +143,7 @@ class Curve:
         return self.pieces[bisect.bisect_right(self.firsts, index)].due_ns(index)
 
     def due_between(self, first: int, count: int, *, stride: int) -> npt.NDArray[np.int64]:
-        """Return `due_ns` of the `count` records `first`, `first + stride`, ..., shape `(count,)`."""
+        """Return `due_ns` for `count` records: `first`, `first + stride`, ..., shape `(count,)`."""
         dues = np.empty(count, dtype=np.int64)
         done = 0
         while done < count:

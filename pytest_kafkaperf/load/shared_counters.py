@@ -14,7 +14,7 @@ from typing import Self
 
 
 class WorkerState(IntEnum):
-    """Progress of a worker through a round."""
+    """Worker's progress through a round."""
 
     STARTING = 0
     READY = 1
@@ -88,7 +88,7 @@ class SharedCounters:
         self._map.close()
 
     def write(self, worker: int, cell: int, value: int) -> None:
-        """Write one cell of a worker's row."""
+        """Write one cell in a worker's row."""
         self._cells[(worker + 1) * self._width + cell] = value
 
     def read_row(self, worker: int) -> list[int]:

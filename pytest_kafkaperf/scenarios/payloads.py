@@ -126,7 +126,7 @@ class Samples:
     """File with sample values, and the delimiter between them. The content is None until a load is about to use it."""
 
     file: str
-    """Path as the user wrote it, relative to the folder of the test's file."""
+    """Path as the user wrote it, relative to the test file's folder."""
     delimiter: str = _DELIMITER
     size_bytes: int | None = None
     """File size in bytes."""
@@ -266,7 +266,7 @@ def _exponent(text: str = "1") -> float:
 
 
 HEADER = "kafkaperf-tag"
-"""Name of the header that carries a record's tag through an application."""
+"""Name of the header with which a record's tag passes through an application."""
 
 Correlate = Callable[[Any], bytes | None]
 """Function that returns the tag for an application's output record, or None if there is none. The record has the

@@ -27,7 +27,7 @@ Rate = float | tuple[Segment, ...]
 """Records/s across all producers: a constant rate or a shape. After the last segment, its end rate continues."""
 
 _MAX_RATE = 1e9
-"""One record per nanosecond, the resolution of the clock."""
+"""Maximum rate: one record per nanosecond, the clock's resolution."""
 _MIN_SHAPE_RATE = 1e-3
 """Minimum rate in a shape. At much lower rates, due times would be less precise than the clock's resolution."""
 _MIN_SECONDS = 1e-3

@@ -36,7 +36,7 @@ Exchange = tuple[int, int, int]
 
 
 def until(begin: Clock, end: Clock | None) -> Clock:
-    """Return the clock with its uncertainty after a round, using the second reading at the end of the round if any."""
+    """Return the clock with its uncertainty after a round, taking into account a second reading at its end, if any."""
     if end is None:
         return begin
     moved_ns = abs(end.offset_ns - begin.offset_ns)

@@ -112,7 +112,7 @@ class Share:
 
 
 def run_share(share: Share, samples: bytes | None) -> WorkerReport:
-    """Run a worker process on the machine of the Dask worker that executes this task.
+    """Run a worker process on the same machine as the Dask worker that executes this task.
 
     Raises:
         LoadError: the process failed or died, or the round ended first.

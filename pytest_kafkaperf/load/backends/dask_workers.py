@@ -1,4 +1,4 @@
-"""Worker processes on the machines of a Dask cluster.
+"""Worker processes on the machines in a Dask cluster.
 
 Each share of the load is a Dask task, pinned to one Dask worker and never repeated. On that machine, it runs in a
 separate process, as on the controller's machine. Meanwhile, the task's thread synchronizes the shared counters (see

@@ -82,7 +82,7 @@ class Processes:
             raise WorkerDiedError(DIED) from None
         for process in _processes(self._executor):
             if process.pid is not None:
-                supervisor.kill_later(process.pid)  # a stopped or hanging process does not exit on its own
+                supervisor.kill_later(process.pid)  # a stopped or hanging process does not exit by itself
         return self._futures
 
 

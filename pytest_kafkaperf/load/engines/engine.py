@@ -63,7 +63,7 @@ def engines() -> tuple[Engine, ...]:
 
 
 def engine_of(client: str) -> Engine:
-    """Return the engine for a value of the scenario field `client`."""
+    """Return the engine for a `client` value in a scenario."""
     return next(engine for engine in engines() if client in engine.clients)
 
 

@@ -163,7 +163,7 @@ def test_what_came_out_is_compared_with_what_was_acknowledged(
 
 def test_a_record_without_a_tag_in_the_log_ends_the_audit() -> None:
     """It is too short for one: nobody can tell which records stand in the log."""
-    with pytest.raises(LoadError, match="^the log holds records smaller than 16 B, which carry no tag$"):
+    with pytest.raises(LoadError, match="^the log contains records smaller than 16 B, which have no tag$"):
         named_records(received([(0, 1)], 2), every=False)
 
 

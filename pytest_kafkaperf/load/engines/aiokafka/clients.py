@@ -135,7 +135,7 @@ def batches_in_flight(scenario: Scenario) -> int:
 
 
 _READER_LIMIT = 8 << 20
-"""Buffer size of a connection in bytes, large enough to read a fetch response in few pieces. aiokafka's 64 KiB costs a
+"""Buffer size per connection in bytes, large enough to read a fetch response in few pieces. aiokafka's 64 KiB costs a
 third more CPU."""
 
 

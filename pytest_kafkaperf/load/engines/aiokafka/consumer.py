@@ -65,7 +65,7 @@ class Consumer:
         """Index of the last record by partition and producer."""
 
     async def settle_position(self) -> int:
-        """Set the position of each assigned partition; return the number of partitions."""
+        """Set the position in each assigned partition; return the number of partitions."""
         assigned = list(self._client.assignment())
         try:
             async with asyncio.timeout(_POSITION_TIMEOUT_S):
@@ -206,7 +206,7 @@ class Consumer:
             report.bytes += round(sum(batch.size_bytes for batch in batches) * measured.size / count)
             report.last_ns = received_ns
         if existing:
-            ahead_ns = time.time_ns() - now_ns()  # lead of the clock behind the producers' timestamps
+            ahead_ns = time.time_ns() - now_ns()  # lead of the clock used for the producers' timestamps
             since_ms = (start_ns + ahead_ns) / 1_000_000
             created_ms = [ms for one in batches if one.source for ms in one.source.created_ms(one.offset, since_ms)]
             ages_ns = received_ns + ahead_ns - np.array(created_ms, dtype=np.int64) * 1_000_000

@@ -139,7 +139,7 @@ class FetchedBatches:
         self._at = 0
 
     def size_in_bytes(self) -> int:
-        """Return the size of the response, including an incomplete batch."""
+        """Return the response size, including an incomplete batch."""
         return len(self._data)
 
     def has_next(self) -> bool:
@@ -312,7 +312,7 @@ def _varint(value: int) -> bytes:
 
 
 class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
-    """Fetched data of a partition, decoded to one `ReceivedBatch` per batch, in the place of aiokafka's own class."""
+    """Data fetched from a partition, decoded into one `ReceivedBatch` per batch; it replaces aiokafka's own class."""
 
     tag_of: Correlate | None = None
 
@@ -330,7 +330,7 @@ class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
 
 
 def reader_of(scenario: Scenario) -> type[BatchedRecords]:
-    """Return the class that decodes fetched data for the consumers of a scenario."""
+    """Return the class that decodes fetched data for a scenario's consumers."""
     if scenario.correlate is None and not scenario.tags_in_header:
         return BatchedRecords
     found = tag_in_header if scenario.correlate is None else _with_named_errors(scenario.correlate)

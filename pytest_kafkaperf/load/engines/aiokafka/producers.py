@@ -174,7 +174,7 @@ class Producer(ABC):
         """Release the batch's share of the in-flight limit."""
 
     def _refused(self, error: KafkaError) -> LoadError:
-        return LoadError(f"producer {self._number} cannot send any more: {error!r}")
+        return LoadError(f"producer {self._number} can no longer send: {error!r}")
 
     def _wake(self) -> None:
         if self._changed is not None and not self._changed.done():

@@ -30,7 +30,7 @@ class Template:
     count: int
     """Number of records."""
     ends: Int64s
-    """End of each record."""
+    """End position of each record."""
     sizes: Int64s
     """Cumulative bytes of keys and values."""
     keys_at: Int64s

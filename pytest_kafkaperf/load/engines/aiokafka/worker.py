@@ -38,7 +38,7 @@ _LEADERS_TIMEOUT_S = 5
 _CONNECT_TIMEOUT_S = 20
 """Time limit for connecting one client and joining its group."""
 _START_TIMEOUT_S = 90
-"""Time limit for waiting for the start instant, while the other workers connect."""
+"""Maximum wait for the start instant, while the other workers connect."""
 _TICK_S = 0.05
 _READY_TICK_S = 0.01
 
