@@ -6,13 +6,13 @@
 - auto: the provider for `auto`
 - provision: starts a cluster or connects to one
 - external: clusters that others run
-- application: applications under test
+- application: the applications under test
 - child_process: a process with a log
-- access: connection settings of clients
+- access: clients' connection settings
 - admin: requests other than load
-- monitoring: readings while load runs
+- monitoring: readings taken while load runs
 - brokers: brokers that a run starts as processes
 - docker: brokers and applications in containers
 
-It may import `core` and `scenarios`; a provider's libraries are imported when a cluster starts.
+This package may import `core` and `scenarios`; a provider's libraries are imported when a cluster starts.
 """

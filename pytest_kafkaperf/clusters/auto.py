@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.errors import UsageError
 
 
 def resolve(target: Target | str) -> Provider:
-    """Return the provider for a target or its text; `auto` may look for a Docker daemon, once per process.
+    """Return the provider for a target or its text; `auto` looks for a Docker daemon at most once per process.
 
     Raises:
         UsageError: the text is not a target, or `auto` finds no provider.

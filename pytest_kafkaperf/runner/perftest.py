@@ -145,7 +145,7 @@ class PerfTest:
     def with_search(self, limits: Sequence[Any], *, low: Any, high: Any, hold: Any) -> PerfTest:
         """Return the test for a capacity search; the arguments are the same as for `kafka_perf.capacity()`.
 
-        The test runs a single round unless the test declares `rounds` or has a threshold relative to the baseline.
+        The test runs a single round unless it declares `rounds` or has a threshold relative to the baseline.
 
         Raises:
             ScenarioError: all problems of the arguments, one per line.

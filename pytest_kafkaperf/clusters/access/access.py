@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 _MIN_SECRET_CHARACTERS = 16
-"""Minimum length of hidden private key lines; shorter ones reveal nothing and occur in other texts by chance."""
+"""Minimum length of hidden private key lines; shorter lines reveal nothing and can occur in other texts by chance."""
 
 
 def _hide_passwords(record: logging.LogRecord) -> bool:
-    """Remove login requests from a line of aiokafka's log: PLAIN sends the password as plain text."""
+    """Redact login requests in a line of aiokafka's log, because PLAIN sends the password as plain text."""
     if isinstance(record.args, tuple):
         record.args = tuple(
             f"{type(each).__name__}(***)" if type(each).__name__.startswith("SaslAuthenticateRequest") else each
@@ -38,20 +38,20 @@ def _hide_passwords(record: logging.LogRecord) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Valid access settings of a client, which can be sent to other processes."""
+    """A client's valid access settings, which can be sent to other processes."""
 
     protocol: Protocol = "PLAINTEXT"
     login: Login | None = None
-    """Login; None exactly if the protocol does not use SASL."""
+    """The login; None if and only if the protocol does not use SASL."""
     trusted: str | None = field(default=None, repr=False)
-    """Certificates of trusted authorities, PEM; None: the system's trusted authorities."""
+    """Certificates of trusted authorities, PEM; None to trust the system's authorities."""
     certificate: str | None = field(default=None, repr=False)
     """The client's certificate, followed by its authorities' certificates, PEM."""
     key: SecretStr | None = None
     """The client's private key, PEM, not encrypted."""
     check_hostname: bool = True
     options: Mapping[str, int | str] = field(default_factory=dict)
-    """Further arguments of aiokafka's clients, by name."""
+    """Further arguments for aiokafka's clients, by name."""
 
     def arguments(self) -> dict[str, Any]:
         """Return keyword arguments for aiokafka's clients; their repr shows no secret."""
@@ -66,7 +66,7 @@ class Access:
         return result | dict(self.options)
 
     def variables(self) -> dict[str, str | None]:
-        """Return environment variables for applications; None: unset the variable, which may be for another cluster."""
+        """Return environment variables for applications; None to unset one that may be for another cluster."""
         login = {} if self.login is None else self.login.variables()
         return {"KAFKA_SECURITY_PROTOCOL": self.protocol, **dict.fromkeys(LOGIN_VARIABLES), **login}
 
@@ -79,14 +79,14 @@ class Access:
         return tuple(sorted(found, key=lambda text: (-len(text), text)))
 
     def redact(self, text: str) -> str:
-        """Replace the secrets in a text by `***`."""
+        """Replace the secrets in a text with `***`."""
         for secret in self.secrets():
             text = text.replace(secret, "***")
         return text
 
 
 def secret_lines(key: str) -> list[str]:
-    """Return the lines of a private key, PEM, that must never be shown."""
+    """Return the lines of a private key (PEM) that must never be shown."""
     lines = (line for line in key.splitlines() if not line.startswith("-----"))
     return [line for line in lines if len(line) >= _MIN_SECRET_CHARACTERS]
 
@@ -96,13 +96,13 @@ def _revealed(secret: SecretStr | None) -> str | None:
 
 
 HOSTNAME = "ssl.endpoint.identification.algorithm"
-"""The setting by which a client checks the broker's host name: `https`, or empty for no check."""
+"""The setting that controls whether a client checks the broker's host name: `https`, or empty for no check."""
 
 
 def make_context(
     trusted: str | None, certificate: str | None, key: str | None, *, check_hostname: bool = True
 ) -> ssl.SSLContext:
-    """Make a client's TLS context; certificates and key are PEM, the key not encrypted.
+    """Create a client's TLS context; the certificates and the unencrypted key are PEM.
 
     Raises:
         ValueError: a part is not PEM.
@@ -114,7 +114,7 @@ def make_context(
     context = ssl.create_default_context(cadata=trusted)
     context.check_hostname = check_hostname
     # As in Java, a trusted certificate may not be self-signed, and may lack extensions that RFC 5280 requires.
-    # Python sets the strict flag by default from 3.13 on.
+    # Since 3.13, Python sets the strict flag by default.
     context.verify_flags = (context.verify_flags | ssl.VERIFY_X509_PARTIAL_CHAIN) & ~ssl.VERIFY_X509_STRICT
     if certificate is not None and key is not None:
         _load_certificate(context, certificate, key)
@@ -128,12 +128,12 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> No
             file = stack.enter_context(os.fdopen(os.memfd_create("client.pem"), "w", encoding="ascii"))
             path = Path(f"/proc/self/fd/{file.fileno()}")
         else:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkaperf-"))  # of this user alone
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkaperf-"))  # only this user can read it
             path = Path(folder) / "client.pem"
             file = stack.enter_context(path.open("w", encoding="ascii"))
         file.write(key + certificate)
         file.flush()
-        # An empty password, so that OpenSSL does not ask for one at the terminal.
+        # Pass an empty password, because OpenSSL would otherwise prompt for one on the terminal.
         context.load_cert_chain(path, password="")
 
 

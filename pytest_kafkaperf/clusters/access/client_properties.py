@@ -38,7 +38,7 @@ def read_client_properties(path: Path) -> Access:
         return _read_file(path)
     except UsageError as error:
         problem = str(error)
-    raise UsageError(printable(problem))  # a new error: the traceback of the first one would show the file's secrets
+    raise UsageError(printable(problem))  # a new error, because the first one's traceback would show the file's secrets
 
 
 def _read_file(path: Path) -> Access:
@@ -76,8 +76,8 @@ def read_access(given: Mapping[str, object], *, origin: str, folder: Path) -> Ac
 
     Args:
         given: names and values.
-        origin: the source of the settings, for error texts.
-        folder: the folder of relative paths.
+        origin: the source of the settings, for error messages.
+        folder: the folder to which paths are relative.
 
     Raises:
         UsageError: a setting is invalid; the message lists all problems.
@@ -89,7 +89,7 @@ def read_access(given: Mapping[str, object], *, origin: str, folder: Path) -> Ac
     except UsageError as error:
         problem = str(error)
     del given
-    raise UsageError(problem)  # a new error: the traceback of the first one would show secrets
+    raise UsageError(problem)  # a new error, because the first one's traceback would show secrets
 
 
 def _read_mapping(given: Mapping[str, object], *, origin: str, folder: Path) -> Access:
@@ -125,7 +125,7 @@ def _text(value: object) -> str | None:
 
 
 def _fold_login(texts: dict[str, str]) -> Iterator[str]:
-    """Replace aiokafka's user name and password in `texts` by one `sasl.jaas.config`; yield their problems."""
+    """Replace aiokafka's user name and password in `texts` with one `sasl.jaas.config`; yield any problems."""
     username, password = texts.pop("sasl_plain_username", None), texts.pop("sasl_plain_password", None)
     if username is None and password is None:
         return
@@ -138,7 +138,7 @@ def _fold_login(texts: dict[str, str]) -> Iterator[str]:
     elif "sasl.jaas.config" in texts:
         yield "'sasl_plain_username' and 'sasl.jaas.config' are both given; use only one of them"
     mechanism = texts.setdefault("sasl.mechanism", "PLAIN")  # aiokafka's default, not Kafka's
-    # Even if a part is missing: that is already reported, and an incomplete line would be reported again.
+    # Done even if a part is missing, which is already reported; an incomplete setting would be reported again.
     login = password_login(mechanism, username or "", password or "")
     texts.setdefault("sasl.jaas.config", login.jaas_line())
 
@@ -149,7 +149,7 @@ _P = ParamSpec("_P")
 _MAX_INT = (1 << 31) - 1
 
 _NUMBERS = {"connections.max.idle.ms": 1, "metadata.max.age.ms": 1, "request.timeout.ms": 1, "retry.backoff.ms": 0}
-"""Numeric settings that all of aiokafka's clients accept, and the minimum of each."""
+"""Numeric settings that all of aiokafka's clients accept, with the minimum of each."""
 
 _OPTIONS = ("client.id", *_NUMBERS)
 
@@ -169,17 +169,17 @@ _STORES = (
 )
 
 _SERVERS = "bootstrap.servers"
-"""Setting that is accepted because properties files often contain it, but unused: `--kafka-cluster` has the servers."""
+"""Setting that is accepted because properties files often contain it, but ignored in favor of `--kafka-cluster`."""
 
 _NAMES = tuple(sorted(("security.protocol", HOSTNAME, _SERVERS, *_LOGIN, *_STORES, *_OPTIONS)))
 """All supported settings."""
 
 _MAX_NAMED = 20
-"""Maximum number of unsupported settings in an error, because the file may be of a different kind altogether."""
+"""Maximum number of unsupported settings to list in an error, because the file may not be a client file at all."""
 
 _SHORT_NAMES = ("acks", "retries")
-"""Kafka's names without a dot. Other words without a dot are hidden, because they may be part of a secret with a line
-break."""
+"""Kafka's setting names without a dot. Other words without a dot are hidden, because they may be part of a secret that
+contains a line break."""
 
 
 def read_settings(
@@ -188,13 +188,13 @@ def read_settings(
     """Validate settings.
 
     Args:
-        given: by name, the value and its position in the file for error texts, which may be empty.
-        origin: the source of the settings, for error texts.
-        folder: the folder of relative paths.
+        given: for each name, the value and its position for error messages; the position may be empty.
+        origin: the source of the settings, for error messages.
+        folder: the folder to which paths are relative.
         already: problems found before.
 
     Raises:
-        UsageError: every problem in one text.
+        UsageError: a setting is invalid; the message lists all problems.
 
     """
     problems = _Problems([*already, *_unsupported({name: place for name, (_, place) in given.items()})])
@@ -221,7 +221,7 @@ def read_settings(
 
 
 class _Problems:
-    """All problems of the settings, so that a single error lists them."""
+    """All problems with the settings, so that a single error can list them."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = [*texts]
@@ -236,7 +236,7 @@ class _Problems:
 
 
 def _usable(given: Mapping[str, str], problems: _Problems) -> dict[str, str]:
-    """Return the values that are text; an empty value counts as missing, except where empty has a meaning."""
+    """Return the values that are text; empty values count as missing unless empty has a meaning."""
     values = {}
     for name, text in given.items():
         value = text.strip(JAVA_SPACE)
@@ -248,7 +248,7 @@ def _usable(given: Mapping[str, str], problems: _Problems) -> dict[str, str]:
 
 
 def _login(values: Mapping[str, str], protocol: Protocol | None, problems: _Problems) -> Login | None:
-    """Read the login; if the protocol is invalid, any login setting shows that a login is intended."""
+    """Read the login; if the protocol is invalid, any login setting means that a login is intended."""
     is_wanted = any(name in values for name in _LOGIN) if protocol is None else protocol.startswith("SASL_")
     if not is_wanted:
         return None
@@ -288,7 +288,7 @@ def _protocol(values: Mapping[str, str]) -> Protocol:
 
 
 def _without_effect(values: Mapping[str, str], protocol: Protocol) -> Iterator[str]:
-    """Yield login or certificate settings that the protocol does not use: either of the two is wrong."""
+    """Yield problems for login or certificate settings that do not match the protocol; one or the other is wrong."""
     for names, protocols, is_used in (
         (_LOGIN, "SASL_PLAINTEXT or SASL_SSL", protocol.startswith("SASL_")),
         (_STORES, "SSL or SASL_SSL", protocol.endswith("SSL")),
@@ -331,7 +331,7 @@ def dotted(name: str) -> str:
 
 
 def _unsupported(places: Mapping[str, str]) -> Iterator[str]:
-    """Yield the problems of unsupported settings; `places` has the position of each name, which may be empty."""
+    """Yield problems for unsupported settings; `places` contains each name's position, which may be empty."""
     unknown = [name for name in places if name not in _NAMES]
     if not unknown:
         return
@@ -348,7 +348,7 @@ def _unsupported(places: Mapping[str, str]) -> Iterator[str]:
 
 
 def shown(name: str, place: str = "") -> str:
-    """Return a name for an error text, with its position; a name that may be part of a secret is replaced."""
+    """Return a name with its position for an error message; a name that may be part of a secret is replaced."""
     position = f" ({place})" if place else ""
     return f"{name!r}{position}" if _is_name(name) else f"a key that looks like part of a broken value{position}"
 

@@ -1,7 +1,7 @@
-"""SASL logins, and the conversion of Kafka's settings `sasl.mechanism` and `sasl.jaas.config` to one of them.
+"""SASL logins, and their conversion from Kafka's settings `sasl.mechanism` and `sasl.jaas.config`.
 
-To add a login, write a class with the members that `Plain` has and add it to `Login`. Then add its mechanism to
-`Mechanism`, its environment variables to `LOGIN_VARIABLES`, and read it in `read_login`.
+To add a login, write a class with the same members as `Plain` and add it to `Login`. Then add its mechanism to
+`Mechanism` and its environment variables to `LOGIN_VARIABLES`, and read the login in `read_login`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 Mechanism = Literal["PLAIN", ScramMechanism]
 
 LOGIN_VARIABLES = ("KAFKA_SASL_MECHANISM", "KAFKA_SASL_USERNAME", "KAFKA_SASL_PASSWORD")
-"""Environment variables of all logins."""
+"""Environment variables for all logins."""
 
 
 class _Secret(str):
@@ -38,7 +38,7 @@ class _UserAndPassword:
     module: ClassVar[str]
     """Kafka's login module."""
     to_check: ClassVar[str] = "the user name, the password and 'sasl.mechanism'"
-    """Settings that may be wrong if the cluster refuses the login, for an error text."""
+    """Settings that may be wrong if the cluster rejects the login, for an error message."""
 
     mechanism: Mechanism
     username: str
@@ -97,13 +97,13 @@ class Scram(_UserAndPassword):
 Login = Plain | Scram
 
 _MODULES = {Plain.module: ("PLAIN",), Scram.module: get_args(ScramMechanism)}
-"""Login modules and the mechanisms of each."""
+"""Login modules, each with its mechanisms."""
 
 _OPTION = re.compile(r"""\s*(\w++)\s*=\s*("(?:[^"\\]|\\["\\])*"|'[^'\\]*'|[^\W\d][\w.$-]*+)""")
 """Pattern of an option and its value, in which only the escapes `\\"` and `\\\\` are valid, read as in Java."""
 
 MAX_SHOWN = 60
-"""Maximum number of characters of an invalid value in an error text."""
+"""Maximum number of characters of an invalid value to show in an error message."""
 
 JAVA_SPACE = "".join(map(chr, range(33)))
 """Characters that Java's `String.trim()` removes; Kafka trims every value."""
@@ -121,10 +121,10 @@ def read_mechanism(values: Mapping[str, str]) -> Mechanism:
 
 
 def read_login(values: Mapping[str, str], mechanism: Mechanism | None) -> Login | None:
-    """Return the login in `sasl.jaas.config`, read as Kafka does; error texts never quote the setting.
+    """Return the login in `sasl.jaas.config`, read in the same way as Kafka; error messages never quote the setting.
 
-    Returns None if the mechanism is missing or invalid, which is already reported. If it is invalid, the expected login
-    module is unknown.
+    Returns None if the mechanism is missing or invalid, which is already reported. With an invalid mechanism, the
+    expected login module is unknown.
     """
     if "sasl.mechanism" in values and mechanism is None:
         return None

@@ -123,7 +123,7 @@ def _open_pkcs12(
 
 
 def _blocks(text: str, source: str) -> Iterator[tuple[str, str]]:
-    """Yield the label and text of each PEM block, with new line breaks, which a properties file may lack."""
+    """Yield the label and text of each PEM block, with restored line breaks, which a properties file may lack."""
     # Each search ends at the next five hyphens, so that many unterminated blocks do not take longer.
     for label, body in re.findall(r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*(?:-(?!----)[^-]*)*)-----END \1-----", text):
         dense = "".join(body.split())

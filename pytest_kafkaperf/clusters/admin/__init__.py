@@ -1,9 +1,9 @@
 """Requests other than load. Read connection, admin, wire.
 
-- connection: plain clients, bounded calls, and the wait until brokers are ready
-- admin: topics, groups and transactions of a run
+- connection: plain clients, calls with a timeout, and the wait until brokers are ready
+- admin: a run's topics, groups and transactions
 - wire: requests that aiokafka lacks
-- preflight: checks before load
+- preflight: checks before the load
 - acls: permissions, and how to grant them
-- run_names: names of topics and groups of a run
+- run_names: names of a run's topics and groups
 """

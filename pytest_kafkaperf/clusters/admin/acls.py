@@ -1,4 +1,4 @@
-"""Permissions of a client: operations on topics, groups and transactional ids, and commands that grant them."""
+"""A client's permissions: operations on topics, groups and transactional ids, and the commands that grant them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Literal
 from pytest_kafkaperf.clusters.access.access import Access
 
 _UNKNOWN = -(1 << 31)
-"""Kafka's value for operations that a response does not include."""
+"""Kafka's value if a response does not include operations."""
 
 
 class Operation(enum.IntEnum):
-    """An operation, by Kafka's code (`org.apache.kafka.common.acl.AclOperation`)."""
+    """An operation, identified by Kafka's code (`org.apache.kafka.common.acl.AclOperation`)."""
 
     READ = 3
     WRITE = 4
@@ -33,7 +33,7 @@ class Resource:
     """True if `name` is a prefix, and the resource includes all names that start with it."""
 
     def __str__(self) -> str:
-        """Return text for the user."""
+        """Return the resource as text for the user."""
         word = self.kind.replace("-", " ")
         return f"{word}s that start with {self.name!r}" if self.prefixed else f"{word} {self.name!r}"
 

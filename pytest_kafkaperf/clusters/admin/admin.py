@@ -1,4 +1,4 @@
-"""Requests of a test besides load: topics, groups, transactions and broker properties; each call has a timeout."""
+"""A test's requests other than load: topics, groups, transactions and broker properties. Each call has a timeout."""
 
 from __future__ import annotations
 
@@ -38,45 +38,45 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 TIMEOUT_S = 20
 """Timeout of each call, including the wait for its effect."""
 LOOK_TIMEOUT_S = 5
-"""Timeout of requests that no measurement depends on."""
+"""Timeout for requests that no measurement depends on."""
 SWEEP_TIMEOUT_S = 10
-"""Timeout for the removal of leftovers of crashed runs."""
+"""Timeout for removing leftovers of crashed runs."""
 _TICK_S = 0.05
 _LOOK_S = 2.0
 """Time without a reply after which a topic may have been deleted; by then, all brokers know a new topic."""
 _RETRY_MS = 10
-"""Interval at which a consumer asks for a topic's leaders, which it does not know at first."""
+"""Interval at which a consumer queries a topic's leaders, which are unknown to it at first."""
 _TRANSACTION_TIMEOUT_MS = 60_000
-"""Default of aiokafka's producer and of Kafka's."""
+"""Default in aiokafka's and in Kafka's own producer."""
 UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError, kafka_errors.RequestTimedOutError)
-"""Errors of aiokafka for a broker that is down or does not respond."""
+"""aiokafka's errors for a broker that is down or does not respond."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
-    """Property as reported by a broker."""
+    """A property as reported by a broker."""
 
     value: str
     changed: bool
-    """True if it was set to a value other than its default."""
+    """True if the property was set to a value other than its default."""
 
 
 class TopicGoneError(ClusterError):
-    """Topic that existed but that the cluster no longer knows."""
+    """A topic existed, but the cluster no longer knows it."""
 
 
 class TopicExistsError(ClusterError):
-    """Topic that should be created but already exists."""
+    """A topic could not be created because it already exists."""
 
 
 class TopicRefusedError(ClusterError):
-    """Topic that this client is not permitted to create; it may exist."""
+    """The client is not permitted to create a topic, which may exist."""
 
 
 class Admin:
-    """Requests of a test besides load; connects for each call."""
+    """Sends a test's requests other than load; connects for each call."""
 
     def __init__(self, bootstrap_servers: str, access: Access) -> None:
         self._servers = bootstrap_servers
@@ -95,7 +95,7 @@ class Admin:
         self._call(self._create_topic(topic, scenario), f"create topic {topic!r}")
 
     def delete_topic(self, topic: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Delete a topic that `create_topic` created; does nothing if it is gone.
+        """Delete a topic that `create_topic` created; do nothing if it is gone.
 
         Raises:
             ClusterError: the cluster rejected it, or it took too long.
@@ -104,7 +104,7 @@ class Admin:
         self._call(self._delete_topic(topic), f"delete topic {topic!r}", timeout_s)
 
     def delete_groups(self, groups: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> None:
-        """Delete consumer groups of a run whose load is over, and skip groups that are gone.
+        """Delete a run's consumer groups after its load is over; skip groups that are gone.
 
         Raises:
             ClusterError: the cluster rejected it, or it took too long.
@@ -115,7 +115,7 @@ class Admin:
     def abort_transactions(
         self, transactional_ids: Sequence[str], scenario: Scenario, *, timeout_s: float = TIMEOUT_S
     ) -> None:
-        """Abort open transactions as a new producer with the same id does; the old producer can no longer write.
+        """Abort open transactions like a new producer with the same id; the old producer can no longer write.
 
         Raises:
             ClusterError: the cluster rejected it, or it took too long.
@@ -125,11 +125,11 @@ class Admin:
         self._call(work, "abort open transactions", timeout_s)
 
     def sweep(self, prefix: str = PREFIX, *, now: datetime.datetime | None = None) -> list[str]:
-        """Remove topics and groups of runs that should have ended more than a day ago; returns their names.
+        """Remove topics and groups of runs that should have ended more than a day ago; return their names.
 
         Only names in exactly the format of a run with this prefix are removed (see `run_names`), if this client may see
-        and delete them. `now` is this machine's time; None: the time by its clock. A run must have ended by a broker's
-        clock as well, because this machine's may be fast.
+        and delete them. `now` is this machine's time; None to read its clock. A run must also have ended according to
+        a broker's clock, because this machine's clock may be fast.
 
         Raises:
             ClusterError: the cluster did not respond in time.
@@ -264,7 +264,7 @@ class Admin:
         return removed
 
     async def _broker_time(self, now: datetime.datetime, prefix: str) -> datetime.datetime:
-        """Return the time by a broker's clock, at which it appends a record to a new topic (KIP-32)."""
+        """Return the time on a broker's clock when it appends a record to a new topic (KIP-32)."""
         end = now + datetime.timedelta(seconds=SWEEP_TIMEOUT_S)
         topic = round_name(run_name(end, secrets.token_bytes(SUFFIX_BYTES), prefix), 1)
         config = {"message.timestamp.type": "LogAppendTime"}
@@ -284,7 +284,7 @@ class Admin:
         deadline = time.monotonic() + LOOK_TIMEOUT_S
         async with _started(consumer):
             while await _is_unknown(consumer._client, topic):  # noqa: SLF001 - its own request would create the topic
-                if time.monotonic() > deadline:  # until then, the metadata of a broker may lack a new topic
+                if time.monotonic() > deadline:  # until then, a broker's metadata may lack a new topic
                     raise TopicGoneError(f"topic {topic!r} was deleted")
                 await asyncio.sleep(_TICK_S)
             asked = [TopicPartition(topic, partition) for partition in range(partitions)]
@@ -293,7 +293,7 @@ class Admin:
 
     @staticmethod
     async def _unless_deleted(asking: Coroutine[Any, Any, T], client: Any, topic: str) -> T:
-        """Return the reply of a client that repeats its request as long as the topic exists."""
+        """Return the reply to a client, which repeats its request as long as the topic exists."""
         reply = asyncio.ensure_future(asking)
         try:
             while not (await asyncio.wait([reply], timeout=_LOOK_S))[0]:
@@ -336,7 +336,7 @@ async def _started(client: Any) -> AsyncIterator[Any]:
 
 
 def _own(kind: Literal["topic", "group"], name: str) -> Resource:
-    """Return the prefix resource for a run's own topic or group, or the resource itself for any other."""
+    """Return the prefix resource for a run's own topic or group, otherwise the resource itself."""
     prefix = prefix_of(name)
     return Resource(kind=kind, name=prefix, prefixed=prefix != name)
 
@@ -351,21 +351,21 @@ _DEFAULT = 5
 
 
 async def _is_unknown(client: Any, topic: str) -> bool:
-    """Return True if a broker does not know the topic; it does not create it, whatever its properties are."""
+    """Return True if a broker does not know the topic; never create the topic, whatever the broker's properties."""
     answer = await client.send(client.get_random_node(), ask_for_topics([topic]))
     return bool(answer.topics[0][0] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
 
 async def _try_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[Exception] | None]:
-    """Return the error of each group that was not deleted, None for the others.
+    """Return the error for each group that was not deleted, and None for the others.
 
-    Only its coordinator can delete a group, so the request goes to every broker.
+    Only a group's coordinator can delete the group, so the request is sent to every broker.
     """
     answers: dict[str, type[Exception] | None] = dict.fromkeys(groups, kafka_errors.NotCoordinatorForGroupError)
     for broker in client.cluster.brokers():
         try:
             response = await client.send(broker.nodeId, requests.DeleteGroupsRequest(list(groups)))
-        except UNREACHABLE:  # if it was the coordinator, another broker is now
+        except UNREACHABLE:  # if this was the coordinator, another broker has taken over
             continue
         for group, code in response.results:
             error = kafka_errors.for_code(code)
@@ -389,7 +389,7 @@ async def _init_producer(client: Any, transactional_id: str, timeout_ms: int) ->
 
 
 async def _properties_of(client: Any, broker: int) -> dict[str, Property]:
-    """Read properties by DescribeConfigs (KIP-133, KIP-226); empty if the broker does not respond or denies access."""
+    """Read properties with DescribeConfigs (KIP-133, KIP-226); empty if the broker is silent or denies access."""
     request = requests.DescribeConfigsRequest([(_BROKER_RESOURCE, str(broker), None)], include_synonyms=True)
     try:
         answer = await client.send(broker, request)

@@ -31,12 +31,12 @@ from pytest_kafkaperf.core.notices import Notice, Remark
 T = TypeVar("T")
 
 _CLOSE_TIMEOUT_S = 2
-"""Timeout for closing a client, whose broker may be gone; nothing depends on it any more."""
+"""Timeout for closing a client, whose broker may be gone; nothing depends on the client any more."""
 _MAX_NOTES = 5
 
 
 class BoundedLoop(asyncio.SelectorEventLoop):
-    """Event loop that can close while a host name is being resolved.
+    """An event loop that can close while a host name is being resolved.
 
     asyncio resolves names in threads that it joins when it closes, so a slow DNS server would prolong every timeout.
     """
@@ -44,14 +44,14 @@ class BoundedLoop(asyncio.SelectorEventLoop):
     async def getaddrinfo(self, *arguments: Any, **named: Any) -> Any:
         """Resolve a name in a thread that is never joined."""
         found: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        found.set_running_or_notify_cancel()  # from here on it cannot be cancelled, and always takes its result
+        found.set_running_or_notify_cancel()  # from now on, the future cannot be cancelled, and always accepts a result
 
         def look_up() -> None:
             try:
                 found.set_result(socket.getaddrinfo(*arguments, **named))
             except OSError as error:
                 found.set_exception(error)
-            except UnicodeError as error:  # an empty or a too long part of the name
+            except UnicodeError as error:  # a part of the name is empty or too long
                 found.set_exception(OSError(str(error)))
 
         threading.Thread(target=look_up, daemon=True).start()
@@ -62,7 +62,7 @@ def call(work: Coroutine[Any, Any, T], what: str, servers: str, *, timeout_s: fl
     """Run requests to a cluster in a separate thread and event loop, because the caller may have a running loop.
 
     Raises:
-        ClusterError: it took longer than the timeout, or failed; the message is `could not {what} on ...`.
+        ClusterError: the request failed or exceeded the timeout; the message is `could not {what} on ...`.
 
     """
     started_s = time.monotonic()
@@ -83,7 +83,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        # With a loop factory, the runner leaves the calling thread's own event loop alone, if a test has set one.
+        # With a loop factory, the runner does not affect the calling thread's event loop, which a test may have set.
         with asyncio.Runner(loop_factory=BoundedLoop) as runner:
             return runner.run(work)
     with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-call") as thread:
@@ -91,12 +91,12 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
-"""A metadata request that does not create the topics it asks for."""
+"""A metadata request that does not create the topics it queries."""
 
 
 @contextlib.asynccontextmanager
 async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any]:
-    """Connect a plain client, for single requests."""
+    """Connect a plain client for single requests."""
     client = AIOKafkaClient(**{**access.arguments(), "bootstrap_servers": bootstrap_servers})
     try:
         await client.bootstrap()
@@ -114,7 +114,7 @@ async def close(client: Any) -> None:
 
 _LOGGERS = [logging.getLogger(name) for name in ("aiokafka", "asyncio")]
 _propagated: dict[logging.Logger, bool] = {}
-"""The setting of each logger from before the first of the `Notes` that are open."""
+"""The settings of each logger before the first of the open `Notes`."""
 _switching = threading.Lock()
 
 
@@ -124,9 +124,9 @@ class Notes(logging.Handler):
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
         self._texts: dict[str, str] = {}
-        """Each text with its template in the library's code, and the error that ended a task."""
+        """Each text, with its template from the library's code and the error that ended a task."""
         self.causes: list[Exception] = []
-        """Errors that aiokafka logged."""
+        """The errors that aiokafka logged."""
 
     def __enter__(self) -> Self:
         with _switching:
@@ -144,7 +144,7 @@ class Notes(logging.Handler):
                     logger.propagate = _propagated.pop(logger)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the first line, and the error that ended a task if there is one."""
+        """Keep the first line and, if a task ended with an error, that error."""
         error = f": {record.exc_info[1]!r}" if record.exc_info else ""
         causes = [value for value in record.args or () if isinstance(value, Exception)]
         error += "".join(f" ({innermost(each)})" for each in causes if each.__cause__)  # such as an alert of TLS
@@ -155,7 +155,7 @@ class Notes(logging.Handler):
             self._texts[record.getMessage().strip().partition("\n")[0] + error] = f"{template} {ended}".rstrip()
 
     def clear(self) -> None:
-        """Forget warnings from connecting and from joining a group, which are normal at a start."""
+        """Discard warnings about connecting and joining a group, which are normal during startup."""
         self._texts.clear()
         self.causes.clear()
 
@@ -164,7 +164,7 @@ class Notes(logging.Handler):
         return list(self._texts)
 
     def notices(self, library: str) -> list[Notice]:
-        """Return each warning once, as one of this library."""
+        """Return each warning once, as a warning from this library."""
         return [
             Notice(Remark.CLIENT_WARNING, {"library": library, "message": text, "template": template})
             for text, template in self._texts.items()
@@ -172,28 +172,28 @@ class Notes(logging.Handler):
 
 
 _ANSWER_TIMEOUT_S = 3
-"""Minimum timeout of one connection and of one request."""
+"""Minimum timeout for one connection or one request."""
 _ANSWER_RATIO = 0.2
 """The same timeout for external clusters, as a share of the whole wait."""
 _START_PAUSE_S = 0.05
-"""Pause between attempts to connect to brokers that start, on this machine."""
+"""Pause between attempts to connect to brokers that are starting on this machine."""
 _EXTERNAL_PAUSE_S = 0.5
 """The same pause for external clusters."""
 _MIN_ATTEMPT_S = 1
-"""Minimum time for the last attempt, so that it ends with a reason instead of the timeout."""
+"""Minimum time for the last attempt, so that it fails with a reason and not because of the timeout."""
 _REFUSALS = (SaslAuthenticationFailed, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError)
-"""Errors of a cluster that is up but that this client cannot use with its access settings."""
+"""Errors from a cluster that is up but that this client cannot use with its access settings."""
 
 
 class NotReadyError(ClusterError):
-    """A cluster that was not ready in time."""
+    """A cluster was not ready in time."""
 
     def __init__(self, text: str, causes: Collection[Exception]) -> None:
-        """Keep the text; `causes` are the errors that the last attempt to connect met."""
+        """Store the text; `causes` are the errors from the last connection attempt."""
         super().__init__(text)
         self.login_refused = any(isinstance(cause, _REFUSALS[:2]) for cause in causes)
         self.certificate = next((one for one in causes if isinstance(one, ssl.SSLCertVerificationError)), None)
-        """The error of a certificate that was refused, if any."""
+        """The error for a rejected certificate, if any."""
 
 
 def wait_ready(
@@ -205,18 +205,18 @@ def wait_ready(
     cluster_id: str | None = None,
     access: Access | None = None,
 ) -> int:
-    """Wait until every broker of a cluster that starts is registered and accepts connections; returns their number.
+    """Wait until every broker of a starting cluster is registered and accepts connections; return their number.
 
     Args:
         servers: `HOST:PORT[,HOST:PORT...]`.
         brokers: minimum number of brokers.
-        timeout_s: timeout of the whole wait.
+        timeout_s: timeout for the whole wait.
         check: called before each attempt; raises if waiting is pointless.
-        cluster_id: the expected cluster; another one at this address counts as not ready.
-        access: access settings; None: plaintext.
+        cluster_id: the expected cluster id; another cluster at this address counts as not ready.
+        access: access settings; None for plaintext.
 
     Raises:
-        NotReadyError: not ready in time; the message contains the servers and the last reason.
+        NotReadyError: the cluster was not ready in time; the message contains the servers and the last reason.
 
     """
     attempts = _Attempts(servers, access or Access(), timeout_s=timeout_s, answer_s=_ANSWER_TIMEOUT_S)
@@ -233,12 +233,13 @@ def wait_ready(
 
 
 def wait_reachable(servers: str, access: Access, *, brokers: int, timeout_s: float) -> int:
-    """Wait until every broker of an external cluster accepts connections; returns their number.
+    """Wait until every broker of an external cluster accepts connections; return their number.
 
-    The cluster may be far away. Because it is not just starting, a refusal is final.
+    The cluster may be far away. It is already running, so a refused connection is final.
 
     Raises:
-        NotReadyError: not ready in time, or refused; the message contains the servers and the last reason.
+        NotReadyError: the cluster was not ready in time, or refused the client; the message contains the servers and
+            the last reason.
 
     """
     answer_s = max(_ANSWER_TIMEOUT_S, timeout_s * _ANSWER_RATIO)
@@ -263,10 +264,10 @@ def wait_reachable(servers: str, access: Access, *, brokers: int, timeout_s: flo
 
 
 class _Attempts:
-    """Attempts to connect to every broker, until a timeout."""
+    """Attempts to connect to every broker until a timeout."""
 
     def __init__(self, servers: str, access: Access, *, timeout_s: float, answer_s: float) -> None:
-        """`answer_s` is the timeout of one connection and of one request."""
+        """Set `answer_s`, the timeout for one connection or one request."""
         self._servers = servers
         self._timeout_s = timeout_s
         self._deadline_s = time.monotonic() + timeout_s
@@ -277,7 +278,7 @@ class _Attempts:
 
     @property
     def left_s(self) -> float:
-        """The time until the timeout."""
+        """The time left until the timeout."""
         return self._deadline_s - time.monotonic()
 
     @property
@@ -290,22 +291,22 @@ class _Attempts:
         return run(_attempt(brokers, cluster_id, self._client_config, self.attempt_s))
 
     def failed(self, reason: str, causes: Collection[Exception], *, is_refused: bool = False) -> NotReadyError:
-        """Return the error of the whole wait."""
+        """Return the error for the whole wait."""
         when = "" if is_refused else f" after {self._timeout_s:g} s"
         return NotReadyError(f"{self._servers} is not ready{when}: {reason}", causes)
 
 
 def _reason(error: Exception, notes: Notes) -> str:
-    # aiokafka's text ends with a colon if the error after it has no text.
+    # aiokafka's text ends with a colon if the error has no text.
     warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
     return "; ".join([str(error), *warnings])
 
 
 def read_cluster_id(servers: str, access: Access, *, timeout_s: float) -> str | None:
-    """Return the id that Kafka gave the cluster; None if it has none, as before Kafka 0.10.1.
+    """Return the cluster id; None if there is none, as before Kafka 0.10.1.
 
     Raises:
-        ClusterError: it did not answer in time.
+        ClusterError: the cluster did not answer in time.
 
     """
 
@@ -337,7 +338,7 @@ async def _attempt(brokers: int, cluster_id: str | None, config: Mapping[str, An
     except TimeoutError:
         raise _NotReady("no answer") from None
     except KafkaConnectionError:
-        raise _NoConnection("no connection") from None  # aiokafka's warnings have the address and the reason
+        raise _NoConnection("no connection") from None  # aiokafka's warnings contain the address and the reason
     except (KafkaError, OSError) as error:
         raise _NotReady(str(error) or type(error).__name__) from None
     finally:
@@ -352,7 +353,7 @@ async def _attempt(brokers: int, cluster_id: str | None, config: Mapping[str, An
 async def _connect_to_each(brokers: Collection[Any], config: Mapping[str, Any]) -> int:
     """Connect to all brokers concurrently and return their number; brokers that register meanwhile are not tried.
 
-    A broker that advertises an address which clients cannot reach is the most common configuration error.
+    The most common configuration error is an advertised address that clients cannot reach.
     """
     if not brokers:
         raise _NotReady("no broker is registered yet")
@@ -367,7 +368,7 @@ async def _connect_to_each(brokers: Collection[Any], config: Mapping[str, Any]) 
 
 
 async def _is_reachable(broker: Any, config: Mapping[str, Any]) -> bool:
-    """Return True if the broker answers; each broker needs a separate client, which connects to one at a time."""
+    """Return True if the broker answers; each broker gets a separate client, which connects to one at a time."""
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
     client = AIOKafkaClient(**{**config, "bootstrap_servers": f"{host}:{broker.port}"})
     try:
@@ -380,7 +381,7 @@ async def _is_reachable(broker: Any, config: Mapping[str, Any]) -> bool:
 
 
 async def _other_protocol(servers: str, wanted: str, timeout_s: float) -> str | None:
-    """Describe the first server whose listener uses another protocol than the client; None if there is none."""
+    """Describe the first server whose listener uses a different protocol than the client; None if there is none."""
     hosts = collect_hosts(servers, randomize=False)
     found = await asyncio.gather(*(_protocol(host, port, timeout_s) for host, port, _ in hosts))
     for (host, port, _), protocol in zip(hosts, found, strict=True):
@@ -392,7 +393,7 @@ async def _other_protocol(servers: str, wanted: str, timeout_s: float) -> str | 
 async def _protocol(host: str, port: int, timeout_s: float) -> str | None:
     """Return the protocol of a listener; None if it does not answer.
 
-    The answer to a login by a mechanism that does not exist shows whether the listener expects a login.
+    The reply to a login with a nonexistent mechanism shows whether the listener expects a login.
     """
     context = ssl.create_default_context()
     context.check_hostname = False  # nothing secret is sent

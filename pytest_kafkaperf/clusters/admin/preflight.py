@@ -1,7 +1,7 @@
-"""Checks before the load for problems that would make it fail, with errors that contain the fix.
+"""Checks for problems that would make the load fail, and reports errors that include the fix.
 
 Every request has a timeout and changes nothing, except that the cluster remembers the first transactional id of a run
-that uses transactions. Information that a broker does not report, or not to this client, is not a problem.
+with transactions. It is not a problem if a broker does not report some information to this client.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TIMEOUT_S = 10
-"""Timeout of all requests of one call."""
+"""Timeout for all requests in one call."""
 
 _UNKNOWN_TOPIC_TIMEOUT_S = 2
-"""Time to wait for a topic that a broker does not know: it may have been created a moment ago on another one."""
+"""Time to wait for a topic that a broker does not know, because another broker may have created it a moment ago."""
 
 _TICK_S = 0.05
 
 T = TypeVar("T")
 
 _READS = frozenset({Operation.READ, Operation.DESCRIBE})
-"""Operations of a run on a topic that it only reads."""
+"""Operations that a run performs on a topic that it only reads."""
 
 
 TopicField = Literal["topic", "output_topic"]
-"""The scenario's field that has a topic."""
+"""A scenario field that contains a topic."""
 _CREATE: Mapping[TopicField, str] = {
     "topic": "create it, or leave out topic so that the run creates one",
     "output_topic": "create it, or add it to kafka_app(topics=...) so that the test creates it",
@@ -46,7 +46,7 @@ _CREATE: Mapping[TopicField, str] = {
 
 
 class Preflight:
-    """Checks of one cluster before the load; each call opens its own connection."""
+    """Checks one cluster before the load; each call opens a separate connection."""
 
     def __init__(self, bootstrap_servers: str, access: Access) -> None:
         self._servers = bootstrap_servers
@@ -68,7 +68,7 @@ class Preflight:
         return scenario.model_copy(update=update)
 
     def read_partitions(self, scenario: Scenario) -> int:
-        """Return the number of partitions of the topic that consumers read.
+        """Return the number of partitions in the topic that consumers read.
 
         Raises:
             ClusterError: there is no such topic, or this client is not permitted to see it.
@@ -86,10 +86,11 @@ class Preflight:
             scenario: resolved.
             topic: the topic that the run writes or reads.
             member: the name of its first consumer group, which is also its first transactional id.
-            guarded: True if the cluster may deny access to groups and transactional ids, so that these are checked too.
+            guarded: True if the cluster may deny access to groups and transactional ids, so that these are also
+                checked.
 
         Raises:
-            ClusterError: the load would fail; the message has one line per problem.
+            ClusterError: the load would fail; the message contains one line per problem.
 
         """
         found = self._call(lambda client: self._problems(client, scenario, topic, member, guarded=guarded))
@@ -187,7 +188,7 @@ class Preflight:
 
 
 def needed_operations(scenario: Scenario) -> frozenset[Operation]:
-    """Return the operations of a run on its topic; acknowledged records are read back to count losses."""
+    """Return a run's operations on its topic; acknowledged records are read back to count losses."""
     needed = {Operation.DESCRIBE}
     if scenario.producers:
         needed.add(Operation.WRITE)
@@ -198,14 +199,14 @@ def needed_operations(scenario: Scenario) -> frozenset[Operation]:
 
 
 def _topics(topic: str, *, own: bool) -> Resource:
-    """Return the topic as a resource; for a run's own topic, all topics of runs, so that one grant is enough."""
+    """Return the topic as a resource; for a run's own topic, all runs' topics, so that one grant is enough."""
     return Resource(kind="topic", name=prefix_of(topic) if own else topic, prefixed=own)
 
 
 _FEW_TOPICS = 20
 """Maximum number of topics that an error lists if none has a similar name."""
 _FRAMING_BYTES = 61 + 13
-"""Header of a batch, and what a large record without key and headers has besides its value."""
+"""Size of a batch header plus the overhead of a large record without key and headers."""
 
 
 def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]:
@@ -241,18 +242,18 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
 
 
 def leaderless(named: str, metadata: TopicMetadata) -> str:
-    """Return the problem of a topic with partitions without a leader."""
+    """Return the problem that some of a topic's partitions have no leader."""
     partitions = ", ".join(map(str, metadata.leaderless))
     return f"{named} has no leader for partition {partitions}: brokers of the cluster are down; start them"
 
 
 def gone(topic: str) -> str:
-    """Return the problem of a topic that was deleted during the load."""
+    """Return the problem that a topic was deleted during the load."""
     return f"topic {topic!r} was deleted while the load ran; exclude it from jobs that delete topics"
 
 
 def absent(topic: str, visible: Iterable[str], field: TopicField) -> str:
-    """Return the problem of the topic of a field that does not exist, with topics of a similar name."""
+    """Return the problem that a field's topic does not exist, and suggest topics with similar names."""
     others = sorted(name for name in visible if not name.startswith(("__", PREFIX)))
     create = _CREATE[field]
     hint = suggestion(topic, others)

@@ -1,10 +1,10 @@
-"""Names of topics and groups that a run creates, and the rules by which a later run may remove them.
+"""Names of the topics and groups that a run creates, and the rules for removing them in a later run.
 
     kafkaperf-20261121T140509Z-0123456789ab         the run
     kafkaperf-20261121T140509Z-0123456789ab-3       round 3, and its topic if it creates one
     kafkaperf-20261121T140509Z-0123456789ab-3-0     round 3, consumer group 0
 
-The time is the latest end of the run, in UTC. The ini key `kafka_topic_prefix` replaces `kafkaperf-`.
+The time is the latest end of the run, in UTC. The ini key `kafka_topic_prefix` overrides `kafkaperf-`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ PREFIX = "kafkaperf-"
 LEGAL_PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{1,180}")
 """Pattern of topic names: at most 249 of these characters, without the two underscores that start Kafka's own names."""
 _RETAINED = datetime.timedelta(hours=1)
-"""Time after the latest end of a run for which brokers keep the records of its topics."""
+"""Time after the latest end of a run during which brokers keep the records in its topics."""
 KEPT = datetime.timedelta(days=1)
-"""Time after the latest end of a run before its topics and groups are removed. The end is by the clock of a client: one
-that is set to local time instead of UTC is up to 14 hours fast."""
+"""Time after the latest end of a run before its topics and groups are removed. The end
+is based on a client's clock, which is up to 14 hours fast if it is set to local time instead of UTC."""
 SUFFIX_BYTES = 6
 """Number of random bytes in a name, written as hexadecimal digits."""
 
 _TIME = "%Y%m%dT%H%M%SZ"
 _RUN = rf"(?P<prefix>{LEGAL_PREFIX.pattern})(?P<time>[0-9]{{8}}T[0-9]{{6}}Z)-[0-9a-f]{{{2 * SUFFIX_BYTES}}}"
 _TOPIC = re.compile(rf"{_RUN}(-[0-9]+)?")
-"""A round's topic, or a run's: earlier versions used one topic for all rounds."""
+"""A round's topic, or a run's topic, because earlier versions used one topic for all rounds."""
 _GROUP = re.compile(rf"{_RUN}-[0-9]+-[0-9]+")
 
 
@@ -64,9 +64,9 @@ def stale_groups(names: Iterable[str], now: datetime.datetime, prefix: str = PRE
 
 
 def retention(topic: str, now: datetime.datetime) -> dict[str, str]:
-    """Return the retention of a run's topic, as a topic property: if the run is killed, brokers delete its records.
+    """Return a run topic's retention as a topic property, so that brokers delete the records if the run is killed.
 
-    It is empty for other names. The size is not limited: the audit reads the whole log.
+    The result is empty for other names. The size is not limited, because the audit reads the whole log.
     """
     match = _TOPIC.fullmatch(topic)
     end = None if match is None else _end(match)
@@ -83,7 +83,7 @@ def _is_stale(match: re.Match[str] | None, now: datetime.datetime, prefix: str) 
 
 
 def _end(match: re.Match[str]) -> datetime.datetime | None:
-    """Return the latest end of a run; None for an impossible time, which is not in the name of a run."""
+    """Return the latest end of a run; None for an impossible time, which cannot be part of a run name."""
     try:
         return datetime.datetime.strptime(match["time"], _TIME).replace(tzinfo=datetime.UTC)
     except ValueError:

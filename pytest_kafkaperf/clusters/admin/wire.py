@@ -25,12 +25,12 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 _PROPERTIES = ("cleanup.policy", "max.message.bytes", "min.insync.replicas")
 
 _TOPIC_RESOURCE = 2
-"""The type of topics in `DescribeConfigs`."""
+"""The resource type for topics in `DescribeConfigs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetadata:
-    """Topic as described by a cluster."""
+    """A topic as described by a cluster."""
 
     name: str
     partitions: int
@@ -41,13 +41,13 @@ class TopicMetadata:
     leaderless: tuple[int, ...] = ()
     """Partitions without a leader, which cannot be written or read."""
     operations: frozenset[Operation] | None = None
-    """Operations that this client is permitted; None if the cluster does not report them."""
+    """Operations that this client is permitted to perform; None if the cluster does not report them."""
     config: Mapping[str, str] = field(default_factory=dict)
-    """Those of `_PROPERTIES` that the cluster reports."""
+    """The `_PROPERTIES` that the cluster reports."""
 
     @classmethod
     async def of(cls, client: Any, topic: str, described: Any) -> TopicMetadata:
-        """Convert one topic of a metadata response, and ask for the topic's properties."""
+        """Convert one topic from a metadata response, and query the topic's properties."""
         _, _, _, partitions, *operations = described
         return cls(
             name=topic,
@@ -61,7 +61,7 @@ class TopicMetadata:
 
 
 async def _config_of(client: Any, topic: str) -> dict[str, str]:
-    """Request the `_PROPERTIES` of a topic, and return those that the cluster reports."""
+    """Request a topic's `_PROPERTIES`, and return those that the cluster reports."""
     request = admin.DescribeConfigsRequest([(_TOPIC_RESOURCE, topic, list(_PROPERTIES))])
     answer = await client.send(client.get_random_node(), request)
     found: dict[str, str] = {}
@@ -132,7 +132,7 @@ class DescribeTopic(api.Request[_MetadataStruct]):  # type: ignore[misc]
 
 
 _COORDINATOR_S = 5
-"""Time to wait for the coordinator of a group or of a transactional id; the load itself waits longer."""
+"""Time to wait for the coordinator of a group or transactional id; the load itself waits longer."""
 
 _TICK_S = 0.05
 
@@ -141,11 +141,11 @@ TRANSIENT: tuple[type[Exception], ...] = (
     kafka_errors.GroupLoadInProgressError,
     kafka_errors.NotCoordinatorForGroupError,
 )
-"""Errors of a coordinator that is about to be available."""
+"""Errors that mean that a coordinator will soon be available."""
 
 
 async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tuple[type[Exception], Any]:
-    """Send a request to the coordinator of a group (kind 0) or of a transactional id (kind 1).
+    """Send a request to the coordinator of a group (kind 0) or transactional id (kind 1).
 
     Returns:
         The error (including one in the response) or `NoError`, and the response or None.
@@ -168,7 +168,7 @@ async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tup
 
 
 async def remove_members(client: Any, group: str) -> None:
-    """Remove all members from a group: Kafka otherwise counts a killed worker as a member for 10 s more."""
+    """Remove all members from a group; otherwise, Kafka counts a killed worker as a member for another 10 s."""
     error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
     if error is kafka_errors.NoError:
         _, _, _, _, _, members, *_ = answer.groups[0]
@@ -205,20 +205,20 @@ class Member:
     client_id: str
     host: str
     partitions: int
-    """Number of its partitions; 0 while the group rebalances."""
+    """Number of the member's partitions; 0 while the group rebalances."""
 
 
 def group_members(
     servers: str, access: Access, group: str, *, without: Collection[str] = ()
 ) -> tuple[str, dict[str, Member]]:
-    """Ask the group's coordinator, after the removal of the members `without`, whose processes have ended.
+    """Query the group's coordinator after removing the members in `without`, whose processes have ended.
 
     Returns:
-        Kafka's name of the state, such as `Stable` or `Dead` (no such group), or the name of an error; and the members
+        Kafka's name for the state, such as `Stable` or `Dead` (no such group), or the name of an error; and the members
         by id. Kafka assigns a new id to each process that joins.
 
     Raises:
-        ClusterError: it did not answer in time, or this client is not permitted to see the group.
+        ClusterError: the cluster did not answer in time, or this client is not permitted to see the group.
 
     """
 
@@ -249,7 +249,7 @@ def _partitions(assignment: bytes) -> int:
 
 
 class _CreateTopicsStruct(admin.CreateTopicsRequest_v3):  # type: ignore[misc] # aiokafka ships no types
-    """CreateTopics v4: as v3, but a replication factor of -1 is the cluster's default (KIP-464)."""
+    """CreateTopics v4: like v3, but a replication factor of -1 selects the cluster's default (KIP-464)."""
 
     API_VERSION = 4
 
@@ -271,7 +271,7 @@ class CreateTopic(api.Request[_CreateTopicsStruct]):  # type: ignore[misc]
 
 _TIMEOUT_S = 20
 _ITERATIONS = 4096
-"""Kafka's minimum, which RFC 7677 recommends as well: each client connection computes this number of iterations."""
+"""Kafka's minimum, which RFC 7677 also recommends, because each client connection computes this many iterations."""
 _SALT_BYTES = 16
 _SCRAM_SHA_512 = 2
 
@@ -290,7 +290,7 @@ async def _create(servers: str, access: Access, name: str, password: str) -> Non
     salt = secrets.token_bytes(_SALT_BYTES)
     salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
     async with connected(servers, access) as client:
-        node = next(iter(client.cluster.brokers())).nodeId  # any broker forwards it to the controller
+        node = next(iter(client.cluster.brokers())).nodeId  # any broker forwards the request to the controller
         answer = await client.send(node, _AlterUser(name, salt, salted))
     for _, code, message, _ in answer.results:
         if code:

@@ -1,4 +1,4 @@
-"""Actions of a test in every round: at a time after the start of the window, or at the end to measure a metric."""
+"""A test's actions in every round: at a time after the window opens, or at the end to measure a metric."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _JOIN_TIMEOUT_S = 120
-"""Maximum wait for an action that is still running at the end of a round; it may be starting a broker."""
+"""Maximum wait for an action that is still running at the end of a round, for example starting a broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class Action:
     """Seconds after the window opened."""
     do: Callable[[], object]
     metric: str | None = None
-    """Metric whose value it returns at the end of the round; None if it runs at `at_s`."""
+    """Metric whose value the action returns at the end of the round; None if it runs at `at_s`."""
     text: str | None = None
-    """Description of an action of the plugin itself; None for an action of the test."""
+    """Description of an action by the plugin itself; None for the test's actions."""
 
     def __str__(self) -> str:
-        """Return the test's call or the description, for errors."""
+        """Return the test's call or the description, for error messages."""
         if self.metric is not None:
             return f"kafka_perf.add_metric({self.metric!r})"
         return self.text or f"kafka_perf.at({format_quantity(self.at_s, Unit.SECONDS)!r})"
@@ -68,10 +68,10 @@ def planned(at: object, do: Callable[[], object], *, duration_s: float | None) -
 def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> list[Action]:
     """Return the same actions for another side; `pairs` are clusters or applications here and on that side.
 
-    A number that the test adds as a metric belongs to the test's own side, so the other side has no value.
+    A plain number that the test adds as a metric belongs to the test's own side, so the other side has no value for it.
 
     Raises:
-        UsageError: an action is not a method of one of these objects here, and does not take one as an argument.
+        UsageError: an action is neither a method of one of this side's objects nor takes one as an argument.
 
     """
 
@@ -97,7 +97,7 @@ def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> 
 
 
 class ActionTimer:
-    """Runs the actions of one round, each in a separate thread; must be the last observer to settle."""
+    """Runs one round's actions, each in a separate thread; must be the last observer to settle."""
 
     def __init__(self, actions: Sequence[Action]) -> None:
         self._pending = [action for action in actions if action.metric is None]
@@ -165,7 +165,7 @@ class ActionTimer:
 
 
 def _value(value: object) -> float:
-    """Return the value of a metric; raise ValueError if it is not valid in a baseline."""
+    """Return the metric's value; raise ValueError if it is not valid in a baseline."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise ValueError(f"the function returned {repr_of(value)}; it must return a finite number of at least 0")
     return float(value)

@@ -1,4 +1,4 @@
-"""The measurements of watched consumer groups, from their committed offsets. Pure functions.
+"""Measures watched consumer groups by their committed offsets. Pure functions.
 
 A reading is a group's committed offsets at an instant; a record counts as done at the first reading beyond its offset.
 Times therefore include the group's commit interval, which is measured, and up to one interval between readings.
@@ -29,11 +29,11 @@ _FEWEST = 3
 
 @dataclass(slots=True, kw_only=True)
 class Watched:
-    """The measurements of all groups together; each metric is the value of the slowest group."""
+    """The measurements for all groups together; each metric has the slowest group's value."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     delay: list[Histogram] = field(default_factory=list)
-    """Delays of the records of each group."""
+    """Record delays for each group."""
     commit_interval_s: float | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Notice] = field(default_factory=list)
@@ -41,14 +41,14 @@ class Watched:
     """Metrics that are lower bounds."""
 
     def add(self, values: Mapping[str, float]) -> None:
-        """Add the metrics of one group, keeping the values of the slowest group."""
+        """Add one group's metrics, keeping the slowest group's values."""
         for name, value in values.items():
             worse = min if name.endswith("throughput") else max
             self.metrics[name] = worse(value, self.metrics.get(name, value))
 
 
 def watched(seen: Observations, scenario: Scenario) -> Watched:
-    """Return the measurements of the scenario's watched groups."""
+    """Return the measurements for the scenario's watched groups."""
     load, found = seen.load, Watched()
     places = load.places
     if not scenario.watch_group or load.start_ns is None or not places.size:
@@ -66,7 +66,7 @@ def watched(seen: Observations, scenario: Scenario) -> Watched:
 def _measure(
     found: Watched, group: str, offsets: GroupOffsets, seen: Observations, begun: int, *, has_backlog: bool
 ) -> None:
-    """Add the measurements of one group; `begun` is the index of the window's first reading."""
+    """Add one group's measurements; `begun` is the index of the window's first reading."""
     start_ns = seen.load.start_ns or 0
     last_ack_ns = max(part.last_ack_ns or 0 for part in seen.load.produced)
     events = [event for event in seen.application_events if event.at_ns >= start_ns]
@@ -112,7 +112,7 @@ def _note_late(found: Watched, group: str, offsets: GroupOffsets, done: Int64s, 
 
 
 def _unusable(group: str, topic: str | None, offsets: GroupOffsets, begun: int, last_due_ns: int) -> Problem | None:
-    """Return the problem of a group that did not commit, or whose readings end before the last record was due."""
+    """Return a problem if a group did not commit, or if its readings end before the last record was due."""
     names = {"group": group, "topic": topic}
     if begun >= len(offsets.at_ns) - 1 or not (offsets.committed[begun:] != offsets.committed[begun]).any():
         return Problem(Cause.NO_COMMIT, names)
@@ -125,7 +125,7 @@ def _unusable(group: str, topic: str | None, offsets: GroupOffsets, begun: int, 
 def commit_interval_s(offsets: GroupOffsets) -> float:
     """Return the median time between commits of a partition, in seconds.
 
-    Time in which there was nothing to commit does not count. The result is at least the interval between readings.
+    Periods with nothing to commit are excluded. The result is at least the interval between readings.
     """
     at_ns, readings = offsets.at_ns, np.arange(len(offsets.at_ns))
     spans = [np.diff(at_ns)] if not (np.diff(offsets.committed, axis=0) > 0).any() else []
@@ -149,7 +149,7 @@ def slope(at_s: npt.NDArray[np.float64], lag: Int64s, interval_s: float) -> floa
 
     The lag falls with each commit and grows until the next one, so only the lowest lag of each commit interval counts.
     The result is Theil and Sen's estimate, the median slope of all pairs; here only of pairs at least half the window
-    apart, because the steps of commits make the slopes of close pairs meaningless.
+    apart, because commits cause steps that make the slopes of close pairs meaningless.
     """
     length = at_s[-1] - at_s[0] if at_s.size else 0.0
     if length < _FEWEST * interval_s or at_s.size < _FEWEST:
@@ -193,7 +193,7 @@ def caught_up(
 
 
 def not_caught_up(who: str, metric: str, waited_ns: int) -> tuple[Problem, dict[str, float]]:
-    """Return the problem of a lag that was not back at its level at the end of the window, and the lower bound."""
+    """Return the problem that a lag was not back at its level at the end of the window, and the lower bound."""
     waited_s = waited_ns / NS_PER_S
     values = {"who": who, "metric": metric, "waited": Quantity(waited_s, Unit.SECONDS)}
     return Problem(Cause.NOT_CAUGHT_UP, values, metric), {metric: waited_s}
@@ -202,7 +202,7 @@ def not_caught_up(who: str, metric: str, waited_ns: int) -> tuple[Problem, dict[
 def _recovered(
     offsets: GroupOffsets, window: tuple[int, int], begin_ns: int, events: Sequence[Event], interval_s: float
 ) -> dict[str, float]:
-    """Return the recovery metrics of a group; without `app.recovery` if its lag was not back in time."""
+    """Return a group's recovery metrics, without `app.recovery` if its lag was not back in time."""
     at_ns, first, metrics = offsets.at_ns, window[0], {}
     if events:  # the lag cannot be back before the last started application has committed something
         starts_ns = [event.at_ns for event in events if event.kind is EventKind.STARTED]
@@ -237,8 +237,8 @@ def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:
 def _lag(offsets: GroupOffsets, begun: int, ended: int, last: int, interval_s: float) -> dict[str, float]:
     """Return the lag metrics between two readings, excluding `ended`; `last` is the reading of the last commit.
 
-    A group that is too slow keeps working after the load as before. If the window has too few commits for a slope, the
-    later ones except the last count as well, with the lag as if the load had continued.
+    A group that is too slow keeps working at the same pace after the load. If the window has too few commits for a
+    slope, later commits except the last one count as well, with the lag as if the load had continued.
     """
     at_s, lag = offsets.at_ns / NS_PER_S, lag_of(offsets)
     if ended <= begun:

@@ -1,8 +1,8 @@
 """The capacity search: finds the highest rate that meets its thresholds. `Search` is pure; it only chooses rates.
 
 The search doubles the rate until a rate does not hold. It then tries the geometric mean of the highest rate that held
-and the lowest that did not, until they are `RESOLUTION` apart. No single attempt decides: the search repeats the rate
-that did not hold twice, and the rate that held once, after a warm-up that outlasts the effect of any quota or buffer.
+and the lowest that did not, until they are `RESOLUTION` apart. No single attempt is decisive: the search tries the rate
+that did not hold twice more, and the rate that held once more, after a warm-up that outlasts any quota or buffer.
 The throughput of that last attempt is the capacity. If attempts at a rate disagree, the majority counts, and the search
 continues from there.
 
@@ -30,8 +30,8 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import Absolute, Threshold, describe_limit, holds
 
 RESOLUTION = 1.015
-"""Ratio between the rate that does not hold and the rate that holds, at the end of a search. The result is within 5% of
-the true limit, because latency rises shortly before it, and a quota counts more bytes than those of values."""
+"""Ratio between the rate that does not hold and the rate that holds at the end of a search. The result is within 5% of
+the true limit, because latency rises shortly before the limit, and quotas count more bytes than just the values."""
 _FACTOR = 2.0
 """Ratio between successive rates until one does not hold."""
 _NEAR = 1.1
@@ -42,20 +42,20 @@ default, and allows a burst after windows with less traffic."""
 _SUSTAINED_RATIO = 0.95
 """Share of the rate that must be acknowledged and received in time; below it, a backlog grows."""
 _TAIL_S = 0.1
-"""Additional time for the last responses of a window, in seconds, which matters for short windows."""
+"""Additional time for a window's last responses, in seconds, which matters for short windows."""
 MOST_STEPS = 60
-"""Maximum number of steps of a search. The widest range takes 30 steps, and a reversed decision a few more."""
+"""Maximum number of steps in a search. The widest range takes 30 steps, and a reversed decision takes a few more."""
 LIKELY_STEPS = 20
 """Typical number of steps, for time estimates: 11 to double the rate, 6 between two rates, 3 to confirm."""
 _MOST_DISTURBED = 8
-"""Maximum number of steps that are discarded because other programs used the machine; later ones count."""
+"""Maximum number of steps to discard because other programs used the machine; further ones count."""
 _DECIDING = 3
-"""Number of failed attempts before the search gives up a rate. With two, 3% of searches would end far too low if one
+"""Number of failed attempts before the search gives up on a rate. With two, 3% of searches would end far too low if one
 step in twenty fails by chance."""
 _MISLED = 2
 """Number of failed attempts with a long warm-up after which the next search uses only long warm-ups."""
 _DIGITS = 4
-"""Number of significant digits of a rate: more than the resolution needs, but short in reports."""
+"""Number of significant digits in a rate: more than the resolution requires, but short in reports."""
 
 Measure = Callable[["Scenario", str], Round]
 """Runs a scenario once; the text is a label for the step."""
@@ -63,7 +63,7 @@ Measure = Callable[["Scenario", str], Round]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
-    """The thresholds and the range of a capacity search."""
+    """A capacity search's thresholds and range."""
 
     limits: tuple[Threshold, ...]
     """Absolute thresholds that each rate must meet."""
@@ -80,7 +80,7 @@ class SearchPlan:
 
 
 def workload_of(scenario: Scenario, plan: SearchPlan | None) -> Mapping[str, Any]:
-    """Return the fields by which baselines compare workloads: the scenario's, and a search's thresholds."""
+    """Return the fields that identify a workload in baselines: the scenario's fields and a search's thresholds."""
     fields: dict[str, Any] = scenario.model_dump(mode="json")
     return fields if plan is None else {**fields, "capacity": str(plan)}
 
@@ -93,7 +93,7 @@ class Try:
     settled: bool
     """True for a long warm-up of `SETTLED_S` seconds."""
     final: bool = False
-    """True if its throughput will be the capacity if the rate holds."""
+    """True if the throughput at this rate becomes the capacity if the rate holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Found:
     rate: float
     """The highest rate that holds."""
     above: StepOutcome | None
-    """The outcome of the next higher rate; None if `rate` is the highest rate of the range."""
+    """The outcome of the next higher rate; None if `rate` is the highest rate in the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +199,7 @@ class Search:
         return held, min(above, default=None)
 
     def _standing(self, rate: float) -> StepOutcome | None:
-        """Return the outcome of the majority of attempts at a rate; None for a tie."""
+        """Return the majority outcome of the attempts at a rate; None for a tie."""
         outcomes = self._votes[rate]
         held = outcomes.count(StepOutcome.HELD)
         if 2 * held == len(outcomes):
@@ -224,8 +224,8 @@ class Search:
 def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlier: Sequence[Round]) -> Round:
     """Run a search and return the round at the rate that it found, with the metric `capacity`.
 
-    `earlier` are the rounds of earlier searches in the same trial; the search starts near the last capacity. If it
-    fails, the round lacks the metric and has a problem with the reason.
+    `earlier` are the rounds of earlier searches in the same trial; the search starts near the last capacity. If the
+    search fails, the round lacks the metric, and a problem gives the reason.
     """
     known = [one for one in earlier if "capacity" in one.metrics]
     failed = [step for step in known[-1].steps if step.settled and step.outcome is StepOutcome.BROKEN] if known else []
@@ -263,11 +263,11 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
 
 
 _OF_LOAD = {ProblemKind.RECORDS_UNREAD, ProblemKind.NOTHING_ACKNOWLEDGED, ProblemKind.NOT_CAUGHT_UP}
-"""Problems that may disappear at a lower rate."""
+"""Problems that can disappear at a lower rate."""
 
 
 def _outcome_of(one: Round, plan: SearchPlan, scenario: Scenario) -> tuple[StepOutcome | None, str | None]:
-    """Return the outcome of a rate, and why it did not hold; an outcome of None ends the search."""
+    """Return the outcome of a rate, and the reason if it did not hold; an outcome of None ends the search."""
     kinds, reasons = {problem.kind for problem in one.problems}, [problem.text for problem in one.problems]
     if ProblemKind.GENERATOR_TOO_SLOW in kinds:
         return StepOutcome.UNREACHED, reasons[0]

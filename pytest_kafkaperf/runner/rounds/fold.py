@@ -1,4 +1,4 @@
-"""Computes the measurements of a round from the observations of its load. Pure functions."""
+"""Computes a round's measurements from the observations of its load. Pure functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 def fold(seen: Observations, scenario: Scenario) -> Round:
-    """Combine the observations of a load into the measurements of a round."""
+    """Combine the observations of a load into a round's measurements."""
     load = seen.load
     window = _window(seen)
     integrity = _integrity(seen)
@@ -88,23 +88,23 @@ def fold(seen: Observations, scenario: Scenario) -> Round:
 
 
 def _in_order(metrics: Mapping[str, float], scenario: Scenario) -> dict[str, float]:
-    """Return the metrics of the scenario and the custom metrics, in the order of the metrics catalog."""
+    """Return the scenario's metrics and the custom metrics, in the order of the metrics catalog."""
     measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
     return {name: metrics[name] for name in CATALOGUE if name in metrics and name in measured}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Window:
-    """The window of a load, and what happened to brokers, partitions and applications since its start."""
+    """A load's window, and the events on brokers, partitions and applications since it opened."""
 
     start_ns: int
-    """0 if it never started."""
+    """Start of the window; 0 if it never opened."""
     end_ns: int
     """Instant of the last acknowledged or received record."""
     changed_ns: Sequence[int] = ()
     """Instants at which brokers and partitions changed, in order."""
     events: Sequence[RoundEvent] = ()
-    """These changes and changes of applications, in order; only the first of many changes of partitions."""
+    """These changes and changes to applications, in order; only the first few of many partition changes."""
     excused: bool = False
     """True if the test itself disturbed the brokers."""
 
@@ -137,11 +137,11 @@ class _Resources:
     curves: BrokerCurves | None = None
     """None if no broker could be read."""
     uses: Mapping[str, Use] = field(default_factory=dict)
-    """CPU and memory that each broker used in the window, by broker."""
+    """Each broker's CPU and memory usage in the window."""
     gaps: Sequence[Notice] = ()
-    """Warnings about metrics that are left out because a broker was not read."""
+    """Warnings about metrics left out because a broker could not be read."""
     busy: Notice | None = None
-    """A warning that other programs used this machine; None if they did not."""
+    """A warning if other programs used this machine, otherwise None."""
 
     @property
     def warnings(self) -> list[Notice]:
@@ -173,7 +173,7 @@ def _recovery(seen: Observations, series: Mapping[str, Curves], window: _Window,
 
 
 def _log_metrics(load: LoadReport, integrity: Mapping[str, float]) -> dict[str, float]:
-    """Return the metrics of the log; with an application, `lost` counts records that did not come out."""
+    """Return the log metrics; with an application, `lost` counts records that did not come out."""
     acknowledged = sum(part.acknowledged for part in load.produced)
     if not acknowledged or "lost" not in integrity:
         return {**integrity}
@@ -189,7 +189,7 @@ def _silent_bounds(load: LoadReport, integrity: Mapping[str, float], silent_s: f
 
 
 def _load_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
-    """Return the metrics of producers and consumers; empty if the window never started."""
+    """Return the producer and consumer metrics; empty if the window never opened."""
     if load.start_ns is None:
         return {}
     metrics = _produce_metrics(load, scenario)
@@ -210,7 +210,7 @@ def _starts_program(seen: Observations) -> bool:
 
 
 def _fault_metrics(produced: Sequence[Produced], *, excused: bool) -> dict[str, float]:
-    """Return the metrics of failed and unsent records; `excused` leaves out records that were accepted late."""
+    """Return the metrics for failed and unsent records; `excused` leaves out records that were accepted late."""
     metrics = {"errors": float(sum(part.failed + part.aborted_by_failure for part in produced))}
     if due := sum(part.sent + part.missing for part in produced):
         metrics["error_ratio"] = sum(part.failed_in_window + part.aborted_by_failure for part in produced) / due
@@ -242,7 +242,7 @@ def _produce_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
 def _resource_metrics(
     together: Readings, load: LoadReport, end_ns: int, *, excused: bool
 ) -> tuple[dict[str, float], list[Notice]]:
-    """Return the metrics of brokers and applications, and warnings about metrics left out because of gaps.
+    """Return the metrics for brokers and applications, and warnings about metrics left out because of gaps.
 
     With `excused`, gaps are expected, because the test stopped a broker, and nothing is left out.
     """
@@ -284,7 +284,7 @@ def _consume_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
 
 
 def _catch_up(load: LoadReport) -> tuple[dict[str, float], list[Problem]]:
-    """Return the metrics of consumers that started with a backlog, and a problem if they did not catch up."""
+    """Return the metrics for consumers that started with a backlog, and a problem if they did not catch up."""
     readings, start_ns = load.catch_up, load.start_ns
     if readings is None or start_ns is None:
         return {}, []
@@ -311,13 +311,13 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
 
 
 def _slowest_delays(groups: Sequence[Histogram]) -> dict[str, float]:
-    """Return the metrics of an application's delay, each for the slowest group."""
+    """Return the metrics for an application's delay, each for the slowest group."""
     delays = [_latency_metrics("app.delay", one) for one in groups]
     return {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
 
 
 def _least(load: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
-    """Return lower bounds of the latencies if a too slow generator is the only problem; otherwise none."""
+    """Return lower bounds for the latencies if a slow generator is the only problem; otherwise none."""
     if not problems or any(problem.kind is not ProblemKind.GENERATOR_TOO_SLOW for problem in problems):
         return {}
     late, latest_ns = late_records(load), max(part.latest_ns for part in load.produced)
@@ -329,7 +329,7 @@ def _least(load: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
 
 
 def _integrity(seen: Observations) -> dict[str, float]:
-    """Return the numbers of lost, duplicated and reordered records, from an audit of the log or else from counts.
+    """Return the numbers of lost, duplicated and reordered records, from a log audit or, without one, from counts.
 
     If an audit was necessary but impossible, the number of apparently lost records is a lower bound, and zero proves
     nothing, because unacknowledged or repeated records may have taken the place of lost ones.
@@ -368,7 +368,7 @@ def _states_since(states: Sequence[tuple[int, PartitionState]], start_ns: int) -
 
 
 def _causes_s(seen: Observations, events_ns: Sequence[int]) -> list[float]:
-    """Return when latency may have started to suffer: at events, and at the test's first action, which may cause them.
+    """Return the times at which latency may have started to suffer: events, and the test's first action.
 
     The times are sorted, in seconds after the start of the window.
     """
@@ -409,7 +409,7 @@ def _share(worker: WorkerReport) -> WorkerShare:
 
 
 def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:
-    """Return the largest uncertainty between two clocks; None if a single clock timed all records."""
+    """Return the largest uncertainty between two clocks; None if all records were timed by a single clock."""
     sending = {worker.clock for worker in workers if worker.produced}
     receiving = {worker.clock for worker in workers if worker.consumed}
     apart = [
@@ -426,6 +426,6 @@ _LEAST_SKEW_S = 0.001
 
 
 def _clock_skew_s(consumed: Sequence[Consumed]) -> float | None:
-    """Return by how much the producers' clock is ahead of this machine's, at least; None if it is not ahead."""
+    """Return the least time by which the producers' clock is ahead of this machine's; None if it is not ahead."""
     ahead_s = max((part.ahead_ns for part in consumed), default=0) / NS_PER_S
     return ahead_s if ahead_s > _LEAST_SKEW_S else None

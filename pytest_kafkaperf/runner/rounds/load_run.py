@@ -26,13 +26,13 @@ _HASTY_TIMEOUT_S = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """Warnings about what a cleanup could not remove; None for what it removed."""
+    """Warnings about anything that a cleanup could not remove; None for each successful step."""
 
     transactions: Notice | None = None
     topic: Notice | None = None
 
     def warn(self, *, with_topic: bool) -> None:
-        """Show the warnings if there is no round to which they could be added."""
+        """Show the warnings if there is no round to add them to."""
         for notice in (self.transactions, self.topic if with_topic else None):
             if notice is not None:
                 warn(notice.text)
@@ -46,13 +46,13 @@ class LoadRun:
     admin: Admin
     scenario: Scenario
     run: str
-    """Name of the run, with which topics, consumer groups and transactional ids start."""
+    """Name of the run, which is the prefix of its topics, consumer groups and transactional ids."""
     number: int
     """Number of the load in its run, starting at 1."""
     read_partitions: int
-    """Number of partitions of the topic that the consumers read."""
+    """Number of partitions in the topic that the consumers read."""
     began: bool = False
-    """True once workers may have written records that must be aborted; the backlog does not count."""
+    """True once workers may have written records that must be aborted, not counting the backlog."""
     nonce: Nonce = field(default_factory=lambda: (secrets.randbits(63), secrets.randbits(63)))
     """Nonce of the tags, for topics that others write to as well."""
 
@@ -63,7 +63,7 @@ class LoadRun:
 
     @property
     def topic(self) -> str:
-        """The scenario's existing topic, or a topic for this load alone."""
+        """The scenario's existing topic, or a topic only for this load."""
         return self.scenario.topic or self.name
 
     def create_topic(self) -> None:
@@ -84,7 +84,7 @@ class LoadRun:
     def _abort_transactions(self, *, hasty: bool) -> Notice | None:
         """Abort transactions that the producers left open on an existing topic; return a warning if that fails.
 
-        Otherwise, read_committed consumers would not get any record after an open transaction.
+        Otherwise, read_committed consumers would not receive any records after an open transaction.
         """
         scenario = self.scenario
         if scenario.topic is None or scenario.transaction_size is None:
@@ -121,7 +121,7 @@ class LoadRun:
         preflight.check(self.scenario, self.topic, f"{self.name}-0", guarded=guarded)
 
     def assignments(self, shares: WorkerShares, counters: SharedCounters) -> Sequence[Assignment]:
-        """Return the assignment of each worker, in the order of `shares`."""
+        """Return each worker's assignment, in the order of `shares`."""
         return [
             Assignment(
                 worker=worker,

@@ -1,4 +1,4 @@
-"""The loads of a warm-up, a probe and a backlog, derived from a scenario."""
+"""The loads for a warm-up, a probe and a backlog, derived from a scenario."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 SLICE_S = 0.7
-"""Duration of one warm-up slice, in seconds. Each slice has a separate topic: even after a long warm-up, the first load
-on a second topic was slow again, because the JVM discarded code that it had compiled for a single topic."""
+"""Duration of one warm-up slice, in seconds. Each slice has a separate topic, because even after a long warm-up, the
+first load on a second topic was slow again: the JVM had discarded code that it had compiled for a single topic."""
 _IRRELEVANT = {
     **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),
     "watch_group": (),
@@ -20,13 +20,13 @@ _IRRELEVANT = {
 }
 """Fields that do not affect how warm a broker gets."""
 _TAGGED_BYTES = 100
-"""Record size of a warm-up if the scenario's values are too short for a tag."""
+"""Record size during warm-up if the scenario's values are too short for a tag."""
 _PROBE_WARMUP_S = 0.3
 _PROBE_DURATION_S = 1.0
 
 
 class Phase(StrEnum):
-    """The kind of load of a slice."""
+    """The kind of load that a slice runs."""
 
     FULL = "full speed"
     RATE = "the scenario's rate"
@@ -34,7 +34,7 @@ class Phase(StrEnum):
 
 
 def slice_load(scenario: Scenario, phase: Phase) -> Scenario:
-    """Return the load of one warm-up slice."""
+    """Return the load for one warm-up slice."""
     rate = None if phase is Phase.FULL or scenario.rate is None else peak_rate(scenario.rate)
     if phase is not Phase.APPLICATION:
         return warm_up_load(scenario, duration_s=SLICE_S).model_copy(update={"rate": rate})
@@ -45,8 +45,8 @@ def slice_load(scenario: Scenario, phase: Phase) -> Scenario:
 def warm_up_load(scenario: Scenario, *, duration_s: float) -> Scenario:
     """Return the scenario's load at full speed, on a separate topic.
 
-    Consumers of that topic find the tags in the values. If a scenario with an application has values that are too short
-    for tags, the warm-up uses longer ones.
+    Consumers of that topic read the tags from the values. If a scenario with an application has values that are too
+    short for tags, the warm-up uses longer ones.
     """
     update: dict[str, Any] = {**_IRRELEVANT, "duration": duration_s, "producers": max(1, scenario.producers)}
     if scenario.tags_in_header and (scenario.record_size is None or min(scenario.record_sizes) < TAG_BYTES):

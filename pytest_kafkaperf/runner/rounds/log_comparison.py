@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 REPLICATION_TIMEOUT_S = 10
-"""Maximum wait for followers that do not copy any of the records that the leader acknowledged."""
+"""Maximum wait while followers copy none of the records that the leader acknowledged."""
 _MOST_REPLICATION_S = 600
-"""Maximum wait for followers that make progress."""
+"""Maximum wait while followers make progress."""
 _REPLICATION_TICK_S = 0.1
 
 
@@ -36,8 +36,8 @@ def compared_log(
 ) -> LogComparison:
     """Compare the growth of the log since `before`, its end offsets by partition, with the acknowledged records.
 
-    If the counts disagree, workers of the pool read the log back, record by record. `problems` are the problems of the
-    load and of actions during it.
+    If the counts disagree, the pool's workers read the log back, record by record. `problems` are problems with the
+    load and with actions during it.
     """
     scenario = run.scenario
     if problems and not load.broken and run.admin.is_gone(run.topic):
@@ -69,14 +69,14 @@ def _growth(before: Mapping[int, int], after: Mapping[int, int]) -> dict[int, in
 
 
 def _without_topic(topic: str) -> LogComparison:
-    """Return a comparison that reports a deleted topic as the cause of the load's problems."""
+    """Return a comparison that reports the deleted topic as the cause of the load's problems."""
     return LogComparison(gone=Problem(Cause.CLUSTER_ERROR, {"reason": gone(topic)}))
 
 
 def _audit(
     load: LoadReport, run: LoadRun, pool: WorkerPool, before: Mapping[int, int], after: Mapping[int, int]
 ) -> Audit | Unaudited:
-    """Make the pool read the log back; return the reason if that is impossible."""
+    """Make the pool read the log back; if that is impossible, return the reason."""
     growth = sum(_growth(before, after).values())
     if growth > MAX_RECORDS:
         return Unaudited(f"{growth} records are too many for an audit")
@@ -119,12 +119,12 @@ def _too_many_unknown(load: LoadReport) -> Unaudited:
 
 
 def _unknown(load: LoadReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
-    """Return for each producer the indexes of records that may or may not be in the log."""
+    """Return, for each producer, the indexes of records that may or may not be in the log."""
     return [(part.producer, indexes) for part in load.produced for indexes in part.unknown_indexes]
 
 
 def _audited_shared_topic(load: LoadReport, run: LoadRun, pool: WorkerPool, before: Mapping[int, int]) -> LogComparison:
-    """Audit a log whose growth proves nothing about a round's records, because other clients may write to it.
+    """Audit a log whose growth proves nothing about a round's records because other clients may also write to it.
 
     The audit is repeated until followers have had time to copy missing records, as in `settled_ends`.
     """
@@ -145,10 +145,10 @@ def _audited_shared_topic(load: LoadReport, run: LoadRun, pool: WorkerPool, befo
 
 
 def settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
-    """Return the end offsets of a topic by partition, after waiting for followers to copy the expected records.
+    """Return a topic's end offsets by partition, after waiting for followers to copy the expected records.
 
-    With acks=1, the leader acknowledges a record before its followers have it, but the end offset includes only records
-    that followers have as well.
+    With acks=1, the leader acknowledges a record before its followers have copied it, but the end offset includes only
+    records that they have copied.
     """
     wait = Stall(REPLICATION_TIMEOUT_S, most_s=_MOST_REPLICATION_S)
     while True:
@@ -160,7 +160,7 @@ def settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: 
 
 
 def backlog_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
-    """Return the end offsets of a topic by partition, after a backlog was written to it.
+    """Return a topic's end offsets by partition, after a backlog was written to it.
 
     `before` are the end offsets before the backlog; `expected` is the required growth.
 

@@ -17,19 +17,19 @@ from pytest_kafkaperf.load.messages import Audit, LoadReport, Unaudited
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogComparison:
-    """The log of a load's topic, compared with the acknowledged records."""
+    """The log of a load's topic, in comparison with the acknowledged records."""
 
     growth: Mapping[int, int] | None = None
-    """Offsets added to the topic's log, by partition; None if unknown."""
+    """Number of offsets added to the topic's log, by partition; None if unknown."""
     audit: Audit | Unaudited | None = None
-    """Contents of the log, or why an audit was impossible; None if the counts agree."""
+    """Contents of the log, or the reason why an audit was impossible; None if the counts agree."""
     gone: Problem | None = None
-    """The problem that the topic was deleted during the load; None if it was not, as far as known."""
+    """The problem if the topic was deleted during the load; None if no deletion was detected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observations:
-    """A load as its workers, the log and the observers saw it; created once all of them are done."""
+    """A load as seen by its workers, the log and the observers; created when they have all finished."""
 
     load: LoadReport
     log: LogComparison = LogComparison()
@@ -38,19 +38,19 @@ class Observations:
     samples: Mapping[Key, Sequence[Sample]] = field(default_factory=dict)
     """Readings of the brokers, by broker."""
     compilers: Mapping[Key, Usage | None] = field(default_factory=dict)
-    """CPU time of the compilers of brokers and applications, by program; None if unknown."""
+    """Compiler CPU time of each broker and application, by program; None if unknown."""
     unread: Sequence[Notice] = ()
     """Warnings that some broker metrics, or the topic's partitions, could not be read."""
     states: Sequence[tuple[int, PartitionState]] = ()
-    """Changed states of the topic's partitions, each with its instant."""
+    """Changes in the state of the topic's partitions, each with its instant."""
     groups: Mapping[str, GroupOffsets] = field(default_factory=dict)
-    """Offsets of the watched consumer groups, by group."""
+    """Offsets of each watched consumer group."""
     actions: Sequence[Event] = ()
     """Actions on brokers during the round."""
     acted_ns: int | None = None
-    """Instant of the first `kafka_perf.at(...)` action of the round; None if there was none."""
+    """Instant of the round's first `kafka_perf.at(...)` action; None if there was none."""
     application_events: Sequence[Event] = ()
-    """Starts and stops of applications by the test."""
+    """Application starts and stops by the test."""
     recorded: Mapping[str, float] = field(default_factory=dict)
     """Values of custom metrics, by name."""
 

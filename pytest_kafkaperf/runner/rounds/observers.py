@@ -1,4 +1,4 @@
-"""The observers of a load: its topic, brokers, applications, consumer groups, and the test's actions."""
+"""The observers of a load, which cover its topic, brokers, applications, consumer groups and the test's actions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 class Observers:
-    """All observers of one load, from before its first record until after its last."""
+    """All observers of one load, active from before its first record until after its last one."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Observers:
         actions: Sequence[Action],
         on_progress: Callable[[Progress], None],
     ) -> None:
-        """The load writes to `topic`; `actions` run during it; its progress is forwarded to `on_progress`."""
+        """Observe a load on `topic`; `actions` run during the load, and `on_progress` receives its progress."""
         self._side = side
         self._on_progress = on_progress
         self._topic = TopicWatcher(side.cluster.bootstrap_servers, side.cluster.access, topic)
@@ -46,7 +46,7 @@ class Observers:
         self._running = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Start all observers, before the load."""
+        """Start all observers before the load."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._topic)
             stack.enter_context(self._brokers)
@@ -58,14 +58,14 @@ class Observers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop all observers, after the load."""
+        """Stop all observers after the load."""
         self._running.close()
 
     def follow(self, progress: Progress) -> None:
         """Handle the load's progress; called several times per second.
 
         Raises:
-            ClusterLostError: the load cannot continue, because the topic is gone or an application has exited.
+            ClusterLostError: the load cannot continue because the topic is gone or an application has exited.
 
         """
         self._topic.check()

@@ -1,6 +1,6 @@
-"""The permission for loads on clusters that others may use: no overload, and no records in their topics.
+"""Permission for loads on clusters that others may use, to prevent overload and records in other people's topics.
 
-Every load passes `Permission.check`, which is called before a test or script starts anything, and before each load.
+`Permission.check` checks every load, both before a test or script starts anything and right before the load.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES, Scenario
 
 _ROUNDING = 1.00001
-"""Tolerance for limits that errors suggest, which are rounded to six digits."""
+"""Tolerance for the limits suggested in error messages, which are rounded to six digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxRate:
-    """The maximum rate of a load on a cluster that others may use."""
+    """The maximum load rate on a cluster that others may use."""
 
     records_per_s: float = 50_000.0
     bytes_per_s: float = 50e6
-    """Limit for keys, values and headers, before compression and replication."""
+    """Limit on the bytes of keys, values and headers, before compression and replication."""
 
     def __str__(self) -> str:
         """Return the limits in the format that `parse_max_rate` reads."""
@@ -48,19 +48,19 @@ class Permission:
     topics: Sequence[str] = ()
     """Existing topics that loads may write to."""
     of_script: bool = False
-    """True if users allow more by arguments of `measure` instead of ini keys."""
+    """True if users allow more through `measure` arguments instead of ini keys."""
 
     @property
     def is_limited(self) -> bool:
-        """True if the rate of a load is limited."""
+        """True if load rates are limited."""
         return self.servers is not None and not self.unlimited
 
     def check(self, scenario: Scenario, plan: SearchPlan | None = None) -> None:
-        """Check that a load may run, or, with a `plan`, all loads of that capacity search.
+        """Check that a load is allowed or, with a `plan`, that all loads in that capacity search are allowed.
 
         Raises:
             LoadError: the sample file is unusable.
-            UsageError: the load may not run; the text has one line per problem.
+            UsageError: the load is not allowed; the message has one line per problem.
 
         """
         if self.servers is None:
@@ -112,7 +112,7 @@ class Permission:
             )
 
     def _key(self, name: str, value: Any) -> str:
-        """Return how the user can allow it."""
+        """Return the setting with which the user can allow the load."""
         if self.of_script:
             return f"measure(..., {name}={value!r})"
         text = ", ".join(value) if isinstance(value, list) else str(value)
@@ -128,18 +128,18 @@ def permission_on(
     topics: Sequence[str] = (),
     of_script: bool = False,
 ) -> Permission:
-    """Return what loads may do on a cluster.
+    """Return the permission for loads on a cluster.
 
-    Others may use it if it comes from an option, or if the user's fixture returns servers that are not on this machine.
-    On this machine, a fixture may have started a broker, or put a proxy in front of the plugin's brokers.
+    Others may use the cluster if it comes from an option, or if the user's fixture returns servers that are not on this
+    machine. On this machine, a fixture may have started a broker, or put a proxy in front of the plugin's brokers.
 
     Args:
-        cluster: the cluster of the load.
+        cluster: the cluster that receives the load.
         named: the external clusters in the run's options.
         unlimited: True if the rate is not limited.
         max_rate: the maximum rate; None for the default.
         topics: existing topics that loads may write to.
-        of_script: True if users allow more by arguments of `measure` instead of ini keys.
+        of_script: True if users allow more through `measure` arguments instead of ini keys.
 
     """
     servers = str(named[0]) if named else None

@@ -1,4 +1,4 @@
-"""The time from a broker event until latency is back to normal, from the series of a round. Pure functions."""
+"""Measures the time from a broker event until latency is back to normal, based on a round's series. Pure functions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _CALM_INTERVALS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """The recovery of a round from its events, as far as the series shows it."""
+    """A round's recovery from its events, as far as the series shows it."""
 
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The metric `recovery`; empty if it is unknown."""
     at_least: tuple[str, ...] = ()
-    """`recovery` if it is a lower bound, because the round ended before latency was back to normal."""
+    """`recovery` if it is a lower bound because the round ended before latency was back to normal."""
     warnings: tuple[Notice, ...] = ()
 
 
@@ -81,7 +81,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Interval:
-    """One interval of the series."""
+    """One interval in the series."""
 
     end_s: float
     p99_s: float | None
@@ -92,7 +92,7 @@ def _spans(events_s: Sequence[float], produced: Curves, length_s: float | None) 
     """Return the span of each event; empty if there is no interval before the first event to compare with.
 
     The usual p99 is the median over the intervals before the first event, including the warm-up. The series has
-    intervals of one second, by the due time of records, so this is the resolution of the result.
+    one-second intervals, based on the due times of records, so the result has a resolution of one second.
     """
     intervals = _intervals(produced, length_s)
     first_s = min(events_s, default=-math.inf)

@@ -1,4 +1,4 @@
-"""The measurements of one round, as plain values."""
+"""One round's measurements, as plain values."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ if TYPE_CHECKING:
 
 
 COLD_SHARE = 0.1
-"""Number of cores from which a compiler counts as busy; on warm brokers, it used 0.01 on average."""
+"""Number of cores above which a compiler counts as busy; on warm brokers, it used 0.01 on average."""
 
 
 class RoundEvent(NamedTuple):
-    """A change of brokers, partitions or applications in a round."""
+    """A change in brokers, partitions or applications during a round."""
 
     at_s: float
     """Seconds after the start of the window."""
     notice: Notice
     """The event as a warning."""
     action: Event | None = None
-    """The test's action; None for a change of partitions."""
+    """The test's action; None for a partition change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The metrics of one round in base units, and the reasons not to trust them."""
+    """One round's metrics in base units, and the reasons not to trust them."""
 
     metrics: Mapping[str, float]
     problems: tuple[Problem, ...] = ()
     """Reasons why the round is INVALID; empty if it is valid."""
     least: Mapping[str, float] = field(default_factory=dict)
-    """Certain lower bounds of latencies if the generator was too slow (see `least_latencies`); otherwise empty."""
+    """Certain lower bounds for latencies if the generator was too slow (see `least_latencies`); otherwise empty."""
     warnings: tuple[Notice, ...] = ()
     series: Mapping[str, Curves] = field(default_factory=dict)
     """Curves over time, including the warm-up: `produce` and, with consumers, `consume`."""
     brokers: BrokerCurves | None = None
-    """Readings of the brokers over the same time; None if no broker could be read."""
+    """Broker readings over the same period; None if no broker could be read."""
     uses: Mapping[str, Use] = field(default_factory=dict)
-    """CPU and memory that each broker used in the window, by broker."""
+    """Each broker's CPU and memory usage in the window."""
     compiler: Mapping[Key, float | None] = field(default_factory=dict)
     """Number of cores that each broker's and application's JVM compiler used in the window; None if unknown."""
     starts_program: bool = False
-    """True if the test started a broker or an application in the round, or the round is a capacity search. The work of
-    the compiler is then part of what the test measures."""
+    """True if the test started a broker or an application in the round, or the round is a capacity search. The
+    compiler's work is then part of the measurement."""
     events: tuple[RoundEvent, ...] = ()
-    """Changes of brokers, partitions and applications, in order."""
+    """Changes in brokers, partitions and applications, in order."""
     steps: tuple[Step, ...] = ()
     """The rates that a capacity search tried; the round itself is the last step, at the rate that it found."""
     at_least: tuple[str, ...] = ()
-    """Metrics that are lower bounds, because a search did not try higher rates, a group did not commit everything in
+    """Metrics that are lower bounds because a search did not try higher rates, a group did not commit everything in
     time, or latency had not recovered when the window ended."""
     limited_by_generator: bool = False
     """True if the throughput is a lower bound because the workers could not generate load any faster."""
@@ -72,7 +72,7 @@ class Round:
     if
     no difference is known."""
     commit_interval_s: float | None = None
-    """Commit interval of the slowest watched group, included in times of the application; None without a group."""
+    """Commit interval of the slowest watched group, included in the application's times; None without a group."""
     window_s: tuple[float, float] | None = None
     """Start and end of the window on this machine's monotonic clock, in seconds; None if no load ran."""
 
@@ -109,8 +109,8 @@ class Step:
     """The requested rate, in records per second."""
     outcome: StepOutcome
     reason: str | None
-    """Why the rate did not hold; None if it held."""
+    """The reason why the rate did not hold; None if it held."""
     settled: bool
     """True if the warm-up was long enough for quotas and buffers to take effect (see `capacity.SETTLED_S`)."""
     metrics: Mapping[str, float]
-    """The metrics of the window, in base units."""
+    """The window's metrics, in base units."""

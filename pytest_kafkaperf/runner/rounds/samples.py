@@ -1,4 +1,4 @@
-"""A scenario's sample file: found at collection, read before the load. Its content is part of the workload."""
+"""A scenario's sample file, located at collection and read before the load. Its content is part of the workload."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 def with_path(scenario: Scenario, folder: Path, where: str) -> Scenario:
-    """Return the scenario with the path of its sample file; errors start with `where`.
+    """Return the scenario with the path to its sample file; errors start with `where`.
 
     Raises:
         ScenarioError: the file cannot be read or is empty.
@@ -35,7 +35,7 @@ def with_path(scenario: Scenario, folder: Path, where: str) -> Scenario:
 def with_content(scenario: Scenario) -> Scenario:
     """Return the scenario with the current size and hash of its sample file.
 
-    A fixture may have written the file after collection.
+    They can differ from those at collection, because a fixture may have written the file since then.
 
     Raises:
         ScenarioError: the file cannot be read.

@@ -1,6 +1,6 @@
 """One side of a test: the cluster, the brokers and applications that a run restarts, and the actions on them.
 
-Every difference between two sides, such as a version, a property or a revision of the code, is in this one value.
+Every difference between two sides, such as a version, a property or a code revision, is in this one value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pytest_kafkaperf.runner.rounds.permission import Permission, permission_on
 
 
 class Brokers(Protocol):
-    """Brokers that a run restarts: a `Fleet`, or the brokers of another revision's pytest."""
+    """Brokers that a run restarts: a `Fleet`, or brokers of the other revision's pytest process."""
 
     events: list[Event]
     """Actions on the brokers, such as a stop."""
@@ -37,10 +37,10 @@ class Brokers(Protocol):
 
 
 class App(Protocol):
-    """An application that a run restarts: an `Application`, or an application of another revision's pytest."""
+    """An application that a run restarts: an `Application`, or one that the other revision's pytest process runs."""
 
     events: list[Event]
-    """Starts and stops by the test."""
+    """The test's starts and stops of the application."""
 
     def probes(self) -> Sequence[Probe]:
         """Return the probes of the process; empty while it is stopped."""
@@ -60,7 +60,7 @@ class App(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Side:
-    """Everything that one side of a test runs on."""
+    """One side of a test, with everything that it runs on."""
 
     cluster: Cluster
     brokers: Brokers | None
@@ -91,7 +91,7 @@ class Side:
 
     @property
     def events(self) -> Sequence[Event]:
-        """Actions on the brokers of this side."""
+        """Actions on this side's brokers."""
         return () if self.brokers is None else tuple(self.brokers.events)
 
     def probes(self) -> Mapping[Key, Sequence[Probe]]:
@@ -114,15 +114,15 @@ class Side:
     def restart(self) -> None:
         """Restart the brokers and applications; topics and clients are new in each trial anyway.
 
-        Anything that the test or its fixtures configured on the cluster remains, for example a quota. A new process is
-        faster or slower than the previous one, and restarts include this noise in the measurements.
+        Anything that the test or its fixtures configured on the cluster remains, for example a quota. Each new
+        process is slightly faster or slower than the previous one, and restarts include this noise in the measurements.
 
         Raises:
             ClusterError: brokers or applications did not restart.
 
         """
         for app in self.apps:
-            app.end()  # without brokers, it would fill its output with errors
+            app.end()  # without brokers, the application would fill its output with errors
         if self.brokers is not None:
             self.brokers.renew()
         for app in self.apps:

@@ -1,4 +1,4 @@
-"""The rounds of one trial, on one side or alternately on two, and the workers that both sides share.
+"""Runs one trial's rounds, on one side or alternately on two, with workers that both sides share.
 
 Each load has a separate topic, which is deleted afterwards. When all rounds shared one topic, the throughput of a
 broker that received 350 MB/s dropped by half after four rounds, because it was still writing earlier records to disk,
@@ -49,12 +49,12 @@ OnProgress = Callable[[str, int, Progress], None]
 """Called with the trial's label, the round's number (starting at 1), and the progress of its load."""
 
 _HASTY_TIMEOUT_S = 3
-"""Time limit for deleting consumer groups after an aborted trial, when the cluster may be gone or a user waits."""
+"""Time limit for deleting consumer groups after an aborted trial, when the cluster may be gone or a user is waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """The worker processes of a trial, which both sides use alternately."""
+    """A trial's worker processes, which both sides use alternately."""
 
     pool: WorkerPool
     shares: WorkerShares
@@ -67,11 +67,11 @@ class _BacklogError(ClusterError):
     def __init__(self, text: str, problem: Problem | None) -> None:
         super().__init__(text)
         self.problem = problem
-        """The problem of the load; None if only some records failed."""
+        """The load's problem; None if only some records failed."""
 
 
 class SideRounds:
-    """Runs the rounds of one side, trial by trial: starts, warms up, measures and restarts it."""
+    """Runs one side's rounds, trial by trial: starts, warms up, measures and restarts the side."""
 
     def __init__(
         self,
@@ -83,17 +83,17 @@ class SideRounds:
         prefix: str = PREFIX,
         stopwatch: Stopwatch | None = None,
     ) -> None:
-        """With a `plan`, each round is a capacity search.
+        """Prepare a side; with a `plan`, each round is a capacity search.
 
-        Names of topics, groups and transactional ids start with `prefix`. The stopwatch measures where the time of
-        rounds goes; None if nobody asks.
+        Names of topics, groups and transactional ids start with `prefix`. The stopwatch measures where the rounds'
+        time goes; None if this is not needed.
         """
         self.side = side
         self.prefix = prefix
         self.scenario = scenario
         """The scenario; once started, with the partitions and replicas of an existing topic."""
         self.rounds: list[Round] = []
-        """The rounds of the current trial so far."""
+        """The current trial's rounds so far."""
         self.broken = False
         """True if the last load left the cluster or the workers unusable."""
         self._apps_warm = False
@@ -108,10 +108,10 @@ class SideRounds:
 
     @contextlib.contextmanager
     def started(self, *, label: str, sides: int) -> Iterator[None]:
-        """Prepare the rounds of one trial, and delete its consumer groups at the end.
+        """Prepare one trial's rounds, and delete its consumer groups at the end.
 
-        `label` is the trial's label in the progress. `sides` is the number of sides of the trial, from which its latest
-        end is computed, because names on the cluster include that time.
+        `label` is the trial's label in the progress display. `sides` is the number of sides in the trial. It is used to
+        compute the latest end of the trial, because names on the cluster include that time.
 
         Raises:
             ClusterError: the cluster does not respond, or the scenario's topic cannot be used.
@@ -144,7 +144,7 @@ class SideRounds:
         return bool(self.side.apps) and self.scenario.topic is not None
 
     def is_cold(self, phase: Phase) -> bool:
-        """Return True if this warm-up phase applies, because what the plugin started is not warm yet.
+        """Return True if this warm-up phase applies because brokers or applications are not warm yet.
 
         Brokers are warmed up once per start and scenario, because brokers that had only seen another scenario were 5%
         slower than in their next trials.
@@ -164,9 +164,9 @@ class SideRounds:
             self.side.brokers.warm_for.add(workload_key(self.scenario, phase))
 
     def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
-        """Run a warm-up slice, without the actions of a round.
+        """Run a warm-up slice, without a round's actions.
 
-        Applications are observed only in their own phase, because no records reach them in the others.
+        Applications are observed only in their own phase, because no records reach them in the other phases.
 
         Raises:
             ClusterError: for the same reasons as `measure`.
@@ -204,7 +204,7 @@ class SideRounds:
         self.side.restart()
 
     def _measure_load(self, workers: Workers, side: Side, scenario: Scenario, step: str = "") -> Round:
-        """Run one load and clean up after it; `side` has the participating applications and actions."""
+        """Run one load and clean up after it; `side` contains the participating applications and actions."""
         self._loads += 1
         first = scenario.topic not in self._checked  # a warm-up has a separate topic, and may not use the scenario's
         self._checked.add(scenario.topic)
@@ -230,7 +230,7 @@ class SideRounds:
         finally:
             self._stopwatch.begin(Span.TOPIC)
             left = load.clean_up(hasty=seen is None or seen.broken)
-            if seen is None and load.began:  # there is no round to which the warnings could be added
+            if seen is None and load.began:  # there is no round to add the warnings to
                 left.warn(with_topic=side.brokers is None)
         self._stopwatch.begin(Span.JUDGE)
         self.broken = seen.broken
@@ -276,7 +276,7 @@ class SideRounds:
         self._stopwatch.begin(Span.DRAIN, at_ns=report.drain_ns)
 
     def _reason(self, error: ClusterError) -> ClusterError:
-        """Return why a broker has exited, if one has, because it explains more than the original error."""
+        """Return the reason if a broker has exited, because it explains more than the original error."""
         try:
             self.side.check_brokers()
         except ClusterError as lost:
@@ -330,7 +330,7 @@ class SideRounds:
         return workers.pool.run(assignments, counters, check=self.side.check_brokers, progress=progress)
 
     def _delete_groups(self, *, hasty: bool) -> None:
-        """Delete the consumer groups of all loads; a failure becomes a warning of the last round."""
+        """Delete the consumer groups of all loads; a failure becomes a warning in the last round."""
         if not self.scenario.consumers or not self._loads:
             return
         names = group_names(self._run, rounds=self._loads, groups=self.scenario.consumer_groups)
@@ -361,7 +361,7 @@ def running(sides: Sequence[SideRounds], allocation: WorkerAllocation, *, label:
 
 
 def rounds(sides: Sequence[SideRounds], workers: Workers, turns: Iterable[int]) -> Iterator[Round]:
-    """Measure a round on each side, one right after the other; `turns` has the index of the side that starts.
+    """Measure a round on each side, one right after the other; each turn is the index of the side that starts.
 
     The caller may stop at any time. The iterator stops early if a load left the cluster or workers unusable.
     """
@@ -395,7 +395,7 @@ def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
 
 
 def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
-    """Return the latest end of a trial that starts now, from the time limits of everything that it waits for."""
+    """Return the latest end of a trial that starts now, based on the time limits of all its waits."""
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
     if scenario.watch_group:
         load_s += group_drain_s(longest_s(scenario))

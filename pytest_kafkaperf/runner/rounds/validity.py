@@ -1,4 +1,4 @@
-"""The checks of a round: problems, which make it INVALID, and warnings. Pure functions."""
+"""Checks a round for problems, which make it INVALID, and for warnings. Pure functions."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _ON_TIME_RATIO = 0.99
 """Share of due records that the generator must send on time; below it, the round is INVALID."""
 
 _SLOWED = 2
-"""Factor by which brokers may be slower if the machine is too busy for the generator."""
+"""Factor by which brokers can be slower if the machine is too busy for the generator."""
 
 _SATURATED_RATIO = 0.95
-"""Share of time that a worker runs or waits for a core, from which it is the bottleneck."""
+"""Share of time that a worker spends running or waiting for a core above which the worker is the bottleneck."""
 
 _WORKING_RATIO = 0.5
 """Share of busy time below which only part of a worker's CPU time counts as the cost of its records."""
@@ -54,13 +54,13 @@ _ON_ITS_WAY_NS = NS_PER_S // 10
 """Time in which nothing may come out because the last records were dropped and others acknowledged late."""
 
 _OTHER_PROGRAMS_RATIO = 0.15
-"""Share of all cores from which other programs cause a warning; on a quiet machine, they use less."""
+"""Share of all cores used by other programs above which there is a warning; on a quiet machine, they use less."""
 
 
 def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str, float]) -> list[Problem]:
-    """Return the reasons why the round is INVALID. Lost records are not a reason, but a failure of Kafka.
+    """Return the reasons why the round is INVALID, excluding lost records, which are a failure of Kafka.
 
-    `integrity` has the numbers of `lost`, `duplicated` and `reordered` records, as far as they are known.
+    `integrity` contains the numbers of `lost`, `duplicated` and `reordered` records, as far as they are known.
     """
     if seen.problems:
         return [*seen.problems]
@@ -113,7 +113,7 @@ def limited_by_generator(load: LoadReport, scenario: Scenario) -> bool:
 
 
 def blamed_on(busy: Notice, problems: Sequence[Problem]) -> list[Problem]:
-    """Return the problems; if the generator was too slow, with other programs as a possible reason."""
+    """Return the problems; if the generator was too slow, mention other programs as a possible reason."""
     excuse = OTHER_PROGRAMS.format_map(busy.values)
     return [one.perhaps_because(excuse) if one.kind is ProblemKind.GENERATOR_TOO_SLOW else one for one in problems]
 
@@ -138,10 +138,10 @@ def late_records(load: LoadReport) -> int:
 
 
 def least_latencies(family: str, histogram: Histogram, *, late: int, latest_ns: int) -> dict[str, float]:
-    """Return lower bounds of a latency's quantiles, in seconds, in a round whose generator was too slow.
+    """Return lower bounds for a latency's quantiles, in seconds, in a round whose generator was too slow.
 
-    The `late` records may have been delayed by any time. All others, and their responses, were delayed by at most
-    `latest_ns`, the longest delay of the generator. Because such a busy machine may slow the brokers as well, late
+    The `late` records may have been delayed by any amount of time. All others, and their responses, were delayed by at
+    most `latest_ns`, the longest delay of the generator. Because such a busy machine may slow the brokers as well, late
     records count as if they had taken no time, and all others with half of their time minus `latest_ns`.
     """
     delay_s = max(latest_ns, LATE_NS) / NS_PER_S
@@ -175,7 +175,7 @@ def _producing_problems(load: LoadReport, scenario: Scenario) -> list[Problem]:
 
 
 def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
-    """Return the number of cores that a worker would need for its part of the rate, from its CPU time per record.
+    """Return the number of cores that a worker needs for its part of the rate, based on its CPU time per record.
 
     A mostly idle worker spends CPU time on waiting as well, so only the part that waiting cannot explain counts.
     """
@@ -191,7 +191,7 @@ def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
 def _reading_problems(load: LoadReport, scenario: Scenario, *, lost: int) -> list[Problem]:
     """Compare the records that each consumer group received with the records in the log.
 
-    Consumers may not report unread records although the group skipped some when it rebalanced.
+    If a group skipped records when it rebalanced, its consumers may not report these records as unread.
     """
     expected = sum(part.acknowledged for part in load.produced) - lost
     if scenario.isolation_level == "read_uncommitted":
@@ -216,7 +216,7 @@ def _may_have_skipped(group: int, consumed: Sequence[Consumed], expected: int) -
 
 
 def _no_output(load: LoadReport, scenario: Scenario) -> Problem:
-    """Return the problem of an application without output, and its likely cause."""
+    """Return the problem that an application has no output, with its likely cause."""
     unmatched = max(part.unmatched for part in load.consumed)
     topics = {"topic": scenario.topic, "output_topic": scenario.output_topic}
     if not unmatched:
@@ -258,7 +258,7 @@ def _produce_warnings(load: LoadReport, scenario: Scenario) -> list[Notice]:
 
 
 def _failures(produced: Sequence[Produced]) -> Mapping[str, int]:
-    """Return the number of failed records by error."""
+    """Return the number of failed records for each error."""
     counts: Counter[str] = Counter()
     for part in produced:
         counts.update(part.failures)
@@ -286,7 +286,7 @@ def resolution_warnings(rounds: Sequence[Round]) -> list[Notice]:
 def resolution_problems(
     thresholds: Sequence[Threshold], values: Sequence[float | None], rounds: Sequence[Round]
 ) -> list[Problem]:
-    """Return a problem for each threshold that is smaller than the uncertainty of the clocks or a commit interval.
+    """Return a problem for each threshold that is smaller than the clock uncertainty or a commit interval.
 
     `values` are the thresholds in seconds; None for thresholds whose baseline does not exist.
     """
@@ -304,7 +304,7 @@ def resolution_problems(
             commits_s is not None
             and unit is Unit.SECONDS
             and name.startswith(_COMMITTED)
-            and _least(name, rounds) - commits_s <= limit < commits_s  # otherwise it is exceeded in any case
+            and _least(name, rounds) - commits_s <= limit < commits_s  # otherwise the threshold is exceeded in any case
         ):
             cause, resolution = Cause.COMMIT_INTERVAL, {"interval": Quantity(commits_s, Unit.SECONDS)}
         else:
@@ -315,7 +315,7 @@ def resolution_problems(
 
 
 def skew_problems(thresholds: Sequence[Threshold], rounds: Sequence[Round]) -> list[Problem]:
-    """Return a problem for each threshold on an end-to-end latency if latencies are unknown because clocks differ."""
+    """Return a problem for each threshold on an end-to-end latency if clock differences make it unknown."""
     skew_s = _clock_skew_s(rounds)
     if skew_s is None:
         return []
@@ -336,7 +336,7 @@ def _least(name: str, rounds: Sequence[Round]) -> float:
 
 
 def _resolutions(rounds: Sequence[Round]) -> tuple[float | None, float | None]:
-    """Return the largest uncertainty of the clocks, and the median commit interval; None for each that is unknown."""
+    """Return the largest clock uncertainty and the median commit interval, each None if unknown."""
     clocks_s = [one.e2e_uncertainty_s for one in rounds if one.e2e_uncertainty_s is not None]
     commits_s = [one.commit_interval_s for one in rounds if one.commit_interval_s is not None]
     return max(clocks_s, default=None), statistics.median(commits_s) if commits_s else None
