@@ -1,7 +1,8 @@
 """The effect on clients when a broker stops and comes back.
 
 Expected: throughput drops and latency rises while the broker's partitions get new leaders, but no record is lost,
-because each record has a second copy before it is acknowledged. `recovery` is the time until latency is normal again.
+because brokers acknowledge a record only after it has a second copy. `recovery` is the time until latency is normal
+again.
 """
 
 import pytest

@@ -17,5 +17,5 @@
 - starter: `kafkaperf init`
 - bisect_revisions: `kafkaperf bisect`
 
-It may import every other package.
+The package may import every other package.
 """

@@ -48,7 +48,7 @@ def find_commit(
         nodeid: the test, with its path relative to the current folder, which must be pytest's root folder.
         setup: shell command that installs each commit, as in `--kafka-compare-setup`; None if not necessary.
         options: further pytest options.
-        say: called with the line to print about each commit.
+        say: called with a line to print for each commit.
 
     Raises:
         UsageError: a commit does not exist, every commit would run the same code, or no single commit was found.

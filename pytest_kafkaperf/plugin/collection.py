@@ -102,10 +102,10 @@ def _latency_without_rate(test: PerfTest) -> str | None:
 
 
 def read_item(item: pytest.Item, settings: Settings) -> PerfTest:
-    """Read the markers and parameters of a test.
+    """Read a test's markers and parameters.
 
     Raises:
-        UsageError: all problems of the test, one per line, each with the nodeid.
+        UsageError: the test has problems; the text contains one per line, each with the nodeid.
 
     """
     given = item.callspec.params if hasattr(item, "callspec") else {}
@@ -194,7 +194,7 @@ def _taken_by(item: pytest.Item) -> str | None:
     if taken := _CLUSTERS.intersection(info.argnames):
         return f"the test takes {min(taken)}"
     for name, found in sorted(info.name2fixturedefs.items()):
-        # A fixture that requests its own name gets the definition that it overrides.
+        # If a fixture requests its own name, pytest passes the definition that the fixture overrides.
         overriding = [*itertools.takewhile(lambda one: one.argname in one.argnames, reversed(found))]
         used = found[-1 - len(overriding) :]
         own = [each for each in used if each.func.__module__.partition(".")[0] != "pytest_kafkaperf"]

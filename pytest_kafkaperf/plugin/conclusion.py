@@ -20,7 +20,7 @@ from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 NOT_JUDGED = 10
-"""Exit status of a run whose only failures are tests that could not be judged."""
+"""Exit status for a run in which the only failures are tests that could not be judged."""
 _MAX_REASON = 2000
 """Maximum length of a failure's reason in reports, in characters."""
 _GREEN = ("passed", "skipped")
@@ -48,7 +48,7 @@ def contradictions(
 
 
 def ending_of(item: pytest.Item, report: pytest.TestReport, previous: Ending | None) -> Ending | None:
-    """Return the outcome of a test after this phase; None if the previous outcome remains."""
+    """Return a test's outcome after this phase; None if the previous outcome remains."""
     expected = hasattr(report, "wasxfail")
     outcome: Any = f"x{report.outcome}" if expected and report.passed else report.outcome
     if report.skipped and expected:

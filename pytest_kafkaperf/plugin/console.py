@@ -119,18 +119,18 @@ class _Terminal:
             self._reporter.write_line(text)
 
     def end_line(self) -> None:
-        """End the line on which pytest printed the name of the test's file."""
+        """End the line with the test's file name, which pytest has printed."""
         with _uncaptured(self._config):
             self._reporter.ensure_newline()
 
     def write_name(self, nodeid: str) -> None:
-        """Write the name of the test's file as pytest does, so that the result follows it."""
+        """Write the test's file name as pytest does, so that the result follows the name."""
         with _uncaptured(self._config):
             self._reporter.write_fspath_result(nodeid, "")
 
 
 def print_table(terminalreporter: pytest.TerminalReporter, config: pytest.Config, run: RunResult) -> None:
-    """Print the results of all tests, fitted to the width of the terminal."""
+    """Print the results of all tests, fitted to the terminal width."""
     writer = terminalreporter._tw  # noqa: SLF001 - no public way to the width and color
     terminalreporter.write_sep("=", "kafka performance")
     paper = Paper(width=writer.fullwidth, colour=writer.hasmarkup)
@@ -146,7 +146,7 @@ def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None
 
 
 _PROGRESS_S = 0.5
-"""Minimum time between two updates of the line."""
+"""Minimum time between two updates to the line."""
 
 
 class _Output:
@@ -225,7 +225,7 @@ class RoundLines(_Output):
 
 
 def _values(seen: Progress, metrics: Sequence[str]) -> dict[str, str]:
-    """Return the values of a round as the table shows them, by metric."""
+    """Return a round's values by metric, as shown in the table."""
     values = {name: seen.metrics[name] for name in metrics if name in seen.metrics}
     return {name: f"{name} {short(value, CATALOGUE[name].unit)}" for name, value in values.items()}
 

@@ -187,7 +187,7 @@ def _collection(config: pytest.Config) -> Collection:
 
 
 def _settings(config: pytest.Config) -> Settings:
-    """Return the parsed options of this run.
+    """Return this run's parsed options.
 
     Raises:
         pytest.UsageError: an option or an ini value is invalid.

@@ -294,8 +294,8 @@ class KafkaPerf:
         """Record a custom metric: `kafka_perf.add_metric("app.rows", sink.rows, unit="rows", better="higher")`.
 
         Add metrics before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A
-        function is called with `arguments` at the end of each round, when the application has processed the load. A
-        number is used for every round; with a live baseline, only on the test's side.
+        function is called with `arguments` at the end of each round, after the application has processed the load. A
+        number applies to every round; with a live baseline, only on the test's side.
         """
         function = functools.partial(value, *arguments) if callable(value) else lambda: value
         with failing():

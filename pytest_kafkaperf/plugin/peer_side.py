@@ -140,7 +140,7 @@ class PeerSide:
         self._channel.send(**own, collected=[*items], problems=self._problems)
         following = None
         while (message := self._channel.receive()) is not None:
-            if message["do"] != "run":  # the test has already ended on its own
+            if message["do"] != "run":  # the test has already ended by itself
                 ended = "\n".join(self._texts) if message["do"] != "stop" else ""
                 error = f"the test has already ended in that revision: {ended}"
                 self._channel.send(id=message["id"], ended=ended, state=None, error=error, kind="ClusterLostError")

@@ -6,7 +6,7 @@
 - remedy: the command that resolves an undecided test or accepts a result
 - standing: lines about the trials so far
 - calibration: texts for `--kafka-calibrate`
-- conditions: the conditions of a test that influence its values, shown with `-v`
+- conditions: the conditions that influence a test's values, shown with `-v`
 - span_table: where the time of tests went
 - terminal: tables in the terminal
 - run_headline: the first line about a run, and the order of its tests
@@ -21,5 +21,5 @@
 - tool_runs: output from Kafka's own tools
 - html: the HTML page
 
-It may import every package but `plugin`.
+The package may import every package except `plugin`.
 """

@@ -62,7 +62,7 @@ def describe_trial(test: PerfTest, measured: Sequence[Trial], trials: int, *, le
 
 
 def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
-    """Return the noise of a metric and its minimum detectable change, by column title.
+    """Return a metric's noise and minimum detectable change, by column title.
 
     The text of an unknown value is empty.
     """

@@ -151,7 +151,7 @@ def metrics_text(results: Sequence[Result]) -> str:
 
 
 def _family(subject: Metric) -> tuple[Family, dict[str, str]]:
-    """Return the metric family of a metric, and the labels of its samples."""
+    """Return the family of a metric, and the labels for its samples."""
     from prometheus_client.core import Metric as Family  # noqa: PLC0415 - slow to import
 
     part = next((part for part in QUANTILES if subject.name.endswith(f".{part}")), None)

@@ -98,7 +98,7 @@ _ENOUGH = 39
 
 
 class Columns:
-    """The columns of the table that are not empty and fit on the paper."""
+    """The table columns that are not empty and fit on the paper."""
 
     def __init__(self, rows: Sequence[Row], paper: Paper) -> None:
         self._paper = paper

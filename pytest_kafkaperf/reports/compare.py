@@ -312,7 +312,7 @@ class ReportedEnding(_Part):
         return self.pytest_outcome in FAILED
 
     def __str__(self) -> str:
-        """Return the outcome and its reason: `skipped: needs root`."""
+        """Return the outcome and the reason: `skipped: needs root`."""
         return f"{self.pytest_outcome}: {self.reason}" if self.reason else self.pytest_outcome
 
 

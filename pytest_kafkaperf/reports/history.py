@@ -41,7 +41,7 @@ class Run(BaseModel):
 
 
 class ChangePoint(NamedTuple):
-    """A change of one metric: its means in the runs since the last change and until the next one."""
+    """A change in one metric, with the metric's mean since the previous change and its mean until the next one."""
 
     metric: str
     before: float

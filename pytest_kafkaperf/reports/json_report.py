@@ -50,7 +50,7 @@ def json_text(run: RunResult, *, exit_status: int) -> str:
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the report."""
+    """Return the JSON Schema for the report."""
     text = importlib.resources.files(__package__).joinpath("report.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema

@@ -33,7 +33,7 @@ class LatencyPoint:
     attempts: int
     """Number of attempts."""
     reason: str | None
-    """Reason why the last unsuccessful attempt did not hold; None if all attempts held."""
+    """Reason why the last unsuccessful attempt failed; None if all attempts were successful."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

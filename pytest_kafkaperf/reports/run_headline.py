@@ -1,4 +1,4 @@
-"""The headline of a run, such as `1 of 4 Kafka tests is slower than the base d0e1f3e`, and the order of its tests."""
+"""The headline for a run, such as `1 of 4 Kafka tests is slower than the base d0e1f3e`, and the order of its tests."""
 
 from __future__ import annotations
 

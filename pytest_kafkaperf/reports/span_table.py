@@ -1,4 +1,4 @@
-"""Spans of tests as text: a line for one test, and rows for the sum of all tests."""
+"""Tests' spans as text: a line for each test, and rows with the sums over all tests."""
 
 from __future__ import annotations
 

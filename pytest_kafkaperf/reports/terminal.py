@@ -1,4 +1,4 @@
-"""Tables in the terminal: the summary at the end of a run, and the output of the command `kafkaperf`."""
+"""Tables in the terminal: the summary at the end of a run, and the output of the `kafkaperf` command."""
 
 from __future__ import annotations
 

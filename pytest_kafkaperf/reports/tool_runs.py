@@ -62,7 +62,7 @@ class ToolRun:
     file: str
     """File name without folders."""
     line: int
-    """Number of the line with the measurements, from 1."""
+    """Number of the line with the measurements, starting at 1."""
     metrics: Mapping[str, float]
     """Values in base units, by the plugin's metric names."""
     notes: tuple[str, ...] = ()
@@ -70,10 +70,10 @@ class ToolRun:
 
 
 def read_runs(content: bytes, *, file: str) -> list[ToolRun]:
-    """Return the runs in a file; lines that are not the result of a run are ignored.
+    """Return the runs in a file; lines without a run's result are ignored.
 
     Raises:
-        UsageError: The file contains no run, or an invalid one; the text names the file and, if possible, the line.
+        UsageError: the file contains no run, or an invalid one; the text contains the file and, if possible, the line.
 
     """
     try:
@@ -90,10 +90,10 @@ def read_runs(content: bytes, *, file: str) -> list[ToolRun]:
 
 
 def rounds_of(runs: Sequence[ToolRun]) -> tuple[Mapping[str, float], ...]:
-    """Combine runs into rounds: the first runs of both tools make the first round, and so on.
+    """Combine runs into rounds: the first runs of both tools become the first round, and so on.
 
     Raises:
-        UsageError: The tools have different numbers of runs, so that some rounds would lack metrics.
+        UsageError: the tools have different numbers of runs, so some rounds would lack metrics.
 
     """
     produced, consumed = ([run.metrics for run in runs if run.tool == tool] for tool in (PRODUCER, CONSUMER))

@@ -435,7 +435,7 @@ def _lines_of_failure(result: Result, *, verbose: bool) -> Iterator[str]:
 
 
 def _needs_changes(result: Result) -> bool:
-    """Return True if differences from the baseline may explain the result."""
+    """Return True if differences from the baseline could explain the result."""
     return result.live_baseline is not None or len(result.trials) > 1 or moved_much(result)
 
 

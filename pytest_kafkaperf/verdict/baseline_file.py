@@ -63,7 +63,7 @@ class Imported(BaseModel):
 
 
 class BaselineTrial(BaseModel):
-    """Results of one trial on a freshly started cluster."""
+    """Results from one trial on a freshly started cluster."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -74,7 +74,7 @@ class BaselineTrial(BaseModel):
     fingerprint: dict[str, str]
     """Facts that can influence the results, such as versions, broker properties and the machine."""
     rounds: Annotated[tuple[dict[str, _Value], ...], AfterValidator(_not_empty)]
-    """Metrics of each round, by name, in base units."""
+    """Metrics for each round, by name, in base units."""
     imported: Imported | None = None
     """Origin of imported results; omitted if this plugin measured them."""
 
@@ -234,8 +234,8 @@ def comparable_rounds(
 def scenario_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the differences between two workloads, such as `partitions: 6 -> 12`.
 
-    A field that is missing on one side has its default value there, because the field may be newer than the baseline.
-    An empty side is an unknown workload, for which no differences are returned. `rounds` is not part of the workload.
+    If a field is missing on one side, its default value is used, because the field may be newer than the baseline. An
+    empty side is an unknown workload, for which no differences are returned. `rounds` is not part of the workload.
     """
     if not before or not now:
         return ()

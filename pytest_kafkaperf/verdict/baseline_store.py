@@ -38,7 +38,7 @@ class BaselineStore:
         self.folder = folder
 
     def path(self, environment: str, nodeid: str) -> Path:
-        """Return the path of a test's baseline, which is always inside the folder and different for each test.
+        """Return the path to a test's baseline, which is always inside the folder and different for each test.
 
         Raises:
             UsageError: the environment name is invalid.
@@ -50,7 +50,7 @@ class BaselineStore:
         return self.folder.joinpath(environment_key(environment), *folders, _safe_name(name, suffix=".json"))
 
     def load(self, environment: str, nodeid: str) -> BaselineRecord | None:
-        """Return the baseline of a test; None if there is none.
+        """Return a test's baseline; None if there is none.
 
         Raises:
             BaselineError: the file cannot be read, is damaged, was written by a newer version, or belongs to another

@@ -121,7 +121,7 @@ class Shifts:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Confidence interval of the true change, valid for other days as well."""
+        """Confidence interval for the true change, also valid on other days."""
         half = self.most_by_noise((1 - LEVEL) / 2)
         return self.shift - half, self.shift + half
 
@@ -174,7 +174,8 @@ def _level(subject: Metric, days: Sequence[Sequence[Rounds]]) -> BaselineLevel |
 def median_variance_ratio(values: int) -> float:
     """Return the variance of the median of normally distributed values, relative to the variance of these values.
 
-    For large `n`, it is `pi / 2 / n`. For small `n`, replace `n` with `n + 0.5` if it is odd, or `n + 1.25` if even.
+    For large `n`, the result is `pi / 2 / n`. For small `n`, replace `n` with `n + 0.5` if `n` is odd, or with `n +
+    1.25` if `n` is even.
     """
     return math.pi / 2 / (values + (0.5 if values % 2 else 1.25))
 

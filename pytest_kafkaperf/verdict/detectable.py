@@ -25,7 +25,7 @@ POWER = 0.8
 """Statistical power of the minimum detectable change; 80% is the usual convention."""
 
 FEWEST_TRIALS = 3
-"""Minimum number of trials to estimate the noise between trials. Two trials give a single difference, which is often
+"""Minimum number of trials for estimating the noise between trials. Two trials give a single difference, which is often
 close to zero by chance."""
 
 _RUNS = 4000
@@ -131,8 +131,8 @@ def detectable_change(
 ) -> float | None:
     """Return the minimum detectable change as a ratio: -0.12 if a 12% drop in throughput is detected in 4 of 5 cases.
 
-    The change is relative to the baseline, or, for an absolute threshold, relative to the limit. Returns None if it is
-    unknown.
+    The change is relative to the baseline, or, for an absolute threshold, relative to the limit. Returns None if the
+    change is unknown.
 
     Args:
         threshold: the threshold that must fail.
@@ -172,7 +172,7 @@ def _detectable_absolute(subject: Metric, rounds: Rounds, known: BaselineLevel |
 
 
 _DROWNED = 3
-"""A useful threshold must detect this multiple of the tolerance; noise may add twice the tolerance."""
+"""A useful threshold must detect this multiple of the tolerance; noise can add twice the tolerance."""
 
 _Trial = Sequence[float]
 

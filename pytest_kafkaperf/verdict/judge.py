@@ -1,4 +1,4 @@
-"""The verdict of a test: judges its thresholds over its trials.
+"""A test's verdict: judges the test's thresholds over its trials.
 
 A relative threshold fails if the metric is worse than the baseline by more than the tolerance and noise cannot explain
 the difference. A `Comparison` decides this (see `regression` and `side_by_side`). An absolute threshold fails if the
@@ -24,7 +24,7 @@ from pytest_kafkaperf.verdict.scale import Measured, Rounds, flaw_of
 
 
 class Comparison(Protocol):
-    """A way to judge the part of a threshold that refers to the baseline; an immutable value.
+    """Method for judging the part of a threshold that refers to the baseline; an immutable value.
 
     The implementations are `AgainstStored`, which judges the first trial alone; `FreshTrials` and
     `SideBySideWithStored`, which re-test suspected regressions; `SideBySide` for a live baseline; and `NotCompared`.
@@ -77,7 +77,7 @@ def judge(
     problems: Sequence[Problem] = (),
     bounds: Collection[str] = frozenset(),
 ) -> Judgement:
-    """Judge the thresholds of a test.
+    """Judge a test's thresholds.
 
     Args:
         thresholds: the thresholds of the test.
@@ -100,7 +100,7 @@ def judge(
 
 
 def _judged(threshold: Threshold, trials: Sequence[Measured], comparison: Comparison, alpha: float) -> ThresholdResult:
-    """Return the result of a threshold, before a suspected regression is re-tested."""
+    """Return a threshold's result before any suspected regression is re-tested."""
     parts = [comparison.counting(threshold, trials)]
     if _is_of_each(threshold):
         parts = [[one] for one in trials]

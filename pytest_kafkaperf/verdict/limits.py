@@ -64,7 +64,7 @@ class ThresholdResult:
 
 
 def result_of(threshold: Threshold, trials: Sequence[Measured], compared: ComparedRounds) -> ThresholdResult:
-    """Return the result of a threshold from the trials that count for it."""
+    """Return a threshold's result from the trials that count for it."""
     subject, rounds = threshold.metric, rounds_of(trials)
     finding = _combined(threshold, rounds, compared)
     values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
@@ -101,7 +101,7 @@ def rounds_of(trials: Sequence[Measured]) -> Rounds:
 
 
 def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Convert the confidence interval of a shift to changes of the metric, the smaller one first."""
+    """Convert the confidence interval of a shift to changes in the metric, smaller one first."""
     if ends is None:
         return None
     lower, higher = sorted(change_of(subject, end) for end in ends)

@@ -112,8 +112,8 @@ class Check:
     interval: tuple[float, float] | None = None
     """Confidence interval for `change`; None if there were too few side-by-side trials.
 
-    For a live baseline, it is a repeated confidence interval (see `sequential`). For a stored baseline, it is valid for
-    trials on other days as well (see `days`).
+    For a live baseline, it is a repeated confidence interval (see `sequential`). For a stored baseline, it is also
+    valid for trials on other days (see `days`).
     """
     spread: tuple[float, float] | None = None
     """Minimum and maximum of the rounds that `observed` summarizes."""
@@ -138,7 +138,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The verdict of a test, with the result of each threshold."""
+    """A test's verdict, with the result of each threshold."""
 
     verdict: Verdict
     checks: tuple[Check, ...]

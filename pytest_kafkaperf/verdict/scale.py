@@ -21,7 +21,7 @@ Rounds = Sequence[Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The rounds of one trial."""
+    """The rounds in one trial."""
 
     rounds: Rounds
     other_side: Rounds | None = None

@@ -79,7 +79,7 @@ class Look:
     last: float
     """Difference in the last trial."""
     mean: float
-    """Trimmed mean of the differences of all trials so far; `NOTHING` if one difference is `NOTHING`."""
+    """Trimmed mean of the differences in all trials so far; `NOTHING` if one difference is `NOTHING`."""
     interval: tuple[float, float] | None
     """Repeated confidence interval of the true difference; None before the first look.
 
@@ -145,7 +145,7 @@ def differences_of(subject: Metric, trials: Sequence[Measured]) -> tuple[list[fl
 def usable(found: Sequence[float | Incomparable]) -> tuple[list[float], str | None]:
     """Return the differences between trials and their live baseline, and the reason if a trial has no difference.
 
-    Up to a quarter of the trials may lack a difference. If more do, or the only trial does, no differences are
+    Up to a quarter of the trials can lack a difference. If more trials or the only trial lack one, no differences are
     returned.
     """
     flaws = [f"{one.reason} (trial {number})" for number, one in enumerate(found, 1) if isinstance(one, Incomparable)]

@@ -1,6 +1,6 @@
 """Side-by-side comparisons, with a live baseline or with freshly started brokers of the stored baseline's version.
 
-A sequential test of the trials decides (see `sequential`). If a comparison with the stored baseline's brokers finds
+A sequential test over the trials decides (see `sequential`). If a comparison with the stored baseline's brokers finds
 both sides equal, the stored values differ because something has changed on both sides, for example the machine.
 """
 
@@ -204,7 +204,7 @@ def judge_suspected(
 ) -> tuple[Finding, Notice | None]:
     """Convert the result of the side-by-side trials to the finding for the suspected regression.
 
-    Returns a warning as well if both sides are slower than the stored baseline.
+    If both sides are slower than the stored baseline, also returns a warning.
 
     Args:
         result: the result of the side-by-side trials with the baseline's brokers.

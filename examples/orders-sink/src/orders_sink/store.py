@@ -26,7 +26,7 @@ class Order(NamedTuple):
 
     @classmethod
     def read(cls, value: bytes, *, partition: int | None, position: int | None) -> Self:
-        """Read the value of a record.
+        """Parse a record's value.
 
         Raises:
             ValueError: the value is not an order.
