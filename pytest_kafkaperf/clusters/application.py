@@ -165,7 +165,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return Application(self._recipe, live_baseline, "baseline")
 
     def open(self) -> Self:
-        """Create the topics and start the application; after a failure, nothing is left.
+        """Create the topics and start the application; after a failure, nothing is left behind.
 
         Raises:
             ClusterError: a topic could not be created, or the application exited or was not ready in time.
@@ -211,7 +211,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._record(EventKind.READY, time.monotonic_ns())
 
     def stop(self, *, kill: bool = False) -> None:
-        """Stop the process and its children, gracefully or after 10 s by force; do nothing if it is stopped."""
+        """Stop the process and its children, gracefully, or by force after 10 s; do nothing if it is already stopped."""
         with self._changing:
             if self.pid is not None:
                 begun_ns = time.monotonic_ns()
@@ -231,7 +231,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
             raise ApplicationError(f"{self._taken_port()}: {failure}" if is_taken else failure)
 
     def launch(self) -> None:
-        """Start the process and wait until it is ready, without an event on the time line.
+        """Start the process and wait until it is ready, without recording an event.
 
         Raises:
             ApplicationError: it exited, or was not ready in time.
@@ -244,7 +244,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._await_ready(pid)
 
     def end(self) -> None:
-        """Stop the process, and return when its consumer group no longer waits for it."""
+        """Stop the process, and return when its consumer group no longer waits for its members."""
         self._process.stop()
         members, self._members = self._members, set()
         if members:
@@ -317,7 +317,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.events.append(Event(at_ns, kind, str(self), detail))
 
     def _await_ready(self, pid: int | None) -> None:
-        """Wait until the process with that id is ready; stop it if it is not."""
+        """Wait until the process with that id is ready; stop it if it does not become ready in time."""
         try:
             self._poll_ready(pid)
         except BaseException:
@@ -371,7 +371,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return f"groups with members: {', '.join(others[:_MOST_GROUPS])}{more}; check ready="
 
     def _missing_sign(self) -> str | None:
-        """Return the reason if the line or port that shows its readiness is missing."""
+        """Return the reason why the application is not ready, if it signals readiness by a line or a port."""
         if self._kind == "line":
             found = self._sign in self._process.log()
             return None if found else f"no line of its output contains {self._sign!r}"
@@ -398,7 +398,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return same_cluster and other._recipe.ready == self._recipe.ready
 
     def _asked(self, timeout_s: float) -> str | None:
-        """Call the user's function, in a thread so that its time is limited; return the reason as `_missing` does."""
+        """Call the user's function in a thread, which limits its time; return the reason as `_missing` does."""
         answer: Future[Any] = Future()
 
         def ask() -> None:
@@ -414,7 +414,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
 
 def _environment(cluster: Cluster, side: str, folder: Path, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment, after writing certificates to files in a private folder."""
+    """Write certificates to files in a private folder, and return the environment variables."""
     access = cluster.access
     own = {
         "KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,

@@ -1,4 +1,4 @@
-"""Field types of the markers, validated by pydantic, with errors in the plugin's own words."""
+"""Field types for the markers, validated by pydantic, with errors in the plugin's own words."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ _WORDS = {
     "iterations": "rounds",
     "repetitions": "rounds",
 }
-"""Words from other tools, which errors about unknown fields translate to this plugin's words."""
+"""Names from other tools; errors about unknown fields suggest this plugin's names instead."""
 
 _MAX_SHOWN = 100
-"""Maximum number of characters of an invalid value in an error."""
+"""Maximum number of characters that an error shows of an invalid value."""
 _MAX_VERSION = 20
-"""Maximum number of digits of a displayed schema version."""
+"""Maximum number of digits that an error shows of a schema version."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 Further = Callable[[Any], Iterable[str]]
-"""Function that takes a model during its validation, and yields the texts of further problems."""
+"""Function that takes a model during its validation, and yields descriptions of further problems."""
 
 
 class MarkerFields(BaseModel):
@@ -81,7 +81,7 @@ class MarkerFields(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Advice by name, for names that users may try and that do not resemble the right field."""
+    """Advice by name, for names that users may try although they do not resemble the right field."""
 
     @classmethod
     def refuse_unknown(cls, names: Iterable[str], *, where: str = "") -> None:
@@ -111,7 +111,7 @@ class MarkerFields(BaseModel):
         names: Mapping[str, str] = OWN_NAMES,
         further: Further | None = None,
     ) -> Self:
-        """Validate the fields of a marker.
+        """Validate a marker's fields.
 
         Args:
             fields: the values by field name.
@@ -131,11 +131,11 @@ class MarkerFields(BaseModel):
 
 
 class NotJsonError(ValueError):
-    """Document that is not JSON."""
+    """Error for a document that is not JSON."""
 
 
 class OtherSchemaError(ValueError):
-    """Document in another version of its format."""
+    """Error for a document in another version of its format."""
 
 
 def parse_model(content: bytes, model: type[_Model], *, schema_version: int) -> _Model:
@@ -253,7 +253,7 @@ def _ratio(value: Any) -> Any:
 
 
 def _flag(value: Any) -> bool:
-    """Accept True and False, as text as well. Reject 1 and 'yes', which are usually mistakes."""
+    """Accept True and False, also written as text. Reject 1 and 'yes', which are usually mistakes."""
     flag = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
     if not isinstance(flag, bool):
         raise ValueError("must be True or False")  # noqa: TRY004 - pydantic adds the field's name to a ValueError
@@ -344,7 +344,7 @@ FIELD_UNITS = {
 
 
 def format_field(name: str, value: Any) -> str:
-    """Format the value of a scenario field with its unit. The value may be in the form that baseline files use."""
+    """Format a scenario field's value with its unit. The value can be in the form that baseline files use."""
     unit, value = FIELD_UNITS.get(name), "none" if value is None else value
     try:
         if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
@@ -370,7 +370,7 @@ def format_field(name: str, value: Any) -> str:
 
 
 def refuse_arguments(marker: str, positional: Sequence[object], named: Mapping[str, object]) -> None:
-    """Check whether the arguments of one of the plugin's markers are positional or named, as they must be.
+    """Check that the arguments of one of the plugin's markers are positional or named, as the marker requires.
 
     Raises:
         ScenarioError: fields are positional, or expressions are named.
