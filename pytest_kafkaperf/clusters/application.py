@@ -211,7 +211,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._record(EventKind.READY, time.monotonic_ns())
 
     def stop(self, *, kill: bool = False) -> None:
-        """Stop the process and its children, gracefully, or by force after 10 s; do nothing if it is already stopped."""
+        """Stop the process and its children, gracefully or by force after 10 s; do nothing if it is already stopped."""
         with self._changing:
             if self.pid is not None:
                 begun_ns = time.monotonic_ns()
