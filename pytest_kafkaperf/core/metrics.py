@@ -52,7 +52,7 @@ class Metric:
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
 """Quantiles of every latency metric, by the last part of the metric's name."""
 FEWEST_RECORDS = {"p99.99": 10_000}
-"""Minimum number of records in a round for a quantile; with fewer records, it would equal `max`."""
+"""Minimum number of records in a round for a quantile; with fewer records, the quantile would equal `max`."""
 
 
 def bounded_latencies(family: str, missing_ratio: float) -> list[str]:
@@ -265,7 +265,7 @@ _PLUGINS = tuple(CATALOGUE)
 _OWN_NAME = re.compile(r"app(\.\w+)+", re.ASCII)
 """Pattern of custom metric names."""
 _RESEMBLES = 0.88
-"""Minimum similarity at which a name counts as misspelt: one or two letters differ, but `gpu` is not `cpu`."""
+"""Minimum similarity at which a name counts as misspelled: one or two letters differ, but `gpu` is not `cpu`."""
 
 
 def metric(name: str, better: Better = "lower") -> Metric:
@@ -287,7 +287,7 @@ def metric(name: str, better: Better = "lower") -> Metric:
 
 
 def declare(name: str, *, unit: str, better: Better) -> None:
-    """Add a custom metric to the catalogue, where it stays because the run's reports look it up by name.
+    """Add a custom metric to the catalogue. It is never removed, because the run's reports look it up by name.
 
     Raises:
         ScenarioError: the name or the direction is invalid, or another test uses a different unit or direction.
@@ -309,7 +309,7 @@ def declare(name: str, *, unit: str, better: Better) -> None:
 
 
 def plugins_like(name: str) -> list[str]:
-    """Return the plugin's metrics that `name` may mean, most important first."""
+    """Return the plugin's metrics that `name` could refer to, most important first."""
     names = list(dict.fromkeys([*HEADLINES, *_PLUGINS]))
     last = words_of(name)[-1]
     return ending_alike(name, names) or [
@@ -318,7 +318,7 @@ def plugins_like(name: str) -> list[str]:
 
 
 def _near_miss(name: str) -> str | None:
-    """Return a hint if `name` is a misspelt metric, has its words in another order, or is a prefix of several."""
+    """Return a hint if `name` is a misspelled metric, has a metric's words in another order, or is a prefix of several."""
     near = suggestion(name, _PLUGINS, similarity=_RESEMBLES)
     if near is not None:
         return near

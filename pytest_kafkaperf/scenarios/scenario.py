@@ -26,9 +26,9 @@ _TOPIC_PROPERTIES = ("partitions", "replication_factor", "topic_config")
 """Fields that apply only to topics that the plugin creates."""
 _LENGTHS = frozenset({"records", "duration"})
 _OF_READING = ("topic", "producers", "consum", "isolation_level", "warmup", "rounds", *_TOPIC_PROPERTIES)
-"""Prefixes of the fields that apply without producers as well."""
+"""Prefixes of the fields that apply even without producers."""
 _DEFAULT_DURATION_S = 5.0
-"""Maximum default; tests whose rounds have one rate shorten it (see `runner.perftest`)."""
+"""Maximum default duration; tests whose rounds have a constant rate shorten it (see `runner.perftest`)."""
 _MAX_CLIENTS = 1000
 _GROUP = (
     "set watch_group to measure an application's consumer group; the plugin chooses the groups of its own consumers"
@@ -238,7 +238,7 @@ class Scenario(MarkerFields):
         return peak_rate(self.rate) * self.duration
 
     def _set(self, name: str, value: Any) -> None:
-        """Set a field during validation, although the model is frozen."""
+        """Set a field during validation, even though the model is frozen."""
         object.__setattr__(self, name, value)
 
     def _problems_of_records(self) -> Iterator[str]:
