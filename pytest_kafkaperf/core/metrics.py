@@ -318,7 +318,7 @@ def plugins_like(name: str) -> list[str]:
 
 
 def _near_miss(name: str) -> str | None:
-    """Return a hint if `name` is a misspelled metric, has a metric's words in another order, or is a prefix of several."""
+    """Return a hint if `name` is misspelled, has metric words in another order, or is a prefix of several metrics."""
     near = suggestion(name, _PLUGINS, similarity=_RESEMBLES)
     if near is not None:
         return near
