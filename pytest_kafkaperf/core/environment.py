@@ -193,7 +193,7 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Chan
 
 
 def cluster_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
-    """Return the differences in id and number of brokers between two external clusters; empty for other clusters."""
+    """Return how two external clusters differ in id and number of brokers; empty for other clusters."""
     if CLUSTER_ID not in before and CLUSTER_ID not in now:
         return ()
     return tuple(each for each in differences(before, now) if each.fact in (CLUSTER_ID, "brokers"))

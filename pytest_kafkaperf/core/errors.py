@@ -143,6 +143,6 @@ def words_of(name: str) -> list[str]:
 
 
 def did_you_mean(names: Sequence[str]) -> str:
-    """Suggest the first names as a question: `did you mean 'acks' or 'rate'?`."""
+    """Suggest the first few names in a question, such as `did you mean 'acks' or 'rate'?`."""
     *others, last = map(repr, names[:_MAX_ALIKE])
     return f"did you mean {' or '.join(filter(None, (', '.join(others), last)))}?"

@@ -93,7 +93,7 @@ def remove_report(path: Path, *, kind: str) -> None:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder against this user's other runs on this machine; the folder does not have to exist yet.
+    """Lock a folder against the user's other runs on this machine. The folder does not have to exist yet.
 
     The lock file is in the user's cache folder. If that folder is not writable or does not support locks, the block
     runs without a lock.

@@ -21,7 +21,7 @@ class ProblemKind(StrEnum):
     LOAD_NOT_REACHED = "load_not_reached"
     """The workers did not send all records of a closed loop within an hour."""
     NOTHING_ACKNOWLEDGED = "nothing_acknowledged"
-    """The cluster acknowledged no record in the window."""
+    """The cluster did not acknowledge any records in the window."""
     RECORDS_LOST = "records_lost"
     """Acknowledged records are missing from the log."""
     LOSSES_UNKNOWN = "losses_unknown"
@@ -29,7 +29,7 @@ class ProblemKind(StrEnum):
     RECORDS_UNREAD = "records_unread"
     """The consumers did not receive all records in time."""
     NO_OUTPUT = "no_output"
-    """The application wrote no record to its output topic."""
+    """The application did not write any records to its output topic."""
     APPLICATION_ENDED = "application_ended"
     """An application started by `kafka_app` exited unexpectedly, or was not ready in time after a restart."""
     NO_COMMIT = "no_commit"
@@ -51,7 +51,7 @@ class ProblemKind(StrEnum):
     VALUE_MISSING = "value_missing"
     """A metric with a threshold has no value in a round that could change the verdict."""
     COMMIT_INTERVAL = "commit_interval"
-    """A threshold on a consumer group's time is below the group's commit interval."""
+    """A threshold on a consumer group's time metric is below the group's commit interval."""
     COLD_BROKER = "cold_broker"
     """A broker or an application was still compiling its code in a round that decides the verdict."""
     CLOCK_UNCERTAIN = "clock_uncertain"
@@ -247,7 +247,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One reason why a round, a trial or a test is INVALID."""
+    """Reason why a round, a trial or a test is INVALID."""
 
     cause: Cause
     values: Mapping[str, object] = field(default_factory=dict, hash=False)

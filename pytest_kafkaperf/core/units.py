@@ -45,9 +45,9 @@ _AMBIGUOUS = {"KB": ("B", "KiB"), "KB/s": ("B/s", "KiB/s")}
 """Units that mean 1000 bytes to some tools and 1024 to others, and the two units that error messages suggest."""
 
 _RATE_ALIASES = ("/s", "record/s", "rec/s", "msg/s", "msgs/s", "messages/s")
-"""Other names of `records/s`: tables print `5k/s`, and Kafka users often write `messages/s`."""
+"""Other names for `records/s`. Tables print `5k/s`, and Kafka users often write `messages/s`."""
 _ALIASES = ("μs", "record", "core", *_RATE_ALIASES)
-"""Valid names of units that errors do not list."""
+"""Valid unit names that are not listed in error messages."""
 
 _SCALES: dict[str, dict[str, Fraction]] = {
     Unit.SECONDS: {
@@ -110,7 +110,7 @@ _WHOLE_PERCENT = 10
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _QUANTITY = re.compile(
     r"\s*(?P<number>[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*"
-    r"(?:(?P<multiplier>[kKMG])(?![iB]))?\s*(?P<unit>\S.*)?",  # the k in 5k/s, not the one in kB or KiB
+    r"(?:(?P<multiplier>[kKMG])(?![iB]))?\s*(?P<unit>\S.*)?",  # the k in 5k/s, but not in kB or KiB
     re.ASCII,
 )
 _CI_MINUTES = re.compile(r"(?<=[\d\s])m\s*\Z", re.ASCII)

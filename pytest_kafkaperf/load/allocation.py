@@ -32,7 +32,7 @@ class WorkerAllocation:
     consuming: int | None = None
     """None: one per core or Dask worker."""
     scheduler: str | None = None
-    """`HOST:PORT` of a Dask cluster's scheduler; None: the workers run on this machine."""
+    """`HOST:PORT` of a Dask cluster's scheduler; None if the workers run on this machine."""
     insecure: bool = False
     """True if credentials may be sent to Dask workers without TLS."""
     reason: str = ""
@@ -65,7 +65,7 @@ def parse_workers(text: str) -> WorkerAllocation:
 
 
 WorkerShares = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
-"""For each worker, the indexes of its producers and the groups of its consumers."""
+"""For each worker, its producers' indexes and its consumers' groups."""
 
 _ENOUGH_RATIO = 0.5
 """Maximum CPU usage per worker, as a share of a core. In a busier worker, records wait for each other."""

@@ -99,7 +99,7 @@ class _KernelTimer(Timer):
         self._settime: Callable[..., int] = _libc().timerfd_settime
 
     def __enter__(self) -> Self:
-        # TFD_NONBLOCK and TFD_CLOEXEC have the values of these flags.
+        # TFD_NONBLOCK and TFD_CLOEXEC have the same values as these flags.
         self._fd = _libc().timerfd_create(self._CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "timerfd_create failed")

@@ -211,7 +211,7 @@ class _Round:
                 self._check()  # if the cluster is lost, the worker's own error is less helpful
             except ClusterLostError as error:
                 self._add_loss(error)
-            # Other reasons are collected with the reports.
+            # Other causes are collected with the reports.
         except ClusterLostError as error:
             self._add_loss(error)
         except LoadError as error:

@@ -180,6 +180,6 @@ class RecordSet:
         return sum(int(np.bitwise_count(chunk & _ALL_MEASURED).sum()) for chunk in chunks)
 
     def has_measured(self, name: int) -> bool:
-        """Return True if the set contains the record as a measured one."""
+        """Return True if the set contains the record and the record is measured."""
         chunk = self._chunks.get(name >> _CHUNK_BITS)
         return chunk is not None and bool(chunk[(name & _PLACES) >> 2] >> ((name & 3) << 1) & _MEASURED)

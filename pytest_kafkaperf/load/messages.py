@@ -51,7 +51,7 @@ class Produced:
     behind: int = 0
     """Records that were unsent at the end of the window although the in-flight limit would have allowed them."""
     sent_late: int = 0
-    """Records sent after the end of the window, for any reason."""
+    """Records sent after the window ended, for any reason."""
     first_due_ns: int | None = None
     last_ack_ns: int | None = None
     latency: Histogram = field(default_factory=Histogram)
@@ -63,7 +63,7 @@ class Produced:
     disordered: int = 0
     """Records acknowledged in a different order than they were sent or are in the log. They require an audit."""
     failures: collections.Counter[str] = field(default_factory=collections.Counter)
-    """Failed records by error."""
+    """Failed records by error name."""
     places: array.array[int] = field(default_factory=lambda: array.array("q"))
     """Locations of the window's records in the log, for watched groups: each batch's partition, first offset, number of
     records, first due time and last due time."""
@@ -222,7 +222,7 @@ class LoadReport:
         return _summed({part.group: part.received} for part in self.consumed)
 
     def unknown(self) -> int:
-        """Return the number of records that may or may not be in the log."""
+        """Return the number of records whose presence in the log is uncertain."""
         return sum(part.unknown for part in self.produced)
 
     def disordered(self) -> int:
@@ -230,7 +230,7 @@ class LoadReport:
         return sum(part.disordered for part in self.produced)
 
     def differences(self, growth: Mapping[int, int]) -> tuple[int, int]:
-        """Return the numbers of missing and surplus records in all partitions if the log grew by `growth`."""
+        """Return the total numbers of missing and surplus records across all partitions, given the log's `growth`."""
         expected = self.expected_growth()
         gaps = [expected.get(part, 0) - growth.get(part, 0) for part in expected.keys() | growth.keys()]
         return sum(gap for gap in gaps if gap > 0), -sum(gap for gap in gaps if gap < 0)
@@ -269,7 +269,7 @@ class Assignment:
     read_partitions: int
     """Partitions of the topic that the consumers read."""
     producers: tuple[int, ...] = ()
-    """Numbers of the scenario's producers that this worker runs."""
+    """Producer numbers that this worker runs."""
     consumers: tuple[int, ...] = ()
     """Group number for each consumer that this worker runs."""
     seed: int = 0

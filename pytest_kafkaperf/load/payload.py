@@ -1,6 +1,6 @@
 """Record contents, generated in advance.
 
-If values are long enough, each starts with space for a tag (see `identity`). For records that pass through an
+If values are long enough, each value starts with space for a tag (see `identity`). For records that pass through an
 application, the tag is the value of the last header, and values are not modified.
 """
 
@@ -25,7 +25,7 @@ _TEMPLATES = 64
 """Number of full batches for which a worker generates values if all values have the same size."""
 
 _DECK = 10_000
-"""Number of values for a size distribution, which limits the precision of their proportions."""
+"""Number of values for a size distribution. It limits the precision of the sizes' proportions."""
 
 _MAX_SAMPLES_BYTES = 256 << 20
 

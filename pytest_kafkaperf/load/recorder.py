@@ -168,7 +168,7 @@ class Series:
 
     @classmethod
     def of(cls, length_s: float, start_ns: int) -> Series:
-        """Create a series with at most about 300 intervals of at least one second for a round of this length."""
+        """Create a series for a round of this length, with at most about 300 intervals of at least one second each."""
         return cls(start_ns, max(1, math.ceil(length_s / _INTERVALS)))
 
     def count(self, instants_ns: Nanoseconds, counts: Counts | None = None) -> None:
@@ -200,7 +200,7 @@ class Series:
         )
 
     def _by_interval(self, instants_ns: Nanoseconds) -> Iterator[tuple[int, npt.NDArray[np.bool_]]]:
-        """Yield each interval with a mask of its instants, shape `(n,)`."""
+        """Yield each interval with a mask that selects its instants, shape `(n,)`."""
         if not instants_ns.size:
             return
         intervals = (instants_ns - self.start_ns) // (self.interval_s * NS_PER_S)

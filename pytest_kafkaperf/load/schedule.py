@@ -26,7 +26,7 @@ from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 REQUEST_TIMEOUT_S = 30
 """Kafka's default for `request.timeout.ms`. A batch that is not acknowledged within this time has failed."""
 DRAIN_TIMEOUT_S = 30
-"""Time limit for reading the remaining records after production, and for sending the window's last records."""
+"""Time limit for reading the remaining records after production, and for sending the last records of the window."""
 _SETTLE_MARGIN_S = 5
 _INT64_LIMIT = 1 << 62
 
@@ -114,7 +114,7 @@ class Curve:
     """
 
     pieces: tuple[_Piece, ...]
-    """Pieces for the time before the window, each segment, and the time after the last segment."""
+    """Pieces for the time before the window, for each segment, and for the time after the last segment."""
     firsts: tuple[int, ...]
     """Index of the first record in each piece, except for the piece before the window."""
     begins_ns: tuple[int, ...]
@@ -167,7 +167,7 @@ class _Piece:
 
     anchor_ns: int
     whole: int
-    """Complete records due by the anchor."""
+    """Number of complete records due by the anchor."""
     part: float
     """Remaining fraction of a record due by the anchor."""
     rate: float

@@ -127,7 +127,7 @@ class SharedCounters:
         return self._cells[_Control.START_NS] or None
 
     def stop(self) -> None:
-        """Make all workers stop and report their results so far."""
+        """Make all workers stop and report the results they have."""
         self._cells[_Control.STOP] = 1
 
     @property
@@ -136,10 +136,10 @@ class SharedCounters:
         return bool(self._cells[_Control.STOP])
 
     def all_produced(self, drain_ns: int) -> None:
-        """Publish the end of production: from `drain_ns` on, consumers read to the end offsets and report."""
+        """Publish the end of production. From `drain_ns` on, consumers read to the end offsets and then report."""
         self._cells[_Control.DRAIN_NS] = drain_ns
 
     @property
     def drain_ns(self) -> int | None:
-        """Instant from which consumers read the rest of the log; None until all producers are done."""
+        """Instant from which consumers read the rest of the log; None until all producers have finished."""
         return self._cells[_Control.DRAIN_NS] or None

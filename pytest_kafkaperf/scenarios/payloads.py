@@ -63,7 +63,7 @@ def mean_size(sizes: Sizes) -> float:
 
 
 def format_sizes(sizes: int | Sizes) -> str:
-    """Format sizes for users: `1 KiB`, `100 B: 90%, 10 KiB: 10%`."""
+    """Format sizes for display: `1 KiB`, `100 B: 90%, 10 KiB: 10%`."""
     if isinstance(sizes, int):
         return _size_text(sizes)
     return ", ".join(f"{_size_text(size)}: {share * 100:.6g}%" for size, share in sizes.items())
@@ -91,7 +91,7 @@ def _parse_weight(weight: Any, quantity: Any) -> Fraction:
 def _shares(weights: Mapping[int, Fraction]) -> Sizes:
     total = sum(weights.values(), Fraction(0))
     if abs(total - 1) * (1 << 53) <= len(weights):
-        total = Fraction(1)  # the weights are already shares, except for rounding errors: keep them unchanged
+        total = Fraction(1)  # the weights are already shares (except for rounding errors), so keep them unchanged
     shares = {size: float(weight / total) for size, weight in sorted(weights.items())}
     rare = [size for size, share in shares.items() if share < _MIN_SHARE]
     if rare:

@@ -148,7 +148,7 @@ def parse_declared(expression: str) -> Threshold:
 
 
 def describe_limit(limit: Limit, subject: Metric) -> str:
-    """Format a limit for users: `25 ms`, `baseline + 20%`, `max(baseline, 5 ms)`."""
+    """Format a limit for display: `25 ms`, `baseline + 20%`, `max(baseline, 5 ms)`."""
     match limit:
         case Absolute(value=value):
             return format_quantity(value, subject.unit, digits=6)

@@ -1,4 +1,4 @@
-"""Synchronization of several machines' clocks and shared counters through the Dask scheduler.
+"""Synchronization of clocks and shared counters across machines through the Dask scheduler.
 
 A machine reads the common clock by repeatedly requesting the time. The response is created between request and arrival,
 so the error is at most half the shortest round-trip time (RFC 5905, section 10).
@@ -152,7 +152,7 @@ class SchedulerSync(SchedulerPlugin):
         self.name = name
         """Name of the scheduler plugin and of its message handler."""
         self._client = client
-        """Identifier of the controller among the scheduler's clients."""
+        """The controller's client identifier on the scheduler."""
 
     async def start(self, scheduler: Scheduler) -> None:
         """Register the message handler."""

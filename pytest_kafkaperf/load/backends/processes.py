@@ -59,7 +59,7 @@ class Processes:
     def load(
         self, assignments: Sequence[Assignment], counters: SharedCounters
     ) -> Iterator[Sequence[concurrent.futures.Future[WorkerReport]]]:
-        """Hand the assignments to the processes, which map the shared counters themselves.
+        """Hand the assignments to the processes. Each process maps the shared counters itself.
 
         Raises:
             WorkerDiedError: a process has died earlier.
@@ -119,7 +119,7 @@ def _follow(sentinel: int, folders: Sequence[str]) -> None:
 
 
 def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float) -> None:
-    """Wait up to `patience_s` for idle processes to exit, and kill the others."""
+    """Wait up to `patience_s` for idle processes to exit, then kill the remaining ones."""
     processes = _processes(executor)
     executor.shutdown(wait=False, cancel_futures=True)
     deadline = time.monotonic() + patience_s
@@ -135,5 +135,5 @@ def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float)
 
 
 def _processes(executor: concurrent.futures.ProcessPoolExecutor) -> list[multiprocessing.process.BaseProcess]:
-    """Return the executor's processes, which are only in a private attribute."""
+    """Return the executor's processes, which are available only in a private attribute."""
     return list((getattr(executor, "_processes", None) or {}).values())

@@ -172,7 +172,7 @@ class InFlightLimit:
 
     def __init__(self, partitions: int, *, batches: int, first: int, batch_bytes: int) -> None:
         self._batches = batches
-        # Producers start at different partitions to spread their load.
+        # Producers start with different partitions to spread the load.
         self._turns = collections.deque((first + turn) % partitions for turn in range(partitions))
         self._taken = [0] * partitions
         self._full: set[int] = set()

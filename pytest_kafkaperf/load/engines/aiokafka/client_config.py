@@ -35,7 +35,7 @@ _OWNERS = {"the cluster": _CONNECTING, "the plugin": (*_READING, *_ENCODING)}
 _NUMBERS = ("_bytes", "_ms", "_size", IN_FLIGHT)
 """Suffixes of numeric parameters. All other parameters are text."""
 _MAX_INT = (1 << 31) - 1
-"""Kafka's protocol encodes times and sizes as signed 32-bit integers."""
+"""Maximum value: Kafka's protocol encodes times and sizes as signed 32-bit integers."""
 
 
 def problems(client: Literal["producer", "consumer"], given: Mapping[str, Any]) -> Iterator[str]:

@@ -241,7 +241,7 @@ class _Span:
     stop: int
     """Index of the first record after the span."""
     stride: int
-    """Bytes from one record to the next."""
+    """Distance from one record to the next, in bytes."""
     head: np.dtype[Any]
     """Bytes before a value, as one field."""
     mask: npt.NDArray[np.uint8]

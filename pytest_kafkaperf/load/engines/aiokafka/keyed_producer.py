@@ -1,4 +1,4 @@
-"""Producer of records with keys, which determine a record's partition, as in Kafka's own producer.
+"""Producer of records with keys. As in Kafka's own producer, the key determines a record's partition.
 
 Each partition gathers records until its batch is full or its linger time has passed. A partition that has reached its
 in-flight limit holds up the other partitions only if too many records have gathered, like a full `buffer.memory`.
@@ -23,7 +23,7 @@ from pytest_kafkaperf.scenarios.payloads import Keys
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES
 
 _AT_ONCE = 4096
-"""Number of records that a closed loop handles at once."""
+"""Number of records that a closed loop handles at a time."""
 
 _GATHERED_BYTES = 32 << 20
 """Limit on gathered bytes, like Kafka's default `buffer.memory`. Beyond it, due records wait in the schedule."""
@@ -184,7 +184,7 @@ class Gathering:
         self.total += indexes.size
 
     def ready(self, capacity: int, now: int | None, linger_ns: int) -> Iterator[int]:
-        """Yield partitions with a batch that is full or has lingered by `now`, or any batch if `now` is None.
+        """Yield partitions whose batch is full or has lingered by `now`; if `now` is None, partitions with any batch.
 
         A partition is yielded again as long as it has further batches, unless the caller takes nothing from it.
         """

@@ -146,7 +146,7 @@ class Producer(ABC):
         return 0 if self._transactions is None else self._transactions.begun_ns
 
     def _count_missing(self, schedule: Schedule, stop: int) -> None:
-        """Count records up to `stop` that were never taken as missing."""
+        """Count as missing all records up to `stop` that were never taken."""
         self.ledger.count_missing(schedule, max(self._next, 0), max(stop, self._next, 0), now_ns())
 
     def _enter(self, batch: Batch) -> None:

@@ -35,7 +35,7 @@ class Template:
     """Cumulative bytes of keys and values."""
     keys_at: Int64s
     tags_at: Int64s
-    """Position of each tag: the start of the value, or the last header's value."""
+    """Position of each tag: the start of the value, or of the last header's value."""
 
 
 class Templates:
