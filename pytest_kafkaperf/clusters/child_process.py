@@ -1,4 +1,4 @@
-"""Child process whose output goes to a log, and which is stopped gracefully within a time limit."""
+"""Child process whose output goes to a log, with a graceful stop within a time limit."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from pytest_kafkaperf.core.signals import without_interrupt
 _KILL_TIMEOUT_S = 10
 _POLL_S = 0.02
 _TAIL_BYTES = 16 * 1024
-"""Size of the part at the end of the log from which its last lines are read."""
+"""Number of bytes at the end of the log in which to look for its last lines."""
 _JVM_OPTIONS = re.compile(r"(NOTE: )?Picked up ")
-"""Start of a JVM's line with the options of `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
+"""Start of the line in which a JVM prints the options from `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
 _MOST_BYTES = 64 * 1024**2
-"""Maximum size of the log, after which it starts over."""
+"""Maximum size of the log, after which the log starts over."""
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file, readable only by this user if it is new, because programs may print secrets."""
+    """Open a file; a new one is readable only by this user, because programs may print secrets."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def path_from(python: str) -> str:
-    """Return `PATH` with the programs of this interpreter's environment first."""
+    """Return `PATH` with this interpreter's environment first."""
     own = os.path.dirname(python)  # noqa: PTH120 - a link stays one, as in a virtual environment
     return os.pathsep.join((own, os.environ.get("PATH", os.defpath)))
 
 
 class ChildProcess:
-    """Child process in its own process group.
+    """A child process in a separate process group.
 
     Ctrl-C in the terminal therefore reaches only pytest, which then stops the process gracefully.
     """
@@ -63,12 +63,12 @@ class ChildProcess:
 
     @property
     def ending(self) -> str | None:
-        """Cause of its exit, such as `exited with status 1`; None until `stop` or `failure` knows it."""
+        """Cause of the exit, such as `exited with status 1`; None until `stop` or `failure` determines it."""
         return None if self.status is None else _ending(self.status)
 
     @property
     def status(self) -> int | None:
-        """Exit status, below 0 for a signal; None until `stop` or `failure` knows it."""
+        """Exit status, below 0 for a signal; None until `stop` or `failure` determines it."""
         return None if self._process is None else self._process.returncode
 
     def probes(self) -> Sequence[Probe]:
@@ -86,7 +86,7 @@ class ChildProcess:
         """Start the process and append to the log of earlier starts.
 
         Raises:
-            ClusterError: it was retired while a test started it in another thread.
+            ClusterError: the process was retired while a test started it in another thread.
             OSError: the command cannot be run.
 
         """
@@ -116,10 +116,10 @@ class ChildProcess:
             self._retired = True
 
     def stop(self, *, kill: bool = False) -> None:
-        """Stop or kill the process group; does nothing if the process has ended.
+        """Stop or kill the process group; do nothing if the process has exited.
 
         Raises:
-            ClusterError: the process did not end, even after SIGKILL.
+            ClusterError: the process did not exit, even after SIGKILL.
 
         """
         process = self._process
@@ -147,9 +147,9 @@ class ChildProcess:
             supervisor.forget(process.pid)
 
     def failure(self) -> str | None:
-        """Return how the process ended by itself, and the last lines of its log; None if it runs or was stopped."""
+        """Return how the process exited on its own, with its last log lines; None if running or stopped."""
         process = self._process
-        if process is None or self._stopped:  # while it is stopped, its children have time to exit gracefully as well
+        if process is None or self._stopped:  # during a stop, its children also get time to exit gracefully
             return None
         with contextlib.suppress(OSError):  # endless output would fill the disk
             if self._log.stat().st_size > _MOST_BYTES:
@@ -162,7 +162,7 @@ class ChildProcess:
         return f"{self._name} (pid {process.pid}) {_cause(process.returncode)}; {log_excerpt(self.log_tail())}"
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until it has ended by itself, or the time is up."""
+        """Wait until the process has exited on its own, or the time is up."""
         deadline = time.monotonic() + timeout_s
         while self.failure() is None and time.monotonic() < deadline:
             time.sleep(_POLL_S)
@@ -174,7 +174,7 @@ class ChildProcess:
     def log_tail(self) -> str:
         """Return the last lines of the log, without secrets; empty if there are none.
 
-        Each JVM prints the options that it takes from the environment, and they may have passwords.
+        Each JVM prints the options that it takes from the environment, which may contain passwords.
         """
         try:
             with self._log.open("rb") as file:
@@ -186,13 +186,13 @@ class ChildProcess:
         return self._redact("\n".join(lines[-TAIL_LINES:]))
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process group; does nothing before the first start."""
+        """Send a signal to the process group; do nothing before the first start."""
         if self._process is not None:
             _signal(self._process.pid, number)
 
 
 def _signal(group: int, number: int) -> bool:
-    """Send a signal to a process group; return False if all its processes have ended."""
+    """Send a signal to a process group; return False if all its processes have exited."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):  # macOS refuses zombies
@@ -201,7 +201,7 @@ def _signal(group: int, number: int) -> bool:
 
 
 def _lives(group: int) -> bool:
-    """Return True if a process of the group has not ended; for the system, zombies still belong to it."""
+    """Return True if some process in the group has not exited; zombies still belong to the group."""
     if not _signal(group, 0):
         return False
     for one in supervisor.all_processes():

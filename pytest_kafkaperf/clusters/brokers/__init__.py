@@ -1,13 +1,13 @@
 """Brokers that a run starts as processes. Read fleet, config, local_brokers.
 
-- fleet: start, supervision and actions of one cluster's brokers
+- fleet: starts and supervises one cluster's brokers, and runs actions on them
 - config: broker properties
 - certificates: broker certificates
 - local_brokers: the provider `local`
-- distribution: one version of Kafka in the user's cache
-- java: the Java that runs it
+- distribution: one Kafka version in the user's cache
+- java: the Java runtime for brokers
 - downloads: downloads from Maven
 - registry: the registry that a download comes from
-- run_folders: files of one cluster or application of a run
+- run_folders: the files of a run's cluster or application
 - jmx_exporter: the Prometheus JMX exporter
 """

@@ -1,4 +1,4 @@
-"""Certificates of brokers that the plugin starts: a new authority for each cluster, and a server certificate."""
+"""Certificates for brokers that the plugin starts: a new authority for each cluster, and a server certificate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEEWAY = datetime.timedelta(hours=1)
 """Tolerance for slow clocks on other machines and in containers."""
 
 _VALIDITY = datetime.timedelta(days=30)
-"""Longer than any run, and short enough that a leftover key soon becomes useless."""
+"""Validity: longer than any run, but short enough that a leftover key soon becomes useless."""
 
 _SIGNS_CERTIFICATES = x509.KeyUsage(
     digital_signature=False,
@@ -36,7 +36,7 @@ _SIGNS_CERTIFICATES = x509.KeyUsage(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """Certificates and private key of a server, PEM."""
+    """A server's certificates and private key, PEM."""
 
     authority: str
     """The authority's certificate. Its private key is discarded, so that it cannot sign anything else."""
@@ -49,7 +49,7 @@ class Certificates:
 def certificates(hosts: Sequence[str]) -> Certificates:
     """Create a new authority, and a certificate for a server with these host names and IP addresses.
 
-    The extensions are those that RFC 5280 requires: Python's verification is strict from 3.13 on.
+    The extensions meet RFC 5280, because Python's verification is strict since 3.13.
     """
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority_name = _name("pytest-kafkaperf authority")

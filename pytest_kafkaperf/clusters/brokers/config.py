@@ -1,7 +1,7 @@
-"""Kafka properties of brokers that the plugin starts. Pure functions: a provider decides on addresses and files.
+"""Kafka properties for brokers that the plugin starts. Pure functions; providers choose addresses and files.
 
-Each broker is also a controller. It has three listeners: CLIENT for tests, protected according to `security`; INTERNAL
-between brokers; CONTROLLER between controllers. The last two are plaintext, on loopback or on the cluster's network.
+Each broker is also a controller and has three listeners: CLIENT for tests, protected according to `security`; INTERNAL
+between brokers; and CONTROLLER between controllers. The last two use plaintext on loopback or the cluster's network.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ CONTROLLER = "CONTROLLER"
 LISTENERS = (CLIENT, INTERNAL, CONTROLLER)
 
 _MAX_INTERNAL_REPLICAS = 3
-"""Kafka's default replication factor of its internal topics; fewer if there are fewer brokers."""
+"""Kafka's default replication factor for its internal topics; lower if there are fewer brokers."""
 
 _INTERNAL_TOPICS = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Broker of a cluster; addresses are `HOST:PORT`, by listener."""
+    """A broker in a cluster; addresses are `HOST:PORT`, by listener."""
 
     id: int
     bound: Mapping[str, str]
@@ -48,8 +48,8 @@ def broker_properties(
     Args:
         node: the broker.
         nodes: all brokers of the cluster, including `node`.
-        security: the protection of the listener CLIENT.
-        log_folder: value of `log.dirs`.
+        security: the protection for the CLIENT listener.
+        log_folder: the value of `log.dirs`.
         keystore: path at which the broker finds `Security.keystore`.
         config: the spec's properties, which override everything except the broker's identity and protection
             (`spec.OWN_PROPERTIES`).
@@ -71,18 +71,18 @@ def broker_properties(
 
 
 def default_properties(brokers: int) -> dict[str, str]:
-    """Return the properties that differ from Kafka's defaults on each cluster of this size that the plugin starts."""
+    """Return the properties that differ from Kafka's defaults on every cluster of this size that the plugin starts."""
     replicas = min(brokers, _MAX_INTERNAL_REPLICAS)
     internal = {}
     for topic in _INTERNAL_TOPICS:
         internal[f"{topic}.replication.factor"] = str(replicas)
-        # Fewer than Kafka's 50, which would be created at first use, during a test's warm-up.
+        # Kafka would create 50 partitions on first use, during a test's warm-up.
         internal[f"{topic}.num.partitions"] = "5"
     for topic in _INTERNAL_TOPICS[1:]:
         internal[f"{topic}.min.isr"] = str(max(1, replicas - 1))
     return {
         **internal,
-        # Kafka's 3 s wait for further consumers is unnecessary: the consumers of a test start together.
+        # Kafka's 3 s wait for further consumers is unnecessary, because a test's consumers start together.
         "group.initial.rebalance.delay.ms": "0",
         # A misspelled topic name is an error.
         "auto.create.topics.enable": "false",
@@ -106,11 +106,11 @@ def _join(separator: str, texts: Mapping[str, str]) -> str:
 
 
 USER = "kafkaperf"
-"""User name of clients."""
+"""User name for clients."""
 
 _ADMIN = "admin"
-"""User name for creating `USER` on a SCRAM listener: brokers keep SCRAM credentials in the cluster's metadata, which is
-empty when a cluster has just started."""
+"""User name for creating `USER` on a SCRAM listener, because brokers keep SCRAM credentials in the cluster's metadata,
+which is empty when a cluster has just started."""
 
 _SCRAM: ScramMechanism = "SCRAM-SHA-512"
 
@@ -119,7 +119,7 @@ _PASSWORD_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """Protection of a cluster's client listener, which may be none; its repr shows no secret."""
+    """Protection for a cluster's client listener, possibly none; its repr shows no secrets."""
 
     scram: bool
     plain: bool
@@ -132,15 +132,15 @@ class Security:
         """Create credentials and certificates.
 
         Args:
-            kind: `ClusterSpec.security`; None: no protection.
-            hosts: host names and IP addresses of the brokers, for their certificate.
+            kind: `ClusterSpec.security`; None for no protection.
+            hosts: the brokers' host names and IP addresses, for their certificate.
 
         """
         kinds = (kind or "").split("+")
         return cls(
             scram="sasl_scram" in kinds,
             plain="sasl_plain" in kinds,
-            # Hexadecimal digits need no escape in JAAS, properties files, shells or templates.
+            # Hexadecimal digits do not have to be escaped in JAAS, properties files, shells or templates.
             password=SecretStr(secrets.token_hex(_PASSWORD_BYTES)),
             admin_password=SecretStr(secrets.token_hex(_PASSWORD_BYTES)),
             certificates=certificates(hosts) if "tls" in kinds else None,
@@ -148,14 +148,14 @@ class Security:
 
     @property
     def access(self) -> Access:
-        """Access for clients."""
+        """Access settings for clients."""
         if self.scram:
             return self._access(Scram(mechanism=_SCRAM, username=USER, password=self.password))
         return self._access(Plain(username=USER, password=self.password))
 
     @property
     def admin(self) -> Access:
-        """Access before SCRAM users exist."""
+        """Access settings before SCRAM users exist."""
         return self._access(Plain(username=_ADMIN, password=self.admin_password))
 
     @property
@@ -166,7 +166,7 @@ class Security:
         return self.certificates.key.get_secret_value() + self.certificates.certificate
 
     def properties(self, keystore: str) -> dict[str, str]:
-        """Return the broker properties that protect the listener CLIENT.
+        """Return the broker properties that protect the CLIENT listener.
 
         Args:
             keystore: path at which the broker finds `self.keystore`.
@@ -192,7 +192,7 @@ class Security:
         return properties
 
     def redact(self, text: str) -> str:
-        """Replace the secrets of this cluster in a text by `***`."""
+        """Replace this cluster's secrets in a text with `***`."""
         hidden = [*self.access.secrets(), *self.admin.secrets()]
         if self.certificates is not None:
             hidden += secret_lines(self.certificates.key.get_secret_value())

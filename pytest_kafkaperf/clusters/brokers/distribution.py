@@ -1,6 +1,6 @@
-"""One version of Kafka in the user's cache: its jars and a formatted data folder.
+"""One Kafka version in the user's cache: its jars and a formatted data folder.
 
-Layout of the cache folder; all paths are relative, so that it can be copied to a machine without a network::
+The cache folder has the following layout. All paths are relative, so you can copy it to an offline machine::
 
     kafka/4.3.1/manifest.json    files with sizes and SHA-256; written last, before the folder gets its final name
     kafka/4.3.1/jars/*.jar
@@ -8,12 +8,12 @@ Layout of the cache folder; all paths are relative, so that it can be copied to 
     kafka/4.3.1.lock             held while a run downloads that version
     kafka/4.3.1.partial/         an incomplete download; the next run removes it
 
-Other downloads use the same cache and the same kind of lock (`fetching`).
+Other downloads use the same cache and the same kind of lock (see `fetching`).
 
-Others may be able to write to the cache, for example CI jobs whose cache later jobs restore. For a pinned version,
-nothing in the cache decides what runs, because the package contains the names, order and SHA-256 of its files. For
-other versions, the manifest contains the SHA-256 of the download, which protects only as long as nobody changes the
-manifest.
+Others may be able to write to the cache, for example CI jobs whose cache is restored by later jobs. For a pinned
+version, the cache cannot change what runs, because this package contains the names, order and SHA-256 of the files. For
+other versions, the manifest contains the SHA-256 of the download, which protects the files only as long as nobody
+changes the manifest.
 """
 
 from __future__ import annotations
@@ -48,30 +48,30 @@ _OTHER_RUN_TIMEOUT_S = downloads.TIMEOUT_S + 60
 """Time to wait for a run that downloads the same version."""
 _FORMAT_TIMEOUT_S = 60
 _FORMAT_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""A UUID in base64; each run replaces it by its own."""
+"""A placeholder UUID in base64, which each run replaces with a new one."""
 _JARS, _STORAGE = "jars", "storage"
 _FILE = re.compile(rf"{_JARS}/[\w.+-]+\.jar|{_STORAGE}/([\w-]+/)?[\w.-]+\.checkpoint")
-"""Path of a file in a manifest: not outside the folder, without wildcards of Java, and without `os.pathsep`."""
+"""Pattern of file paths in a manifest: inside the folder, without Java wildcards and without `os.pathsep`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """Complete version of Kafka in the cache."""
+    """A complete Kafka version in the cache."""
 
     version: str
     folder: Path
     sums: Mapping[str, str]
-    """Expected SHA-256 by path in the folder: of the jars, in the order of the class path, and of the data folder."""
+    """Expected SHA-256 by path in the folder, for the jars (in class path order) and for the data folder."""
     origin: str
-    """Origin of these, for error texts."""
+    """Origin of the SHA-256 sums, for error messages."""
 
     @property
     def classpath(self) -> tuple[Path, ...]:
-        """The jars in the order of the class path."""
+        """The jars in class path order."""
         return tuple(self.folder / name for name in self.sums if name.startswith(_JARS))
 
     def copy_storage(self, target: Path) -> None:
-        """Make a formatted data folder, without the properties that differ between brokers."""
+        """Create a formatted data folder, without the properties that differ between brokers."""
         for name in self.sums:
             if name.startswith(_STORAGE):
                 path = target / Path(name).relative_to(_STORAGE)
@@ -80,17 +80,17 @@ class Distribution:
 
 
 def cache_folder() -> Path:
-    """Return the path of the plugin's cache folder; does not create it."""
+    """Return the path of the plugin's cache folder without creating it."""
     named = os.environ.get(CACHE_VARIABLE)
     return Path(named).absolute() if named else platformdirs.user_cache_path("pytest-kafkaperf")
 
 
 @contextmanager
 def fetching(path: Path, what: str, *, cache: Path, timeout_s: int) -> Iterator[None]:
-    """Hold a lock on a path in the cache while it is downloaded; creates the parent folder.
+    """Hold a lock on a path in the cache while it is downloaded; create the parent folder.
 
     Raises:
-        ClusterError: another run holds the lock for longer than `timeout_s`, or the cache cannot be written.
+        ClusterError: another run holds the lock for longer than `timeout_s`, or the cache is not writable.
 
     """
     lock = path.with_name(f"{path.name}.lock")
@@ -111,17 +111,17 @@ def fetching(path: Path, what: str, *, cache: Path, timeout_s: int) -> Iterator[
 
 
 def is_installed(version: str) -> bool:
-    """Return True if the user's cache has this version completely."""
+    """Return True if this version is complete in the user's cache."""
     return _read(cache_folder() / "kafka" / version, version) is not None
 
 
 def installed(version: str, *, java: Java, cache: Path) -> Distribution:
     """Return this version from the cache; download it first if it is missing.
 
-    If it is in the cache, neither jgo nor the network is required. Runs may start at the same time.
+    For a cached version, neither jgo nor the network is required. Several runs can start at the same time.
 
     Raises:
-        ClusterError: it is missing and cannot be downloaded, or one of its files has changed; contains the fix.
+        ClusterError: the version is missing and cannot be downloaded, or a file has changed; the message has the fix.
 
     """
     folder = cache / "kafka" / version
@@ -134,16 +134,16 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
     distribution = _read(folder, version)
     if distribution is None:
         with fetching(folder, f"Kafka {version}", cache=cache, timeout_s=_OTHER_RUN_TIMEOUT_S):
-            # Another run may have downloaded it.
+            # Another run may have downloaded it in the meantime.
             distribution = _read(folder, version) or _install(folder, version, java)
     _verify(distribution)
     return distribution
 
 
 def refuse_links(*paths: Path, cache: Path) -> None:
-    """Raise `ClusterError` if one of these paths in the cache, or a folder between it and the cache, is a link.
+    """Raise `ClusterError` if any of these paths in the cache, or a folder on the way to it, is a link.
 
-    Others could change a link's target, and the removal of a version must not affect files elsewhere. Only the cache
+    Others could change a link's target, and removing a version must not affect files elsewhere. Only the cache
     folder itself may be a link.
     """
     for path in paths:
@@ -179,7 +179,7 @@ def _is_complete(path: Path, size: int) -> bool:
 
 
 def _verify(distribution: Distribution) -> None:
-    """Raise `ClusterError` if a file has changed; takes a tenth of a second, before each start of brokers."""
+    """Raise `ClusterError` if a file has changed; called before each broker start, takes a tenth of a second."""
     for name, expected in distribution.sums.items():
         path = distribution.folder / name
         found = file_sum(path)
@@ -206,7 +206,8 @@ _SNAPSHOT_TIMESTAMP = slice(73, 81)
 def checkpoint_sum(path: Path) -> str:
     """Return the SHA-256 of a snapshot of a cluster's metadata without its timestamps.
 
-    Everything else that `kafka-storage format` writes for a version is always identical. Kafka itself checks the CRC.
+    For a given version, everything else that `kafka-storage format` writes is always identical. Kafka itself checks the
+    CRC.
     """
     content = bytearray(path.read_bytes())
     _clear(content, _SNAPSHOT_TIMESTAMP)
@@ -214,7 +215,7 @@ def checkpoint_sum(path: Path) -> str:
     while start + _BATCH_HEADER_BYTES <= len(content):
         _clear(content, _BATCH_CRC, start)
         _clear(content, _BATCH_TIMESTAMPS, start)
-        start += 12 + int.from_bytes(content[start + 8 : start + 12], "big")  # the length counts from behind itself
+        start += 12 + int.from_bytes(content[start + 8 : start + 12], "big")  # the length does not include itself
     return hashlib.sha256(content).hexdigest()
 
 
@@ -253,7 +254,7 @@ def storage_files(folder: Path) -> list[str]:
 
 
 def format_storage(partial: Path, classpath: Sequence[Path], version: str, java: Java) -> None:
-    """Format the data folder `storage` with Kafka's own tool, only once: it needs a JVM start of a second or more."""
+    """Format the data folder `storage` with Kafka's own tool, only once, because it takes a second or more."""
     properties = partial / "format.properties"
     properties.write_text(
         "process.roles=broker,controller\n"

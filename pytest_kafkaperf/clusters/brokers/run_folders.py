@@ -1,14 +1,14 @@
-"""Run folders: the files of a run's cluster or application, removed with it or by the next run.
+"""Run folders: the files of a run's cluster or application, which the run or the next one removes.
 
-A run holds a file lock next to its folder as long as it lives. The kernel releases the lock however the run ends, so a
-free lock means that the run has ended. Process ids are less reliable: they are reused, their start times depend on a
+A run holds a file lock next to its folder as long as it is alive. The kernel releases the lock however the run ends, so
+a free lock means that the run has ended. Process ids are less reliable: they are reused, their start times depend on a
 clock that can be changed, and a container that shares the cache has different ones.
 
 After an exception or Ctrl-C, nothing is left behind, however often Ctrl-C is pressed. If a signal kills pytest, its
 supervisor removes the files; if the supervisor was killed as well, the next run does.
 
-The parent folder may be shared, such as `/tmp`. A lock file that is not a regular file of this user is ignored, with
-everything next to it.
+The parent folder may be shared, such as `/tmp`. A lock file that is not a regular file owned by this user is ignored,
+together with the run folder next to it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.signals import without_interrupt
 
 PREFIX = "kafkaperf-"
-"""Prefix of the names of run folders."""
+"""Prefix of run folder names."""
 
 _LOCK_NAME = re.compile(rf"{PREFIX}(?:app-)?[0-9a-f]{{16}}\.lock")
-"""Names of the lock files of run folders, of brokers and of applications; other files may start in the same way."""
+"""Pattern of lock file names for brokers' and applications' run folders; other files may have the same prefix."""
 
 PROPERTIES = "server.properties"
-"""A broker's configuration file. Its path, on a command line, shows to which run folder a broker process belongs."""
+"""A broker's configuration file. Its path on the command line shows which run folder a broker process belongs to."""
 
 
 @contextmanager
 def run_folder(runs: Path) -> Iterator[Path]:
-    """Provide a new run folder in `runs` and remove it afterwards; raises as `held` does."""
+    """Provide a new run folder in `runs` and remove it afterwards; raises the same errors as `held`."""
     folder = runs / f"{PREFIX}{secrets.token_hex(8)}"
     with held(folder):
         yield folder
@@ -52,7 +52,7 @@ def held(folder: Path) -> Iterator[None]:
     Before that, remove the folders and stop the brokers that killed runs left behind next to it.
 
     Args:
-        folder: its name is `PREFIX`, for an application also `app-`, and 16 hexadecimal digits.
+        folder: the folder, whose name consists of `PREFIX`, `app-` for an application, and 16 hexadecimal digits.
 
     Raises:
         ClusterError: the folder cannot be created.
@@ -71,7 +71,7 @@ def held(folder: Path) -> Iterator[None]:
         yield
     finally:
         with without_interrupt():
-            supervisor.clear(folder)  # stops a broker whose start Ctrl-C interrupted as well
+            supervisor.clear(folder)  # also stops a broker whose start was interrupted by Ctrl-C
             if lock is not None:
                 os.close(lock)
 
@@ -79,7 +79,7 @@ def held(folder: Path) -> Iterator[None]:
 def is_alive(folder: Path) -> bool:
     """Return True if the run that owns this folder is alive, or if its lock file is not this user's."""
     try:
-        # Without O_NONBLOCK, a pipe of that name would wait for another process.
+        # Without O_NONBLOCK, opening a pipe of that name would block until another process opens it.
         lock = os.open(_lock_file(folder), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return False
@@ -100,14 +100,14 @@ def is_alive(folder: Path) -> bool:
 def _claim(folder: Path) -> int:
     """Create the folder and its lock file; return the file, open and locked.
 
-    The lock file gets its name when it is locked, so that other runs never see it unlocked.
+    The lock file gets its final name only once it is locked, so that other runs never see it unlocked.
     """
     folder.mkdir(mode=0o700)
     path = _lock_file(folder)
     unnamed = path.with_name(f".{path.name}")
     lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks: nobody can lock it, and it is never swept
+        with contextlib.suppress(OSError):  # without file system locks, nobody can lock the file, and it is never swept
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         unnamed.rename(path)
     except BaseException:
