@@ -1,4 +1,4 @@
-"""Running Kafka cluster, and the values that a `kafka_cluster` fixture may return."""
+"""A running Kafka cluster, and the values that a `kafka_cluster` fixture may return."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _AROUND_ADDRESS = re.compile(r"^\w+://(?:[^/]*@)?|(?:/metrics)?(?:[?#].*)?$")
-"""Parts of an exporter's URL that are not shown, such as its login; several exporters may be behind one gateway."""
+"""Parts to hide in an exporter's URL, such as its login; several exporters can be behind one gateway."""
 
 
 def _hide_fields_in_tracebacks(cls: type[_T]) -> type[_T]:
-    """Make `__init__` raise a `UsageError` whose traceback does not show the fields: one of them may be a password."""
+    """Make `__init__` raise a `UsageError` whose traceback does not show the fields, which may contain a password."""
     initialise: Callable[..., None] = cls.__init__
 
     @functools.wraps(initialise)
@@ -93,7 +93,7 @@ class Cluster:
 
     @classmethod
     def of_fleet(cls, fleet: Fleet, *, provider: str, version: str, facts: Mapping[str, str]) -> Cluster:
-        """Return the cluster of brokers that the plugin has started."""
+        """Return the cluster that consists of brokers started by the plugin."""
         return cls(
             bootstrap_servers=fleet.bootstrap_servers,
             brokers=len(fleet.servers),
@@ -112,12 +112,12 @@ class Cluster:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Properties that results may depend on, as text by name."""
+        """Properties that results can depend on, as text by name."""
         known = {"provider": self.provider, "kafka": self.version, "brokers": str(self.brokers), **self.facts}
         return fingerprint(known)
 
     def probes(self) -> Mapping[Key, Sequence[Probe]]:
-        """Return the probes of the brokers that run now, by broker."""
+        """Return the probes of the brokers that are currently running, by broker."""
         if self.fleet is not None:
             return self.fleet.probes()
         from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe  # noqa: PLC0415 - psutil
@@ -167,7 +167,7 @@ _OPTIONAL_ATTRIBUTES = ("client_config", "brokers", "version")
 
 
 def as_cluster(given: object) -> Cluster:
-    """Convert the value that the user's `kafka_cluster` fixture returned.
+    """Convert the value returned by the user's `kafka_cluster` fixture.
 
     Args:
         given: a `Cluster`, the text `HOST:PORT`, a started `KafkaContainer` of testcontainers or another object with

@@ -1,4 +1,4 @@
-"""External clusters, which others run; the plugin connects to them but neither starts nor changes them."""
+"""External clusters, which others run. The plugin connects to them but neither starts nor changes them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def reach(
 
     Raises:
         UsageError: the client properties are invalid.
-        ClusterError: the cluster cannot be reached, or has fewer brokers than the spec requests.
+        ClusterError: the cluster is unreachable, or has fewer brokers than the spec requests.
 
     """
     bootstrap_servers = ",".join(servers)
@@ -37,7 +37,7 @@ def reach(
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None
     cluster_id = read_cluster_id(bootstrap_servers, access, timeout_s=timeout_s)
     identity = {} if cluster_id is None else {CLUSTER_ID: cluster_id}
-    # These fields describe brokers to start; they are ignored here, because the same test file must run on any cluster.
+    # These fields describe brokers to start. They are ignored here, so that the same test file runs on any cluster.
     ignored = not_applied(spec, "version", "image", "config", "security", "jmx", "heap", "log_dirs", "low_noise")
     return Cluster(
         bootstrap_servers=bootstrap_servers,

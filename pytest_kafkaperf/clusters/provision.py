@@ -1,9 +1,9 @@
-"""Provision of a test's cluster, which is started or connected to.
+"""Provides a test's cluster, by starting it or connecting to it.
 
     with provision(ClusterSpec(), target="local") as cluster:
         ...  # cluster.bootstrap_servers
 
-Importing this module imports no provider: jgo, docker, aiokafka and psutil are imported when a cluster starts.
+Importing this module does not import any provider; jgo, docker, aiokafka and psutil are imported when a cluster starts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def provision(
     connect_timeout_s: float = CONNECT_WAIT_S,
     stopwatch: Stopwatch | None = None,
 ) -> Iterator[Cluster]:
-    """Provide a ready cluster and remove what was started afterwards.
+    """Provide a ready cluster, and remove everything that was started for it afterwards.
 
     Args:
         spec: the requested cluster.
@@ -57,11 +57,11 @@ def provision(
         client_properties: the file of `--kafka-client-config`, for an external cluster.
         metrics_urls: the URLs of `kafka_metrics_url`, for an external cluster.
         connect_timeout_s: maximum wait until an external cluster is ready.
-        stopwatch: records the time of downloads as `Span.FETCH`; None: it is not recorded.
+        stopwatch: records download times as `Span.FETCH`; None to not record them.
 
     Raises:
         UsageError: the request is invalid; nothing was started.
-        ClusterError: the cluster did not start or cannot be reached.
+        ClusterError: the cluster did not start or is unreachable.
 
     """
     check(target, client_properties, metrics_urls)
@@ -116,7 +116,7 @@ def _chosen(spec: ClusterSpec, target: Target | str) -> Provider:
 
 
 def not_started(spec: ClusterSpec, target: Target) -> Cluster:
-    """Return a cluster that is not started, with the fields known in advance: no servers, no facts."""
+    """Return a cluster that is not started, with only the fields known in advance, so without servers and facts."""
     return Cluster(
         bootstrap_servers="",
         brokers=spec.brokers,
@@ -126,9 +126,9 @@ def not_started(spec: ClusterSpec, target: Target) -> Cluster:
 
 
 def with_config(cluster: Cluster) -> Cluster:
-    """Return the cluster with its brokers' current properties as facts, in place of the spec's.
+    """Return the cluster with its brokers' current properties as facts, instead of the spec's properties.
 
-    Sends one request to each broker. If they do not answer in time or refuse, the cluster is returned unchanged.
+    Sends one request to each broker. If the brokers do not answer in time or refuse, the cluster is returned unchanged.
     """
     from pytest_kafkaperf.clusters.admin.admin import Admin  # noqa: PLC0415 - imports aiokafka
 
@@ -167,7 +167,7 @@ def check(
 
 
 def first_fetch(spec: ClusterSpec, *, target: Target | str = "auto") -> str | None:
-    """Describe the downloads that this cluster requires before it can start, for the user; None if there are none."""
+    """Describe, for the user, the downloads that this cluster requires before it can start; None if there are none."""
     try:
         provider = _chosen(spec, target)
     except UsageError:  # there is nothing to start, which the test reports
@@ -204,7 +204,7 @@ _LOCATION_PROPERTIES = (
     "*.location",
     "*.path",
 )
-"""Properties with a broker's id, address or path: they differ between brokers and starts and do not change results."""
+"""Properties with a broker's id, address or path, which differ between brokers and starts but do not affect results."""
 
 
 def facts(cluster: Cluster, brokers: Mapping[int, Mapping[str, Property]]) -> Mapping[str, str]:

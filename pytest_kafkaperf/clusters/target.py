@@ -17,7 +17,7 @@ DEFAULT_VERSION = "4.3.1"
 """Default Kafka version: the newest that Maven Central resolves."""
 
 OLDEST_VERSION = (3, 9)
-"""Oldest Kafka version that the plugin starts."""
+"""Oldest Kafka version that the plugin can start."""
 
 WORDS = ("auto", "local", "docker")
 
@@ -49,7 +49,7 @@ def version_problem(version: str) -> str | None:
 
 
 def image_problem(image: str) -> str | None:
-    """Return the reason why this is not a valid Docker image name; None if it is one."""
+    """Return the reason why this is not a valid Docker image name; None if it is valid."""
     if not IMAGE.fullmatch(image):
         return "must be the name of a Docker image, such as 'apache/kafka:4.1.0'"
     if image == "latest":
@@ -58,7 +58,7 @@ def image_problem(image: str) -> str | None:
 
 
 def decides_version(image: str) -> bool:
-    """Return True if the image name has a tag or a digest, which decides Kafka's version."""
+    """Return True if the image name has a tag or a digest, which determines the Kafka version."""
     return "@" in image or ":" in image.rpartition("/")[2]
 
 
@@ -78,9 +78,9 @@ class _Started:
 
     name: ClassVar[str]
     version: str | None = None
-    """Kafka version; None: the version of the marker, or of the default."""
+    """Kafka version; None for the marker's version or the default."""
     image: str | None = None
-    """Docker image; None: the image of the marker, or of the default."""
+    """Docker image; None for the marker's image or the default."""
 
     @property
     def fields(self) -> dict[str, str | None]:
@@ -98,7 +98,7 @@ class _Started:
 
 
 class Auto(_Started):
-    """Local brokers if jgo is installed, otherwise Docker. `resolve` decides when a test needs a cluster."""
+    """Local brokers if jgo is installed, otherwise Docker. `resolve` makes the choice when a test needs a cluster."""
 
     name = "auto"
 
@@ -117,7 +117,7 @@ class Docker(_Started):
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """Servers of a cluster that others run."""
+    """The servers of a cluster that others run."""
 
     name: ClassVar[str] = "external"
     servers: tuple[str, ...]
@@ -139,9 +139,9 @@ Target = Auto | Provider
 
 
 def parse_target(text: str, *, option: str = "--kafka-cluster", more: str = "") -> Target:
-    """Parse the value of `--kafka-cluster`, or of another option with the same values.
+    """Parse the value of `--kafka-cluster` or of another option with the same values.
 
-    An error also lists `more`, the other values of that option.
+    Errors also list `more`, the option's other values.
 
     Raises:
         UsageError: the value is invalid; names valid values and an example.
@@ -169,7 +169,7 @@ def parse_target(text: str, *, option: str = "--kafka-cluster", more: str = "") 
 
 
 def parse_servers(text: str, *, where: str, more: str = "") -> External:
-    """Parse `HOST:PORT[,HOST:PORT...]`; `where` starts the text of an error, which also lists `more`.
+    """Parse `HOST:PORT[,HOST:PORT...]`; error messages start with `where`, and also list `more`.
 
     Raises:
         UsageError: a server is invalid; names valid values and an example.
@@ -179,7 +179,7 @@ def parse_servers(text: str, *, where: str, more: str = "") -> External:
 
 
 def is_loopback(server: str) -> bool:
-    """Return True if `HOST:PORT` is on this machine by its address or the name `localhost`; no name is looked up."""
+    """Return True if `HOST:PORT` is a local address or `localhost`; no names are looked up."""
     host = server.strip().rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -199,6 +199,6 @@ def _server_problem(server: str) -> str:
         return f"{server.partition(':')[0]} is only for --kafka-compare;"
     if not _HOST.fullmatch(server):
         return f"{server!r} is not HOST:PORT with a port from 1 to {MAX_PORT};"
-    # `broker1` is similar to `docker`, so the first letter must be the same.
+    # `broker1` is similar to `docker`, so require the same first letter.
     near = difflib.get_close_matches(server, [word for word in WORDS if word[0] == server[0]], n=1)
     return f"{server!r} has no port; {did_you_mean([*near, f'{server}:9092'])}"

@@ -1,6 +1,6 @@
-"""Broker or application in a container, and the removal of containers that earlier runs left behind.
+"""Runs brokers and applications in containers, and removes containers that earlier runs left behind.
 
-Applications use their host's network, so that they reach every cluster that the host can reach.
+Applications use the host's network, so they can reach every cluster that the host can reach.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pytest_kafkaperf.core.signals import without_interrupt
 
 
 class Container:
-    """Broker or application in a container, which keeps its data when it is stopped."""
+    """A broker or application in a container, which keeps its data while stopped."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class Container:
         self._name = name
         self._stop_timeout_s = stop_timeout_s
         self._create = create
-        """Creates the container, as a docker-py object; an application's from its command and its environment."""
+        """Creates the container as a docker-py object; for an application, from its command and environment."""
         self._created: Any = None
         self.pid: int | None = None
-        """Process id on the daemon's machine, as far as it matters here: None for a broker."""
+        """Process id on the daemon's machine; None for a broker, which does not need it."""
         self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
         self._redact = redact
 
@@ -80,25 +80,25 @@ class Container:
             self._container.unpause()
 
     def remove(self) -> None:
-        """Kill the container and remove it with its data."""
+        """Kill the container and remove it, including its data."""
         if self._created is not None:
             with without_interrupt():
                 remove(self._created)
 
     def check(self) -> None:
-        """Raise ClusterLostError if the container has ended or was removed, with the cause and its last lines."""
+        """Raise ClusterLostError, with the cause and the last log lines, if the container has exited or was removed."""
         if (failure := self.failure()) is not None:
             raise ClusterLostError(failure)
 
     def failure(self) -> str | None:
-        """Return how the container ended, and its last lines; None if it runs."""
+        """Return how the container exited, with its last log lines; None if it is running."""
         ending = self.ending
         container = f"{self._name} (container {self._container.short_id})"
         return None if ending is None else f"{container} {ending}; {log_excerpt(self.log_tail())}"
 
     @property
     def ending(self) -> str | None:
-        """Cause of its end, such as `exited with status 1`, by one request to the daemon; None if it runs."""
+        """Cause of its exit, such as `exited with status 1`, from one request to the daemon; None if running."""
         try:
             self._container.reload()
         except NotFound:
@@ -138,22 +138,22 @@ class Container:
 
 
 LABEL = "pytest-kafkaperf.run"
-"""Label of containers and networks with the owner and folder of their run."""
+"""Label on containers and networks that contains their run's owner and folder."""
 
 END_LABEL = "pytest-kafkaperf.end"
-"""Label of containers and networks with the latest end of their run, before which only the owner removes them."""
+"""Label on containers and networks with their run's latest end, before which only the owner removes them."""
 
 _LONGEST = datetime.timedelta(days=1)
 """Time after which others assume that a run has ended."""
 
 
 def labels_of(folder: Path) -> dict[str, str]:
-    """Return the labels for a run with this run folder."""
+    """Return the labels for the run with this folder."""
     return {LABEL: f"{_owner(folder.parent.parent)}:{folder}", END_LABEL: _now(_LONGEST)}
 
 
 def sweep(client: Any, runs: Path) -> None:
-    """Remove containers and networks of ended runs; those of other owners stay until their latest end."""
+    """Remove containers and networks from ended runs; those of other owners remain until their latest end."""
     own = _owner(runs.parent)
     now = _now()
     for resource in labelled(client, LABEL):
@@ -161,15 +161,15 @@ def sweep(client: Any, runs: Path) -> None:
         owner, _, folder = labels[LABEL].partition(":")
         stays = is_alive(runs / Path(folder).name) if owner == own else labels.get(END_LABEL, now) >= now
         if not stays:
-            with contextlib.suppress(APIError):  # another run may be removing it too
+            with contextlib.suppress(APIError):  # another run may also be removing it
                 remove(resource)
 
 
 def _owner(cache: Path) -> str:
     """Return the random id of a cache folder.
 
-    A copy of the folder, which CI may restore in several jobs, is a different owner, because its file has a different
-    change time.
+    A copy of the folder, which CI may restore in several jobs, counts as a different owner, because its file has a
+    different change time.
     """
     path = cache / "owner"
     with contextlib.suppress(FileExistsError), path.open("x", encoding="ascii") as file:
@@ -211,7 +211,7 @@ def labelled(client: Any, label: str) -> list[Any]:
 
 
 def remove(resource: Any) -> None:
-    """Remove a container with its data, running or not, or a network; does nothing if it is gone."""
+    """Remove a network, or a container with its data, running or not; do nothing if it is gone."""
     with contextlib.suppress(NotFound):
         resource.remove(force=True, v=True) if hasattr(resource, "kill") else resource.remove()
 
@@ -244,7 +244,7 @@ def container_process(name: str, image: str, files: Path, **options: Any) -> Ite
 
 
 class ContainerProcess(Container):
-    """Application in a container, with the methods of a `ChildProcess`; each start creates a new container."""
+    """An application in a container, with the methods of `ChildProcess`; each start creates a new container."""
 
     def __init__(self, name: str, create: Callable[..., Any], **options: Any) -> None:
         super().__init__(name, create, **options)
@@ -252,7 +252,7 @@ class ContainerProcess(Container):
         self._starting = threading.Lock()
 
     def launch(self, command: Sequence[str], *, env: Mapping[str, str], **_: object) -> None:
-        """Start a new container; raises ClusterError if it cannot be started, or was retired."""
+        """Start a new container; raises ClusterError if it cannot be started or was retired."""
         with self._starting, self._reporting("started"):
             if self._retired:
                 raise ClusterError(f"cannot start {self._name}: it was removed")
@@ -268,13 +268,13 @@ class ContainerProcess(Container):
             self._retired = True
 
     def stop(self, *, kill: bool = False) -> None:
-        """Stop or kill the container; does nothing while it is stopped."""
+        """Stop or kill the container; do nothing if it is stopped."""
         if self.pid is not None:
             self.pid = None
             super().stop(kill=kill)
 
     def failure(self) -> str | None:
-        """Return how the container ended by itself, and its last lines; None if it runs or was stopped."""
+        """Return how the container exited on its own, with its last log lines; None if it is running or was stopped."""
         return None if self.pid is None else super().failure()
 
     def log(self) -> str:

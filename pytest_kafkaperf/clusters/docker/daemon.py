@@ -1,4 +1,4 @@
-"""Docker daemon: its detection, connections to it, and broker images."""
+"""The Docker daemon: its detection, connections to it, and broker images."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def look() -> tuple[str, str | None]:
 
 
 _REQUEST_TIMEOUT_S = 60
-"""Timeout of one request to the daemon."""
+"""Timeout for one request to the daemon."""
 
 LOOPBACK = "127.0.0.1"
 
@@ -72,7 +72,7 @@ def connection() -> Iterator[DockerClient]:
 
 
 def container_of(name: str) -> Any:
-    """Return a container by its id, as a docker-py object; its connection lasts as long as this process."""
+    """Return a container by its id as a docker-py object, whose connection lasts as long as this process."""
     return DockerClient(timeout=_REQUEST_TIMEOUT_S).client.containers.get(name)
 
 
@@ -83,7 +83,7 @@ def host_of(docker: DockerClient) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the error's text; the daemon's own explanation if there is one."""
+    """Return the daemon's own explanation of an error if there is one, otherwise the error's text."""
     return str(getattr(error, "explanation", None) or error) or type(error).__name__
 
 
@@ -100,7 +100,7 @@ _PULL_TIMEOUT_S = 900
 def image_of(spec: ClusterSpec) -> str:
     """Return the name of the spec's image; an image without tag or digest gets the Kafka version as its tag.
 
-    Testcontainers' prefix applies to images of Docker Hub: `TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX`.
+    Testcontainers' prefix, `TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX`, applies to images from Docker Hub.
     """
     image = spec.image or _REPOSITORY
     if not _REGISTRY.match(image):
@@ -115,7 +115,7 @@ def version_of(image: str) -> str:
 
 
 def is_pulled(image: str) -> bool:
-    """Return True if the daemon has the image, or if there is no daemon, which is reported later."""
+    """Return True if the daemon has the image, or if there is no daemon, because that is reported later."""
     with contextlib.suppress(ClusterError), connection() as docker:
         try:
             docker.client.images.get(image)
@@ -125,7 +125,7 @@ def is_pulled(image: str) -> bool:
 
 
 def get_image(client: Any, image: str) -> Any:
-    """Return the image; pull it if it is missing."""
+    """Return the image, after pulling it if it is missing."""
     try:
         return client.images.get(image)
     except ImageNotFound:
@@ -161,12 +161,12 @@ def _cannot_pull(image: str, reason: str) -> str:
 
 
 def is_confluent(image: Any) -> bool:
-    """Return True if the image is Confluent's or based on one of theirs."""
+    """Return True if the image is from Confluent or based on one of Confluent's images."""
     return _CONFLUENT_LABEL in (image.labels or {})
 
 
 def variable(name: str, *, confluent: bool) -> str:
-    """Return the environment variable for a property (KIP-975; Confluent's images spell `_` and `-` the other way)."""
+    """Return the environment variable for a property (KIP-975; Confluent's images encode `_` and `-` the other way)."""
     underscore, dash = ("___", "__") if confluent else ("__", "___")
     spelling = {ord("_"): underscore, ord("-"): dash, ord("."): "_"}
     return f"KAFKA_{name.upper().translate(spelling)}"

@@ -1,13 +1,13 @@
-"""Provider `docker`: brokers in containers on a separate network, started with testcontainers.
+"""The `docker` provider: brokers in containers on a separate network, started with testcontainers.
 
-Images are `apache/kafka` (KIP-975) and `confluentinc/cp-kafka`: both read broker properties from variables `KAFKA_*`.
-Ports are published on loopback only, so that other machines cannot reach a test broker. If the daemon is on another
-machine (`DOCKER_HOST`), they are published on all its addresses, and brokers advertise the one that testcontainers
-uses.
+Supported images are `apache/kafka` (KIP-975) and `confluentinc/cp-kafka`; both read broker properties from `KAFKA_*`
+variables. Ports are published only on loopback, so that other machines cannot reach a test broker. If the daemon is on
+another machine (`DOCKER_HOST`), ports are published on all its addresses, and brokers advertise the address that
+testcontainers uses.
 
 If a run is killed, testcontainers' reaper removes its resources, provided that the reaper's image is available. The
 next run with the same cache folder always removes them: a label contains the path of the run folder, whose lock shows
-whether the run is alive. Runs with another cache folder remove them after their latest end, which is another label.
+whether the run is alive. Runs with another cache folder remove them after their latest end, which is in another label.
 """
 
 from __future__ import annotations
@@ -62,23 +62,24 @@ _PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
 """Ports inside the container."""
 _LOG_FOLDER = "/var/lib/kafka/data"
 _MEMORY, _MEMORY_SIZE = "/dev/shm/kafkaperf", "8g"  # noqa: S108 - inside of the container
-"""In-memory logs and their limit. Every user may write there; a separate tmpfs would belong to root after a restart."""
+"""In-memory logs and their limit. Every user can write there, whereas a separate tmpfs would belong to root after a
+restart."""
 _KEYSTORE = "/opt/kafkaperf/keystore.pem"
 _AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
 _AGENT_CONFIG = "/opt/kafkaperf/jmx-exporter.yml"
 _AGENT_PORT = 9404
 _JAVA_VERSION_COMMAND = 'timeout 5 "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version'
-"""Runs the Java that `kafka-run-class.sh` would choose, for at most 5 s."""
+"""Command that runs the Java that `kafka-run-class.sh` would choose, for at most 5 s."""
 
 
 @contextmanager
 def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
     """Start brokers, provide them when they are ready, and remove their containers and network afterwards.
 
-    The stopwatch counts the time of downloads for `Span.FETCH`.
+    The stopwatch records download times as `Span.FETCH`.
 
     Raises:
-        ClusterError: there is no daemon or no image, or a broker did not start; contains the fix.
+        ClusterError: there is no daemon or no image, or a broker did not start; the message contains the fix.
 
     """
     image = image_of(spec)
@@ -118,7 +119,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
 
 @contextmanager
 def _network(docker: DockerClient, name: str, labels: Mapping[str, str]) -> Iterator[str]:
-    """Create a network; afterwards remove it and all containers with its label, even if their start was interrupted."""
+    """Create a network; afterwards, remove it and all containers with its label, even if a start was interrupted."""
     with removing(docker.client, labels):
         with without_interrupt():
             docker.client_networks_create(name, {"labels": dict(labels)})
@@ -127,7 +128,7 @@ def _network(docker: DockerClient, name: str, labels: Mapping[str, str]) -> Iter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """The configuration of the containers."""
+    """The containers' configuration."""
 
     spec: ClusterSpec
     image: str
@@ -135,14 +136,14 @@ class _Layout:
     security: Security
     docker: DockerClient
     host: str
-    """The address at which published ports are reached."""
+    """The address at which published ports can be reached."""
     network: str
     agent: Path | None
-    """The JMX exporter's jar; None: no exporter."""
+    """The JMX exporter's jar; None to run without an exporter."""
     labels: Mapping[str, str]
 
     def plan(self) -> Fleet:
-        """Configure the brokers, on ports that are free now."""
+        """Configure the brokers on ports that are currently free."""
         ports = free_ports(self.spec.brokers)  # they are hardly ever taken on another machine either
         nodes = [self._node(number, port) for number, port in enumerate(ports, 1)]
         cluster_id = new_uuid()
@@ -195,7 +196,7 @@ class _Layout:
     ) -> Any:
         """Create a container. Unlike testcontainers' own `DockerContainer`, it does not need a reaper.
 
-        `ports` are the published ports by those inside, `files` the contents by path inside.
+        `ports` maps ports inside the container to published ones; `files` maps paths inside it to their contents.
         """
         endpoint = self.docker.client.api.create_endpoint_config(aliases=[alias])
         container = self.docker.create(

@@ -1,7 +1,7 @@
-"""Readings of brokers, partitions and groups while load runs. Read probes, watchers, readings.
+"""Readings of brokers, partitions and groups, taken while load runs. Read probes, watchers, readings.
 
 - probes: readers of CPU time, memory and JMX pages
-- compiler: CPU time of the JVM's compilers
+- compiler: CPU time used by the JVM's compilers
 - watchers: background readings of brokers, partitions and committed offsets
 - partitions: states of partitions, and the events that they reveal
 - tracks: samples, and single measurements over time

@@ -1,4 +1,4 @@
-"""CPU time of JVM compiler threads, which distinguishes warm brokers and applications from cold ones.
+"""CPU time of JVM compiler threads, to distinguish warm brokers and applications from cold ones.
 
 HotSpot compiles hot code a second time with its optimizing compiler C2. Until C2 has worked through its queue, a broker
 has a third of its final throughput, and the compiler takes up to a core from it.
@@ -26,10 +26,10 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.units import NS_PER_S
 
 ThreadCpu = Mapping[tuple[int, int], float]
-"""CPU time (s) of each compiler thread, by its id and its start time in clock ticks, because ids are reused."""
+"""CPU time (s) of each compiler thread, by id and by start time in clock ticks, because ids are reused."""
 
 INTERVAL_S = 0.2
-"""Time between two readings. HotSpot removes compiler threads that are idle, and their last work would be missed."""
+"""Time between two readings. HotSpot removes idle compiler threads, so longer gaps would miss their last work."""
 
 _NAMES = ("C1 ", "C2 ", "JVMCI", "JIT Compilation")
 """Prefixes of compiler thread names in HotSpot, GraalVM and OpenJ9. Linux truncates names to 15 bytes."""
@@ -38,26 +38,26 @@ _TICKS_PER_S = 100
 _FAMILY_INTERVAL_S = 1.0
 """Time between two searches for the children of a process."""
 _ANSWER_TIMEOUT_S = 10
-"""Time limit of `jcmd`; the client of the Docker daemon has its own for commands in containers."""
+"""Time limit for `jcmd`; the Docker client has a separate limit for commands in containers."""
 _EXIT_TIMEOUT_S = 2.0
 _LEAST_COVERED = 0.5
-"""Share of a period that readings must cover for a statement about it."""
+"""Minimum share of a period that readings must cover to determine its compiler usage."""
 _ALL_STATS = "cat /proc/[0-9]*/task/[0-9]*/stat 2>/dev/null"
 _JCMD_LINE = re.compile(r'^"(?P<name>[^"]+)" #(?P<number>\d+).*? cpu=(?P<cpu_ms>[\d.]+)ms', re.MULTILINE)
 
 
 class CompilerReader(Protocol):
-    """Reader of one program's compiler threads: a process with its children, or a container."""
+    """Reader for the compiler threads of one program, which is a process with its children or a container."""
 
     @property
     def is_costly(self) -> bool:
-        """True if a reading disturbs the program, and is taken only before and after a load."""
+        """True if a reading disturbs the program, in which case it is taken only before and after a load."""
 
     def read(self) -> ThreadCpu:
         """Return the CPU time of each compiler thread; empty if none is known.
 
         Raises:
-            OSError: the program has ended, or cannot be read.
+            OSError: the program has exited or cannot be read.
 
         """
 
@@ -69,7 +69,7 @@ class Usage:
     at_ns: tuple[int, ...]
     """Instants of the monotonic clock."""
     cpu_s: tuple[float, ...]
-    """Sum over all threads so far; one that has ended keeps its last value."""
+    """Sum over all threads so far; a thread that has ended keeps its last value."""
 
     def share(self, start_ns: int, end_ns: int) -> float | None:
         """Return the mean number of cores that the compiler used in a period; None if too little of it was observed."""
@@ -83,7 +83,7 @@ class Usage:
 
 
 class ThreadFiles:
-    """Reader of the threads of a process and its children from `/proc` on Linux."""
+    """Reader for the threads of a process and its children, from `/proc` on Linux."""
 
     is_costly = False
 
@@ -93,11 +93,11 @@ class ThreadFiles:
         self._family: tuple[int, ...] = (pid,)
         self._searched_s = -_FAMILY_INTERVAL_S
         self._others: dict[tuple[int, int], int] = {}
-        """Threads that are not compiler threads, by process and thread, with the number of times that they were read:
-        a thread gets its name only some time after it has started."""
+        """Other threads, by process and thread, with the number of times that they were read, because a thread gets its
+        name only some time after it has started."""
 
     def read(self) -> ThreadCpu:
-        """Read a file for each compiler thread, and for each thread that is new."""
+        """Read a file for each compiler thread and for each new thread."""
         now_s = time.monotonic()
         if self._with_children and now_s - self._searched_s >= _FAMILY_INTERVAL_S:
             self._family = tuple(_family(self._pid))
@@ -105,7 +105,7 @@ class ThreadFiles:
         found: dict[tuple[int, int], float] = {}
         present = set()
         for pid in self._family:
-            with contextlib.suppress(*([OSError] if pid != self._pid else [])):  # a child may have ended
+            with contextlib.suppress(*([OSError] if pid != self._pid else [])):  # a child may have exited
                 for path in Path(f"/proc/{pid}/task").iterdir():
                     place = pid, int(path.name)
                     present.add(place)
@@ -128,7 +128,7 @@ class ThreadFiles:
 
 
 class ContainerFiles:
-    """Reader of a container's threads: from this machine's `/proc` if they are visible there, else inside it."""
+    """Reader for a container's threads, from this machine's `/proc` if visible there, otherwise inside it."""
 
     def __init__(self, container: Any) -> None:
         self._container = container
@@ -141,7 +141,7 @@ class ContainerFiles:
         return self._files is None
 
     def read(self) -> ThreadCpu:
-        """Read the threads; those of a restarted container are other threads."""
+        """Read the threads; after a container restart, these are different threads."""
         if self._files is not None:
             try:
                 return self._files.read()
@@ -157,7 +157,7 @@ class ContainerFiles:
         return {thread.key: thread.cpu_s for thread in threads if thread.is_compiler}
 
     def _locate(self) -> None:
-        """Find the container's process here; its number may be that of another machine, or of another namespace."""
+        """Find the container's process here; its id may belong to another machine or another namespace."""
         self._files = None
         with contextlib.suppress(Exception):
             self._container.reload()
@@ -167,7 +167,7 @@ class ContainerFiles:
 
 
 class JcmdThreads:
-    """Reader that asks a JVM with its JDK's `jcmd`, where there is no `/proc`; this stops all its threads briefly."""
+    """Reader that queries a JVM with its JDK's `jcmd` if there is no `/proc`; this briefly stops all JVM threads."""
 
     is_costly = True
 
@@ -176,7 +176,7 @@ class JcmdThreads:
         self._with_children = with_children
 
     def read(self) -> ThreadCpu:
-        """Ask each JVM in the family."""
+        """Query each JVM in the process family."""
         found: dict[tuple[int, int], float] = {}
         for pid in _family(self._pid) if self._with_children else [self._pid]:
             with contextlib.suppress(psutil.Error, OSError, subprocess.SubprocessError):
@@ -201,7 +201,7 @@ def reader_of(probes: Sequence[Probe]) -> CompilerReader | None:
 
 
 def jcmd_threads(printed: str) -> Iterator[tuple[int, float]]:
-    """Yield the number and the CPU time (s) of each compiler thread in the output of `jcmd PID Thread.print`."""
+    """Yield the id and the CPU time (s) of each compiler thread in the output of `jcmd PID Thread.print`."""
     for found in _JCMD_LINE.finditer(printed):
         if found["name"].startswith(_NAMES):
             yield int(found["number"]), float(found["cpu_ms"]) / 1e3
@@ -219,7 +219,7 @@ class _Thread:
 
 
 def _thread_of(stat: str) -> _Thread:
-    """Parse the line of a thread; see proc_pid_stat(5). Its name may contain any character."""
+    """Parse a thread's line; see proc_pid_stat(5). The thread name can contain any character."""
     front, _, back = stat.rpartition(")")
     number, _, name = front.partition(" (")
     fields = back.split()
@@ -229,7 +229,7 @@ def _thread_of(stat: str) -> _Thread:
 
 
 def _family(pid: int) -> Iterable[int]:
-    """Return a process and all its children that run."""
+    """Return a process and all its running children."""
     try:
         return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
     except psutil.Error:
@@ -241,7 +241,7 @@ class Log:
     """Readings of one program, which may be restarted."""
 
     last: dict[tuple[int, int], float] = field(default_factory=dict)
-    """CPU time of each thread so far; a thread that has ended keeps it."""
+    """CPU time of each thread so far; a thread that has ended keeps its last value."""
     at_ns: list[int] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
 
@@ -258,10 +258,10 @@ class Log:
 
 
 class CompilerWatcher:
-    """Watcher that reads the compiler threads of all programs in a separate thread, from entry to exit."""
+    """Watcher that reads all programs' compiler threads in a separate thread, from entry to exit."""
 
     def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]]) -> None:
-        """`probes` returns the probes of the programs; it is called for each reading, as brokers may restart."""
+        """Watch the programs that `probes` returns; it is called for each reading, because brokers may restart."""
         self._probes = probes
         self._readers: dict[Key, tuple[Sequence[Probe], CompilerReader]] = {}
         self._logs: dict[Key, Log] = {}
@@ -280,7 +280,7 @@ class CompilerWatcher:
             self._read(costly=True)
 
     def usage(self) -> dict[Key, Usage | None]:
-        """Return the CPU time of each program's compiler; None for one without known compiler threads."""
+        """Return the CPU time of each program's compiler; None for programs without known compiler threads."""
         return {key: log.usage() for key, log in self._logs.items()}
 
     def _run(self) -> None:

@@ -14,13 +14,13 @@ _MAX_NAMED = 5
 """Maximum number of partitions or brokers that a notice lists."""
 
 PartitionState = Mapping[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]]
-"""By partition: its leader or None, the in-sync replicas, all replicas."""
+"""For each partition: the leader or None, the in-sync replicas, and all replicas."""
 
 
 def events(states: Sequence[tuple[int, PartitionState]], start_ns: int) -> list[tuple[int, Notice]]:
-    """Describe what happened to a topic's partitions, each event with its time on the monotonic clock, in ns, in order.
+    """Describe the events on a topic's partitions, in order, each with its time on the monotonic clock in ns.
 
-    Times in the notices are relative to `start_ns`. A partition that a state does not include keeps its previous state.
+    Times in the notices are relative to `start_ns`. A partition that is missing from a state keeps its previous state.
     """
     changes = _changes(states)
     found = [(change.at_ns, change.notice(start_ns)) for change in changes]
@@ -38,11 +38,11 @@ def instants(states: Sequence[tuple[int, PartitionState]]) -> list[int]:
 
 
 class _Change(NamedTuple):
-    """Event that affects one or more partitions."""
+    """An event that affects one or more partitions."""
 
     at_ns: int
     end_ns: int
-    """The same instant, unless the change lasted."""
+    """The end of the change; the same instant as its start, unless the change lasted."""
     remark: Remark
     values: Mapping[str, object]
 

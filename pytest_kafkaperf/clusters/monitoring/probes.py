@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import urllib3
 
 SCRAPE_TIMEOUT_S = 2.0
-"""Timeout of one scrape, from the connection to its last byte; a busy broker responds slowly."""
+"""Timeout for one scrape, from the connection to its last byte; busy brokers respond slowly."""
 
 
 class Probe(Protocol):
-    """Reader of some measurements of one broker. Equal probes read the same measurements."""
+    """Reader for some of one broker's measurements. Equal probes read the same measurements."""
 
     def read(self) -> Mapping[str, float]:
         """Return the current measurements.
@@ -39,14 +39,14 @@ class Probe(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProcessProbe:
-    """Reader of the CPU, memory and disk use of a process on this machine."""
+    """Reader for the CPU, memory and disk usage of a process on this machine."""
 
     pid: int
     with_children: bool = False
-    """True to include the CPU and memory of all its children, and the CPU of children that have exited."""
+    """True to include all children's CPU and memory usage, and the CPU usage of children that have exited."""
 
     def read(self) -> Mapping[str, float]:
-        """Read the process; disk use only without children, and only on Linux."""
+        """Read the process; disk usage is read only without children and only on Linux."""
         try:
             process = psutil.Process(self.pid)
             with process.oneshot():
@@ -62,7 +62,7 @@ class ProcessProbe:
 
 @dataclass(frozen=True, slots=True)
 class MachineProbe:
-    """Reader of the CPU time of all programs on this machine; it does not belong to any broker.
+    """Reader for the CPU time of all programs on this machine; it does not belong to any broker.
 
     Interrupts are excluded, because operating systems account for them differently and the load causes many of them.
     """
@@ -80,25 +80,25 @@ class MachineProbe:
 
 @dataclass(frozen=True, slots=True)
 class ContainerProbe:
-    """Reader of a container, given as a docker-py object like the ones in testcontainers."""
+    """Reader for a container, which is a docker-py object as in testcontainers."""
 
     container: Any
 
     def read(self) -> Mapping[str, float]:
-        """Send one request, in the form that daemons support since 20.10; the older one takes a second or two.
+        """Send one request, in the form supported by daemons since 20.10; the older form takes a second or two.
 
-        Some daemons wait up to a second until they measure all containers, and then respond: the measurements are those
-        at the end of the request.
+        Some daemons wait up to a second until they measure all containers and then respond, so the measurements are
+        from the end of the request.
         """
         return container_readings(self.container.client.api.stats(self.container.id, stream=False, one_shot=True))
 
 
 @dataclass(frozen=True, slots=True)
 class ExporterProbe:
-    """Reader of a JMX exporter's page, whoever started the broker."""
+    """Reader for a JMX exporter's page, regardless of who started the broker."""
 
     url: str
-    """`http` or `https`; a user name and password in it become basic authentication. Proxy settings are ignored."""
+    """An `http` or `https` URL, whose user and password are used for basic authentication. Proxies are ignored."""
     timeout_s: float = SCRAPE_TIMEOUT_S
 
     def read(self) -> Mapping[str, float]:
@@ -133,9 +133,9 @@ def container_readings(stats: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _cpu_s(process: psutil.Process) -> float:
-    """Return the CPU time of all threads that a process had: on Linux in ns, elsewhere in ticks of 10 ms.
+    """Return the CPU time of all threads that a process has had, with a resolution of 1 ns on Linux, otherwise 10 ms.
 
-    On Linux, the id of a process's CPU clock is made of its process id, as by clock_getcpuclockid(3).
+    On Linux, the id of a process's CPU clock is derived from its process id, as in clock_getcpuclockid(3).
     """
     if sys.platform == "linux":
         return time.clock_gettime((~process.pid << 3) | _CPUCLOCK_SCHED)
@@ -152,9 +152,9 @@ def _with_children(process: psutil.Process, readings: Mapping[str, float]) -> di
     cpu_s = readings["cpu_s"] + sum(process.cpu_times()[2:4])
     memory_bytes = readings["memory_bytes"]
     for child in process.children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+        with contextlib.suppress(psutil.Error):  # the process has exited in the meantime
             memory_bytes += child.memory_info().rss
-            cpu_s += sum(child.cpu_times()[:4])  # user, system, and both of its own children that have ended
+            cpu_s += sum(child.cpu_times()[:4])  # user and system time, its own and its exited children's
     return {"cpu_s": cpu_s, "memory_bytes": memory_bytes}
 
 
@@ -168,7 +168,7 @@ def _disk_of(process: psutil.Process) -> dict[str, float]:
 
 
 MAX_SCRAPE_BYTES = 32 * 1024 * 1024
-"""Larger than the page of an exporter that publishes all metrics of a broker with 10,000 partitions."""
+"""Maximum page size: larger than a page with all metrics of a broker with 10,000 partitions."""
 
 _CHUNK_BYTES = 65536
 
@@ -206,7 +206,7 @@ _WANTED = re.compile(
 
 
 def get_page(url: str, timeout_s: float) -> str:
-    """Get a page within the timeout, or one more read; follows no redirects and ignores proxy settings.
+    """Get a page within the timeout plus one read, without following redirects or using proxy settings.
 
     Raises:
         OSError: the page is unavailable, too large, or late (TimeoutError).
@@ -217,7 +217,7 @@ def get_page(url: str, timeout_s: float) -> str:
 
     deadline_s = time.monotonic() + timeout_s
     parts = urlsplit(url)
-    shown = url.rpartition("@")[2]  # error texts must not contain a password
+    shown = url.rpartition("@")[2]  # error messages must not contain a password
     if parts.scheme not in ("http", "https") or parts.hostname is None:
         raise ValueError(f"not an http or https URL: {shown!r}")
     plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path or "/metrics").geturl()
@@ -255,10 +255,10 @@ def _body(response: urllib3.BaseHTTPResponse, deadline_s: float) -> bytes:
 def exporter_readings(text: str) -> dict[str, float]:
     """Parse a page of the JMX exporter.
 
-    These naming rules are supported, in any case:
+    The following naming rules are supported, in upper or lower case:
 
     - the exporter's example rules for Kafka, also used by Strimzi (`kafka_server_replicamanager_isrshrinks_total`);
-      they have no means and therefore no request times
+      which have no means and therefore no request times
     - no rules (`kafka_server_ReplicaManager_Count{name="IsrShrinksPerSec",}`)
     - `jmx_exporter.configuration` (`kafka_server_ReplicaManager_IsrShrinksPerSec_Count`)
 
@@ -268,7 +268,7 @@ def exporter_readings(text: str) -> dict[str, float]:
     """
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - takes 0.1 s
 
-    # A hundred of 10,000 lines matter; parsing all of them would take a tenth of a second.
+    # Only a hundred of 10,000 lines matter; parsing all of them would take a tenth of a second.
     wanted = "\n".join(_WANTED.findall(text)) + "\n"
     values: dict[str, float] = {}
     times_ms: dict[tuple[str, str], float] = {}
@@ -289,7 +289,7 @@ def exporter_readings(text: str) -> dict[str, float]:
 
 
 def _normalized(name: str, bean: str | None) -> str:
-    """Return the name that the example rules would give, without `kafka_` and without suffixes of the type."""
+    """Return the name according to the example rules, without `kafka_` and without type suffixes."""
     if bean is not None:
         front, _, attribute = name.rpartition("_")
         name = f"{front}_{bean}_{attribute}"
@@ -297,7 +297,7 @@ def _normalized(name: str, bean: str | None) -> str:
 
 
 def _request_readings(times_ms: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """Return request times as sums: Kafka reports the mean since the broker's start, and a window needs differences."""
+    """Return request times as sums: Kafka reports the mean since broker start, but a window requires differences."""
     readings = {}
     for (reading, what), count in times_ms.items():
         mean_ms = times_ms.get((reading, "mean"))

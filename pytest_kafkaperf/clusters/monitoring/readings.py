@@ -43,12 +43,12 @@ _GAUGES = {"memory": "memory_bytes", "under_replicated": "under_replicated", "le
 
 @dataclass(frozen=True, slots=True)
 class ApplicationKey:
-    """Key of an application's samples, among those of brokers."""
+    """Key for an application's samples, which are stored with the brokers' samples."""
 
     name: str
 
     def __str__(self) -> str:
-        """Return the name for users."""
+        """Return the name to show to users."""
         return f"application {self.name}"
 
 
@@ -56,11 +56,12 @@ Key = str | int | ApplicationKey
 """A broker's number, the address of an exporter, or an application."""
 
 _LEAST_COVERED_RATIO = 0.8
-"""Minimum part of a window that each probe must read, so that a metric of all brokers does not cover only some."""
+"""Minimum share of a window that each probe must cover, so that metrics for all brokers do not cover only some of
+them."""
 
 
 def named(key: Hashable) -> str:
-    """Return the name of a probed program, for users."""
+    """Return the name of a probed program to show to users."""
     if isinstance(key, int):
         return f"broker {key}"
     return str(key) if isinstance(key, ApplicationKey) else f"exporter {key}"
@@ -72,12 +73,12 @@ class Use:
 
     cpu_cores: float | None
     cpu_max_cores: float | None
-    """The mean of the busiest second."""
+    """The mean in the busiest second."""
     memory_max_bytes: float | None
 
 
 class BrokerCurves(TypedDict):
-    """Measurements of brokers over time as plain lists with one entry per interval; None if nothing was read."""
+    """Broker measurements over time, as plain lists with one entry per interval; None if nothing was read."""
 
     interval_s: int
     first_s: float
@@ -95,7 +96,7 @@ class Readings:
 
     tracks: Mapping[Hashable, Tracks]
     probed: Mapping[tuple[Hashable, str], Sequence[Sample]]
-    """The samples by broker and by the kind of the probe."""
+    """The samples, by broker and kind of probe."""
 
     @staticmethod
     def of(samples: Mapping[Any, Iterable[Sample]]) -> Readings:
@@ -110,7 +111,7 @@ class Readings:
         return Readings({broker: tracks_of(own) for broker, own in samples.items()}, probed)
 
     def partly_read(self, *, start_ns: int, end_ns: int) -> dict[tuple[Hashable, str], float]:
-        """Return the probes that read less than 80% of a window, by broker and kind, each with the part that it read.
+        """Return the probes that covered less than 80% of a window, by broker and kind, with the share covered.
 
         Probes that read nothing are included.
         """
@@ -132,7 +133,7 @@ class Readings:
         return Readings(tracks, {probe: own for probe, own in self.probed.items() if probe[1] not in kinds})
 
     def metrics(self, *, start_ns: int, end_ns: int) -> dict[str, float]:
-        """Return the metrics of a window, by name, in base units; those that no broker reports are absent."""
+        """Return a window's metrics by name, in base units; metrics that no broker reports are absent."""
         window = start_ns, end_ns
         metered = [tracks for tracks in self.tracks.values() if "request_handler_idle_s" in tracks]
         idle_ratios = _known(_idle_ratios(tracks, np.array(window))[0] for tracks in metered)
@@ -148,12 +149,12 @@ class Readings:
         return {name: value for name, value in found.items() if value is not None}
 
     def apart(self) -> tuple[Readings, Readings]:
-        """Return the samples of brokers, and those of applications."""
+        """Return the brokers' samples and the applications' samples."""
         found = {key for key in self.tracks if isinstance(key, ApplicationKey)}
         return self._of_brokers(self.tracks.keys() - found), self._of_brokers(found)
 
     def application_metrics(self, *, start_ns: int, end_ns: int) -> dict[str, float]:
-        """Return the metrics of a window, by name, if these are the samples of applications."""
+        """Return a window's metrics by name, if these are applications' samples."""
         window = start_ns, end_ns
         found = {"app.cpu": self._rate("cpu_s", window), "app.memory": self._most("memory_bytes", window)}
         return {name: value for name, value in found.items() if value is not None}
@@ -177,7 +178,7 @@ class Readings:
         Args:
             start_ns: start of the window.
             end_ns: end of the window.
-            workers_s: CPU seconds of the load's own processes; those of the brokers are known here.
+            workers_s: CPU seconds used by the load's own processes; the brokers' CPU time is already known.
 
         """
         window = start_ns, end_ns
@@ -212,7 +213,7 @@ class Readings:
         return [tracks[reading] for tracks in self.tracks.values() if reading in tracks]
 
     def _rate(self, reading: str, window: tuple[int, int]) -> float | None:
-        """Return the increase of all brokers together per second of the time in which at least one was read."""
+        """Return the total increase over all brokers, per second of the time in which at least one broker was read."""
         tracks = self._of(reading)
         if not tracks:
             return None
@@ -234,7 +235,7 @@ class Readings:
         return sum(track.steps(*window) for track in tracks) if tracks else None
 
     def _mean_s(self, reading: str, window: tuple[int, int]) -> float | None:
-        """Return the mean of a request's time, over the requests of all brokers."""
+        """Return a request's mean time over all brokers' requests."""
         both = [tracks for tracks in self.tracks.values() if {f"{reading}_s", f"{reading}_requests"} <= tracks.keys()]
         requests = sum(tracks[f"{reading}_requests"].rise(*window) for tracks in both)
         if requests < _FEW_REQUESTS:
@@ -261,7 +262,7 @@ def _use(tracks: Tracks, start_ns: int, end_ns: int) -> Use:
 
 
 def _idle_ratios(tracks: Tracks, edges_ns: Nanoseconds) -> list[float | None]:
-    """Return idle ratios. If the meter includes a controller's pool, that pool counts as idle: it has little to do."""
+    """Return idle ratios. A controller's pool in the meter counts as idle, because it has little to do."""
     idle_s, watched_s = (tracks[name].rises(edges_ns) for name in ("request_handler_idle_s", WATCHED))
     pools = tracks["request_handler_pools"].values[-1] if "request_handler_pools" in tracks else 1.0
     ratios = np.divide(idle_s, watched_s, out=np.full(idle_s.shape, np.nan), where=watched_s > 0)

@@ -1,4 +1,4 @@
-"""Samples of one program, and tracks: one measurement over time, continued through restarts."""
+"""Samples of one program, and tracks, each of which is one measurement over time that continues through restarts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ _GAP_NS = 2_500_000_000
 
 
 _INDEPENDENT = ("network_in_bytes", "network_out_bytes", "request_handler_idle_s")
-"""Counters whose decrease does not prove a restart: the network counters may be the machine's, and a starting broker
-may publish the meter of all handlers before its own."""
+"""Counters whose decrease does not prove a restart, because network counters may belong to the machine, and a starting
+broker may publish the meter of all handlers before its own."""
 
 
 _SUMS = tuple(f"{request}_{part}_s" for request in REQUESTS for part in PARTS)
-"""Computed from a mean and a count that are read at different times; may decrease a little without a restart."""
+"""Counters computed from a mean and a count read at different times, so they can decrease slightly without a
+restart."""
 
 
 WATCHED = "request_handler_watched_s"
@@ -48,7 +49,7 @@ Nanoseconds = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Measurement of one broker over time. A counter starts at 0 and continues through restarts."""
+    """One measurement of a broker over time. A counter starts at 0 and continues through restarts."""
 
     at_ns: Nanoseconds
     values: Floats
@@ -56,7 +57,7 @@ class Track:
     def rises(self, edges_ns: Nanoseconds) -> Floats:
         """Return a counter's increase in each interval between adjacent instants of `edges_ns`, shape `(edges - 1,)`.
 
-        The value between two readings is interpolated; before the first and after the last one the increase is 0.
+        Values between two readings are interpolated; before the first and after the last reading, the increase is 0.
         """
         return np.diff(np.interp(edges_ns, self.at_ns, self.values))
 
@@ -65,7 +66,7 @@ class Track:
         return float(self.rises(np.array([start_ns, end_ns]))[0])
 
     def steps(self, start_ns: int, end_ns: int) -> float:
-        """Return the increase of a counter of rare events, between the readings around the window, to miss none."""
+        """Return a rare-event counter's increase between the readings around the window, so that no event is missed."""
         before = max(0, int(np.searchsorted(self.at_ns, start_ns, side="right")) - 1)
         after = min(self.at_ns.size - 1, int(np.searchsorted(self.at_ns, end_ns, side="left")))
         return float(self.values[after] - self.values[before])
@@ -94,11 +95,11 @@ class Track:
 
 
 Tracks = Mapping[str, Track]
-"""The tracks of one broker, by name of the measurement."""
+"""One broker's tracks, by measurement name."""
 
 
 def tracks_of(samples: Iterable[Sample]) -> dict[str, Track]:
-    """Return the tracks of one broker; its samples may be in any order."""
+    """Return one broker's tracks; its samples can be in any order."""
     readings: dict[str, list[tuple[int, float]]] = {}
     restarts = 0
     last: dict[str, tuple[float, int]] = {}
@@ -164,19 +165,19 @@ _GAUGE_NAMES = ("machine_cores", "memory_bytes", "under_replicated", "leaders", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Reading of one broker; it has some of the measurements, and others may be in separate samples."""
+    """A reading of one broker with some of the measurements; others may be in separate samples."""
 
     at_ns: int
     """On the monotonic clock."""
     kind: str = ""
-    """Kind of the probe, such as `ExporterProbe`: probes of a kind read the same measurements."""
+    """Kind of probe, such as `ExporterProbe`; probes of the same kind read the same measurements."""
     readings: Mapping[str, float]
-    """By name; those that are not in `_GAUGES` are counters. Empty if the reading failed.
+    """The measurements, by name; names not in `_GAUGES` are counters. Empty if the reading failed.
 
     `request_handler_idle_s` is the idle time of an average request handler. Before Kafka 4.3, a broker that is also a
     controller counts two pools together, and `request_handler_pools` is 2 (KIP-1207).
     `machine_cpu_s` is the CPU time of all programs on this machine, and of its host's other virtual machines;
-    `own_cpu_s` is this process's part of it.
-    `produce_total_s` is the sum of the times of `produce_total_requests` requests; Kafka counts each in whole
+    `own_cpu_s` is this process's share of it.
+    `produce_total_s` is the total time of `produce_total_requests` requests; Kafka counts each one in whole
     milliseconds.
     """

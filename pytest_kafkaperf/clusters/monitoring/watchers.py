@@ -36,8 +36,8 @@ from pytest_kafkaperf.core.units import NS_PER_S
 INTERVAL_S = 1.0
 
 MAX_SAMPLES = 4096
-"""Maximum number of samples per broker and kind of probe, for more than an hour. Beyond it, the older half is thinned
-out."""
+"""Maximum number of samples per broker and kind of probe, enough for more than an hour. Beyond this number, the older
+half is thinned out."""
 
 EXIT_TIMEOUT_S = 1.0
 """Maximum time to wait for readings in progress when a watch ends."""
@@ -45,18 +45,18 @@ EXIT_TIMEOUT_S = 1.0
 
 @dataclass(slots=True)
 class _Log:
-    """The samples and failures of one kind of probe of one broker."""
+    """The samples and failures for one broker and one kind of probe."""
 
     first: Sample
-    """A failed reading at the first attempt, for a probe that never answers."""
+    """A failed reading at the time of the first attempt, for probes that never answer."""
     samples: list[Sample] = field(default_factory=list)
-    """Those of failed readings have no measurements."""
+    """The samples; after a failed reading, a sample has no measurements."""
     begun: int = 0
     ended: int = 0
-    """Numbers of started and of completed readings."""
+    """Numbers of started and completed readings."""
     failures: int = 0
     reason: str = ""
-    """The reason of the last failure."""
+    """The reason for the last failure."""
 
     def add(self, sample: Sample) -> None:
         self.samples.append(sample)
@@ -65,7 +65,7 @@ class _Log:
             self.samples = [*self.samples[:half:2], *self.samples[half:]]
 
     def unread(self, program: str, probe: str, *, gaps: bool) -> Notice | None:
-        """Return a warning of missing readings; None if there are none."""
+        """Return a warning about missing readings; None if there are none."""
         values = {"program": program, "probe": probe, "reason": self.reason}
         if self.failures and self.failures == self.ended:
             return Notice(Remark.NEVER_READ, values)
@@ -79,19 +79,19 @@ class _Log:
 class BrokerWatcher:
     """Watcher that reads each probe once a second, each time in a separate thread, from entry to exit.
 
-    All readings follow a common grid of times, so a slow probe misses some of them but does not delay others. Failures
-    and hangs are counted, and the probe is read again.
+    All probes are read at the same regular times, so a slow probe misses some readings but does not delay other probes.
+    Failures and hangs are counted, and the probe is read again.
     """
 
     def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]], *, interval_s: float = INTERVAL_S) -> None:
-        """Watch the probes that `probes` returns, by broker; it is called in each interval, as brokers may restart."""
+        """Watch the probes that `probes` returns by broker; it is called every second, because brokers may restart."""
         self._probes = probes
         self._interval_s = interval_s
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._logs: dict[tuple[Key, str], _Log] = {}
         self._current: frozenset[tuple[Key, Probe]] = frozenset()
-        """The probes that the brokers have; replaced as a whole."""
+        """The brokers' current probes, which are replaced as a whole."""
         self._edges: dict[int, threading.Timer] = {}
         """Instants of further readings, each with its timer."""
         self._thread = threading.Thread(target=self._run, name="kafkaperf-watcher", daemon=True)
@@ -101,7 +101,7 @@ class BrokerWatcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take a last reading of each probe; do not wait longer for those that do not respond."""
+        """Take a last reading from each probe, without waiting longer for unresponsive probes."""
         deadline_s = time.monotonic() + EXIT_TIMEOUT_S
         self._closing.set()
         for timer in self._edges.values():
@@ -125,7 +125,7 @@ class BrokerWatcher:
                 self._start(broker, probe)
 
     def samples(self) -> dict[Key, list[Sample]]:
-        """Return the samples by broker, in order of time; each probe has separate samples."""
+        """Return the samples by broker, in chronological order; each probe has separate samples."""
         with self._lock:
             found: dict[Key, list[Sample]] = {broker: [] for broker, _ in self._logs}
             for (broker, _), log in self._logs.items():
@@ -139,7 +139,7 @@ class BrokerWatcher:
         return sorted((notice for notice in found if notice is not None), key=str)
 
     def _run(self) -> None:
-        """Start a reading of each probe at each time of the grid, unless the probe has not answered the last one."""
+        """Start a reading of each probe at regular times, unless the probe has not completed its last one."""
         readings: dict[tuple[Key, Probe], threading.Thread] = {}
         origin_s = time.monotonic()
         while True:
@@ -186,10 +186,10 @@ class BrokerWatcher:
 
 
 _ANSWER_TIMEOUT_S = 2
-"""Timeout of one request; the next one may go to another broker."""
+"""Timeout for one request; the next request may go to another broker."""
 
 _CONNECT_TIMEOUT_S = 10
-"""Timeout of connecting, which takes several round trips with TLS and a login."""
+"""Timeout for connecting, which takes several round trips with TLS and a login."""
 
 _CLIENT_EXIT_TIMEOUT_S = 5
 
@@ -198,14 +198,14 @@ _MIN_UNKNOWN_RESPONSES = 3
 
 
 class ClientWatcher(ABC):
-    """Watcher that asks the cluster at an interval in a separate thread, and tries again if no broker responds."""
+    """Watcher that queries the cluster at an interval in a separate thread, and retries if no broker responds."""
 
     def __init__(self, bootstrap_servers: str, access: Access, *, interval_s: float) -> None:
         self._servers = bootstrap_servers
         self._access = access
         self._interval_s = interval_s
         self._reason = "no answer"
-        """The reason of the last failure."""
+        """The reason for the last failure."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"kafkaperf-{type(self).__name__}", daemon=True)
 
@@ -219,7 +219,7 @@ class ClientWatcher(ABC):
 
     @abstractmethod
     async def _read(self, client: Any) -> None:
-        """Ask once, and keep what is new."""
+        """Query the cluster once, and store any news."""
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=BoundedLoop) as runner:
@@ -254,10 +254,10 @@ class TopicWatcher(ClientWatcher):
     def __init__(self, bootstrap_servers: str, access: Access, topic: str) -> None:
         super().__init__(bootstrap_servers, access, interval_s=INTERVAL_S)
         self.states: list[tuple[int, PartitionState]] = []
-        """The partitions whose state changed, each with the time on the monotonic clock, in ns."""
+        """The partitions whose state changed, each with the time on the monotonic clock in ns."""
         self._known: PartitionState = {}
         self._unknown = 0
-        """Consecutive responses of brokers that did not know the topic."""
+        """Number of consecutive responses from brokers that did not know the topic."""
         self._topic = topic
 
     def check(self) -> None:
@@ -266,7 +266,7 @@ class TopicWatcher(ClientWatcher):
             raise ClusterLostError(gone(self._topic))
 
     def unread(self) -> list[Notice]:
-        """Return a warning that the topic's partitions are unknown; none if they were read; call after exit."""
+        """Return a warning if the topic's partitions could not be read, otherwise none; call this after exit."""
         if self.states:
             return []
         return [Notice(Remark.PARTITIONS_UNREAD, {"topic": self._topic, "reason": self._reason})]
@@ -291,8 +291,8 @@ class TopicWatcher(ClientWatcher):
 
 
 OFFSETS_INTERVAL_S = 0.1
-"""Interval between two readings: the finest commit interval that they show. Each reading takes 1 ms of CPU time here,
-and up to 2 ms of the brokers'."""
+"""Interval between two readings, and thus the shortest commit interval that they can show. Each reading takes 1 ms of
+CPU time here, and up to 2 ms on the brokers."""
 _LATEST = -1
 """Timestamp for the end offset in a ListOffsets request."""
 _NO_LEADER = -1
@@ -303,15 +303,15 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffsets:
-    """Readings of the offsets of one group."""
+    """Readings of one group's offsets."""
 
     at_ns: Int64s
     """Instants on the monotonic clock, shape `(readings,)`."""
     committed: Int64s
-    """Offset after the last committed record, shape `(readings, partitions)`. On a partition without one, it is the
-    first of the `ends`."""
+    """Offset after the last committed record, shape `(readings, partitions)`. On a partition without commits, this
+    is the first of the `ends`."""
     ends: Int64s
-    """End offset, shape `(readings, partitions)`; read right after the committed ones."""
+    """End offset, shape `(readings, partitions)`; read right after the committed offsets."""
 
     @classmethod
     def of(cls, readings: Sequence[tuple[int, Sequence[int], Sequence[int]]], partitions: int) -> GroupOffsets:
@@ -362,7 +362,7 @@ class GroupWatcher(ClientWatcher):
             self._coordinators[group] = await client.coordinator_lookup(CoordinationType.GROUP, group)
         request = OffsetFetchRequest(group, [(self._topic, list(range(self._partitions)))])
         answer = await client.send(self._coordinators[group], request)
-        if code := getattr(answer, "error_code", 0):  # of the whole group; the topics are absent
+        if code := getattr(answer, "error_code", 0):  # an error for the whole group, so the topics are absent
             raise for_code(code)
         return _by_partition((partition, code, offset) for partition, offset, _, code in answer.topics[0][1])
 
@@ -382,7 +382,7 @@ class GroupWatcher(ClientWatcher):
 
 
 def _by_partition(rows: Iterable[tuple[int, int, int]]) -> list[int]:
-    """Return the offsets of rows of partition, error code and offset."""
+    """Return the offsets from rows that consist of partition, error code and offset."""
     ordered = sorted(rows)
     for _, code, _ in ordered:
         if code:
