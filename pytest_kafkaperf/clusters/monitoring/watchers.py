@@ -84,7 +84,7 @@ class BrokerWatcher:
     """
 
     def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]], *, interval_s: float = INTERVAL_S) -> None:
-        """Watch the probes that `probes` returns by broker; it is called every second, because brokers may restart."""
+        """Watch the probes that `probes` returns by broker; called in each interval, because brokers may restart."""
         self._probes = probes
         self._interval_s = interval_s
         self._closing = threading.Event()
