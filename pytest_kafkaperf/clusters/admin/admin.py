@@ -191,7 +191,7 @@ class Admin:
             other = "; or use an existing topic: topic='NAME'" if resource.prefixed else ""
             refused = refusal(_ON_OWN_TOPICS, resource, self._access, self._servers)
             return TopicRefusedError(f"the run cannot create its topic: {refused}{other}")
-        replicas = "that of the cluster" if scenario.replication_factor is None else scenario.replication_factor
+        replicas = "the cluster's default" if scenario.replication_factor is None else scenario.replication_factor
         given = {"partitions": scenario.partitions, "replication_factor": replicas, **config}
         requested = ", ".join(f"{name}={value}" for name, value in given.items())
         return ClusterError(
