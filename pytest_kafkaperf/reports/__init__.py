@@ -7,7 +7,7 @@
 - standing: lines about the trials so far
 - calibration: texts for `--kafka-calibrate`
 - conditions: the conditions that influence a test's values, shown with `-v`
-- span_table: where the time of tests went
+- span_table: the time that tests spent in each span
 - terminal: tables in the terminal
 - run_headline: the first line about a run, and the order of its tests
 - markdown_text: escaping, lists, folds and limits

@@ -130,8 +130,8 @@ def _cures(name: str, found: Calibrated, result: Result) -> str:
 def remaining_s(test: PerfTest, later: Sequence[PerfTest], finished: int, trials: int, *, took_s: float) -> float:
     """Return the remaining time of a calibration.
 
-    The trials of this test, `finished` so far in `took_s`, show how much faster or slower than expected this machine
-    is; the `later` tests are those after this one.
+    This test's trials (`finished` so far, which took `took_s`) show how much faster or slower than expected the machine
+    is. `later` are the tests after this one.
     """
     later_s = math.fsum(estimated_s(each) for each in later if count_gated(each.thresholds))
     left_s = max(0, 1 - finished / trials) * estimated_s(test) + later_s

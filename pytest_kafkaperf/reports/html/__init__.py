@@ -1,8 +1,8 @@
-"""The HTML report: one file that works offline. Read html_report, page, charts, plot, sweeps.
+"""The HTML report: one file that works offline. Start with html_report, page and charts.
 
-- html_report: the page and whether its packages are installed
-- page: values and rendering
-- charts: charts of one test
-- plot: axes and series of a chart, as places in an SVG
-- sweeps: charts of tests of one function
+- html_report: the complete page, and a check that its packages are installed
+- page: template values and rendering
+- charts: charts for one test
+- plot: a chart's axes and series, as positions in an SVG
+- sweeps: charts for tests that share a function
 """

@@ -1,6 +1,6 @@
-"""The charts of one test. Pure.
+"""Charts for one test. Pure.
 
-Colours are variables of the style sheet, which has values for the light and the dark scheme.
+Colors are style sheet variables, which have values for the light and the dark scheme.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ STORED = "var(--stored)"
 RETESTS = "var(--retests)"
 LIMIT = "var(--bad)"
 SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
-"""Colours of lines of the same kind, such as one line for each broker."""
+"""Colors for lines of the same kind, for example one line per broker."""
 THIS_TRIAL = "this trial"
 _MAX_LABEL = 24
-"""Maximum characters of a name on an axis or in a legend."""
+"""Maximum length of a name on an axis or in a legend, in characters."""
 
 
 def line(
@@ -58,9 +58,9 @@ def line(
     ends: Mapping[Any, Sequence[float]] | None = None,
     dots_in: str | None = None,
 ) -> Trace:
-    """Return a line through points, with bars from the least to the greatest of `ends`.
+    """Return a line through points, with bars from the minimum to the maximum of `ends`.
 
-    Its points have dots if `dots_in` is the unit in which these show their values.
+    If `dots_in` is a unit, the points have dots, which show their values in this unit.
     """
     known = {x: y for x, y in points.items() if math.isfinite(y)}
     bars = []
@@ -83,40 +83,40 @@ def dots(name: str, points: Sequence[Point], colour: str, *, square: bool = Fals
 
 
 def thin_lines(rounds: Sequence[Mapping[Any, float]], colour: str) -> list[Trace]:
-    """Return a line for each round; the legend leaves them out."""
+    """Return a line for each round; the legend does not list these lines."""
     lines = (line(f"round {number}", one, colour) for number, one in enumerate(rounds, 1))
     return [dataclasses.replace(each, line="thin") for each in lines]
 
 
 def shortened(text: str) -> str:
-    """Cut a label to `_MAX_LABEL` characters."""
+    """Truncate a label to `_MAX_LABEL` characters."""
     return text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 3]}..."
 
 
 _FAR = 1.5
-"""Ratio to the baseline within which thresholds are always shown; farther ones only if a round lies as far away."""
+"""Ratio to the baseline within which thresholds are always shown; others appear only if a round is as far away."""
 _ROW_PX = 24
-"""Height of a row of the rounds, without its points."""
+"""Height of a row in the rounds chart, without its points."""
 _SIDE_PX = 14
-"""Height of the points of one side."""
+"""Height of the points for one side."""
 _LABEL = 0.3
-"""Part of a row that its label takes."""
+"""Fraction of a row that is used for the label."""
 _COLOURS = (BASELINE, STORED)
-"""Colours of the baselines, that of the one that decides first."""
+"""Colors for the baselines, starting with the decisive one."""
 _PARTS = (*QUANTILES, "max")
 _OVER_TIME = {
     "Throughput over time": (("produced", "produce", "count"), ("received", "consume", "count")),
     "Produce latency over time": (("p99", "produce", "p99"), ("p50", "produce", "p50")),
     "End-to-end latency over time": (("p99", "consume", "p99"), ("p50", "consume", "p50")),
 }
-"""Name, series and column of the lines of each chart."""
+"""Name, series and column for the lines in each chart."""
 _SECONDS = "seconds since the window opened"
 _ROUNDING_S = 1e-9
 _ROUNDS_AND_MEDIAN = "thin: single rounds; thick: median"
 
 
 def charts_of(result: Result) -> list[Chart]:
-    """Return the charts of the load; charts without data are left out."""
+    """Return the charts about the load, except for charts without data."""
     charts = [
         rounds_chart(result),
         *trial_charts(result),
@@ -128,9 +128,10 @@ def charts_of(result: Result) -> list[Chart]:
 
 
 def baselines_of(result: Result) -> dict[str, list[Rounds]]:
-    """Return the rounds of each trial of each baseline by its name, the one that decides first.
+    """Return the rounds in each trial of each baseline, by baseline name, starting with the decisive baseline.
 
-    That is the live baseline, or the one of the re-tests side by side. The stored one only raised the suspicion then.
+    The decisive baseline is the live baseline, or the baseline in side-by-side re-tests, where the stored one only
+    raised the suspicion.
     """
     live: list[Rounds] = [[one.metrics for one in trial.other_side] for trial in result.trials if trial.other_side]
     stored: list[Rounds] = [trial for trial in result.baseline.trials if trial]
@@ -139,10 +140,10 @@ def baselines_of(result: Result) -> dict[str, list[Rounds]]:
 
 
 def rounds_chart(result: Result) -> Chart | None:
-    """Return a chart with one row for each metric, in which each round is a point relative to a median.
+    """Return a chart with a row for each metric, in which each round is a point relative to a median.
 
-    That is the median of the baseline, or else of this trial. Values on the right are worse, whatever the metric. A
-    single round with nothing next to it shows nothing that the table does not, so it has no chart.
+    The median is the baseline's, or this trial's if there is no baseline. Values on the right are worse for all
+    metrics. A single round without a comparison has no chart, because the table already shows its values.
     """
     names = _names_in_chart(result)
     sides = _sides(result)
@@ -172,7 +173,7 @@ def rounds_chart(result: Result) -> Chart | None:
 
 
 def _sides(result: Result) -> list[tuple[str, str, Rounds]]:
-    """Return name, color and rounds of each side that has rounds, the baselines first."""
+    """Return the name, color and rounds of each side that has rounds, starting with the baselines."""
     baselines = zip(baselines_of(result).items(), _COLOURS, strict=False)
     further: Rounds = [one.metrics for trial in result.trials[1:] for one in trial.rounds]
     sides = [
@@ -184,21 +185,21 @@ def _sides(result: Result) -> list[tuple[str, str, Rounds]]:
 
 
 def _names_in_chart(result: Result) -> list[str]:
-    """Return the metrics with a threshold and the headlines, without those that a ratio cannot show."""
+    """Return the metrics with a threshold and the headline metrics, except for metrics that have no ratio."""
     known = result.values()
     wanted = dict.fromkeys([*(check.metric for check in result.checks), *HEADLINES])
     return [name for name in wanted if name in known and all(0 < value < math.inf for value in known[name])]
 
 
 def _slowness(name: str, value: float, centre: float) -> float:
-    """Return the ratio to the centre, or its inverse if higher values are better: above 1 is worse."""
+    """Return the ratio to the center, or its inverse if higher values are better; a result above 1 is worse."""
     return value / centre if CATALOGUE[name].better == "lower" else centre / value
 
 
 def _limits_in_chart(checks: Sequence[Check], centre: Mapping[str, float], farthest: float) -> tuple[Bar, ...]:
     """Return a bar through the row of each threshold.
 
-    One that is farther away than all rounds would squeeze them together; the table shows it.
+    A threshold that is farther away than all rounds would squeeze them together, so it appears only in the table.
     """
     rows = {name: row for row, name in enumerate(centre)}
     bars = []
@@ -213,7 +214,7 @@ def _limits_in_chart(checks: Sequence[Check], centre: Mapping[str, float], farth
 
 
 def _round_points(rounds: Rounds, centre: Mapping[str, float], *, height: float) -> list[Point]:
-    """Return the rounds of one side, at that height below the label of each row."""
+    """Return the points for one side's rounds, at this height below the label of each row."""
     points = []
     for row, (name, middle) in enumerate(centre.items()):
         y = row + _LABEL + (1 - _LABEL) * height
@@ -224,7 +225,7 @@ def _round_points(rounds: Rounds, centre: Mapping[str, float], *, height: float)
 
 
 def trial_charts(result: Result) -> list[Chart | None]:
-    """Return for each threshold that is judged side by side the estimated change after each trial."""
+    """Return a chart for each threshold that is judged side by side, with the estimated change after each trial."""
     charts = []
     for check in (each for each in result.checks if each.trials):
         subject = CATALOGUE[check.metric]
@@ -245,7 +246,7 @@ def trial_charts(result: Result) -> list[Chart | None]:
 
 
 def capacity_chart(result: Result) -> Chart | None:
-    """Return the chart of the latency curve; None if the test ran no search."""
+    """Return the latency curve chart; None if the test did not run a search."""
     curve = latency_curve(result)
     if curve is None:
         return None
@@ -273,7 +274,7 @@ def capacity_chart(result: Result) -> Chart | None:
 
 
 def percentile_charts(result: Result) -> list[Chart | None]:
-    """Return the charts of latency by percentile: the rounds, their median, and the baselines'."""
+    """Return charts of latency by percentile: for the rounds, their median, and the baselines' medians."""
     rounds = [one.metrics for one in result.rounds]
     charts = []
     for family, title in (("produce.latency", "Produce latency"), ("e2e.latency", "End-to-end latency")):
@@ -290,7 +291,7 @@ def percentile_charts(result: Result) -> list[Chart | None]:
 
 
 def _by_place(rounds: Rounds, names: Sequence[str]) -> dict[int, float]:
-    """Return the medians of the metrics by their place in the list."""
+    """Return the medians of the metrics, by position in the list."""
     found = medians(rounds, names)
     return {place: found[name] for place, name in enumerate(names) if name in found}
 
@@ -319,7 +320,7 @@ def time_charts(result: Result) -> list[Chart | None]:
 
 
 def _over_time(title: str, lines: Sequence[Trace], unit: str, *, note: str, marks: Sequence[Mark] = ()) -> Chart | None:
-    """Return a chart over the seconds of a round; the time before the window is shaded."""
+    """Return a chart over the seconds in a round; the time before the window is shaded."""
     seconds = [0.0, *xs_of(lines), *(x for mark in marks for x in mark.x)]
     warm_up = Mark(x=(min(seconds), 0.0), colour="none", style="shade")
     x = span_axis(seconds, title=_SECONDS)
@@ -327,9 +328,9 @@ def _over_time(title: str, lines: Sequence[Trace], unit: str, *, note: str, mark
 
 
 def _curve(one: Round, kind: str, column: str, scenario: Scenario) -> dict[float, float]:
-    """Return values by the middle of their interval in seconds; throughput of full intervals only.
+    """Return values by the middle of their interval, in seconds; for throughput, only those from full intervals.
 
-    Intervals that load fills only partly would look slow; all are kept if none is full.
+    Intervals that are only partly filled with load would look slow; all intervals are kept if none is full.
     """
     series: Any = one.series.get(kind)
     if series is None:
@@ -349,7 +350,7 @@ def _median_curve(curves: Sequence[Mapping[float, float]]) -> dict[float, float]
 
 
 def broker_charts(result: Result) -> list[Chart]:
-    """Return a chart of each broker metric over time, with a line for each broker: the median of the rounds."""
+    """Return a chart of each broker metric over time: for each broker, a line with the median of the rounds."""
     charts = []
     for name in (name for name in CATALOGUE if name.startswith("broker.")):
         curves: dict[str, list[dict[float, float]]] = {}
@@ -368,6 +369,6 @@ def broker_charts(result: Result) -> list[Chart]:
 
 
 def medians(rounds: Rounds, names: Sequence[str]) -> dict[str, float]:
-    """Return the median of each of these metrics over the rounds that have it."""
+    """Return the median of each of these metrics over the rounds that have the metric."""
     values = {name: [one[name] for one in rounds if name in one] for name in names}
     return {name: statistics.median(each) for name, each in values.items() if each}

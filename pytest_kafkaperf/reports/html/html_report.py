@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def check_installed() -> None:
-    """Check that the package of the HTML report is installed, without importing it.
+    """Check that the package for the HTML report is installed, without importing the package.
 
     Raises:
-        UsageError: It is missing; the error shows how to install it.
+        UsageError: the package is missing; the error shows how to install it.
 
     """
     if importlib.util.find_spec("jinja2") is None:
@@ -23,7 +23,7 @@ def check_installed() -> None:
 
 
 def html_page(run: RunResult) -> str:
-    """Return the report of all tests; its package is installed, as `check_installed` has found."""
+    """Return the report of all tests; `check_installed` must have succeeded."""
     from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - needs a package of an extra
 
     return render(run)

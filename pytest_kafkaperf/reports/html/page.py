@@ -1,4 +1,4 @@
-"""The HTML page: the values for its template, and their rendering."""
+"""The HTML page: the values for the template, and the rendering."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from pytest_kafkaperf.verdict.detectable import Calibrated
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 _FAR = 0.9
-"""Ratio of the rates at which records came out and went in below which, or beyond whose inverse, both are shown."""
+"""Ratio of the output rate to the input rate; both are shown if the ratio is below this limit or above its inverse."""
 MAX_OPEN = 5
-"""Maximum number of failing tests that are expanded when the page opens; more would make it too long to scan."""
+"""Maximum number of failed tests that are expanded when the page opens; more would make the page too long to scan."""
 
 _COMMIT = 12
-"""Number of characters of a commit that are shown."""
+"""Number of characters that are shown of a commit hash."""
 
 _DASH = "–"  # noqa: RUF001 - the usual mark of an empty cell
 
 
 def render(run: RunResult) -> str:
-    """Return the content of the file."""
+    """Return the content of the HTML file."""
     results, endings = run.results, run.endings
     script = _script()
     return _template().render(
@@ -119,13 +119,13 @@ def _head(run: RunResult) -> list[tuple[str, str]]:
 
 
 def _counts(results: Sequence[Result]) -> list[tuple[str, int]]:
-    """Return the number of tests by verdict, the worst first."""
+    """Return the number of tests by verdict, worst first."""
     tally = collections.Counter(str(each.verdict) for each in results)
     return [(str(verdict), tally[verdict]) for verdict in reversed(Verdict) if tally[verdict]]
 
 
 def _tests(run: RunResult) -> list[dict[str, Any]]:
-    """Return the values of all tests: those that fail first, otherwise in the order in which they ran."""
+    """Return the template values for all tests: failed tests first, otherwise in the order in which they ran."""
     results, endings = run.results, run.endings
     names = wording.names_of(results)
     failed = {nodeid for nodeid, ending in endings.items() if ending.fails}
@@ -167,7 +167,7 @@ def _test(result: Result, ending: Ending | None, *, strict: bool) -> dict[str, A
 
 
 def _main_values(result: Result) -> list[str]:
-    """Return throughput, and p50 and p99 of end-to-end latency if it was measured, else of produce latency."""
+    """Return throughput, and p50 and p99 of end-to-end latency (or produce latency if only that was measured)."""
     family = "e2e.latency" if "e2e.latency.p50" in result.metrics else "produce.latency"
     rate_name = "produce.throughput" if "produce.throughput" in result.metrics else "consume.throughput"
     names = (rate_name, f"{family}.p50", f"{family}.p99")
@@ -186,7 +186,7 @@ def _main_values(result: Result) -> list[str]:
 
 
 def _change(result: Result) -> tuple[str, str]:
-    """Return the largest change for the worse of a threshold relative to the baseline, and `worse`, `better` or ''."""
+    """Return the worst change among the thresholds relative to the baseline, and `worse`, `better` or ''."""
     relative = [check for check in result.checks if check.change is not None and check.is_relative]
     if not relative or not is_compared(result):
         return _DASH, ""
@@ -223,7 +223,7 @@ def _calibrated(name: str, found: Calibrated, result: Result) -> tuple[str, list
 
 
 def _why(result: Result, headline: Headline | None) -> Iterator[tuple[str, str]]:
-    """Yield kinds and texts of the remarks on a test, the most important first, without those of its headline."""
+    """Yield the kinds and texts of the remarks on a test, most important first, except for those in the headline."""
     first = headline.sentence if headline is not None else ""
     yield from (("problem", problem.text) for problem in merged(result.problems) if problem.sentence not in first)
     if result.changed and not (headline is not None and headline.changed):
@@ -257,7 +257,7 @@ def _totals(result: Result) -> str:
 
 
 def _scenario(result: Result) -> list[tuple[str, str, str]]:
-    """Return name, value and source of the fields that are not defaults."""
+    """Return the name, value and source of each scenario field with a non-default value."""
     fields = [
         (name, format_field(name, getattr(result.scenario, name)), source)
         for name, source in result.sources.items()
@@ -272,7 +272,7 @@ def _defaults(result: Result) -> str:
 
 
 def _fingerprint(result: Result) -> list[tuple[str, str, str]]:
-    """Return name, value, and differing value of the baseline of each fact; changed facts come first."""
+    """Return the name, value, and differing baseline value of each fact; changed facts come first."""
     now = result.cluster.fingerprint
     before = result.baseline.fingerprint if result.live_baseline is None else result.live_baseline.fingerprint
     rows = [

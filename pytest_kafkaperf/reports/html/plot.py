@@ -1,7 +1,7 @@
-"""A chart as the page draws it: an SVG that fits every width, because all places in it are percentages. Pure.
+"""A chart as drawn on the page: an SVG that fits every width, because all positions in it are percentages. Pure.
 
 The browser places text by these percentages. Everything else is a path in a box of 100 by 100, which is stretched to
-the area of the chart; a dot is a line of length 0 with a thick, round end.
+the chart area; a dot is a line of length 0 with a thick, round end.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.reports.wording import short
 
 SPAN = 20
-"""Factor between the smallest and the largest value from which an axis is logarithmic."""
+"""Minimum factor between the smallest and the largest value on a logarithmic axis."""
 _MOST_TICKS = 6
-"""Maximum number of labels on an axis, as many as a phone has room for."""
+"""Maximum number of labels on an axis; this many fit on a phone."""
 _MOST_LOG_TICKS = 9
-"""Maximum number of labels on a logarithmic vertical axis, so that it has more than its decades."""
+"""Maximum number of labels on a logarithmic vertical axis, large enough for labels between the decades."""
 _LABELS_CH = 36
-"""Maximum number of characters of all labels below a chart if they stand side by side."""
+"""Maximum total length of the labels below a chart if they are side by side, in characters."""
 _LEADS = (1, 2, 5)
 _BINARY_LEADS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 _BINARY = (Unit.BYTES, Unit.BYTE_RATE)
 _GAP = 0.04
-"""Empty part of a logarithmic axis at each end."""
+"""Empty fraction of a logarithmic axis at each end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class Axis:
     """The range of an axis, and its labels."""
 
     low: float
-    """Value at the left or the bottom."""
+    """Value at the left or bottom end."""
     high: float
-    """Value at the right or the top; may be the smaller one."""
+    """Value at the right or top end; may be smaller than the other one."""
     is_log: bool = False
     ticks: Mapping[float, str]
     """Labels by value."""
@@ -61,7 +61,7 @@ def value_axis(values: Sequence[float], unit: str, *, title: str = "") -> Axis:
 
 
 def span_axis(values: Sequence[float], *, title: str, least_step: float = 0.0) -> Axis:
-    """Return an axis from the lowest to the highest of some plain numbers, such as seconds."""
+    """Return an axis from the minimum to the maximum of plain numbers such as seconds."""
     low, high = min(values), max(values)
     step = max(_step(high - low), least_step)
     ticks = _multiples(step, low, high)
@@ -82,7 +82,7 @@ def log_axis(values: Sequence[float], text: Callable[[float], str], *, title: st
 
 
 def _log_ticks(low: float, high: float, *, most: int, binary: bool = False) -> list[float]:
-    """Return powers of 2 for bytes, else 1, 2 and 5 of each decade, and multiples of a step in a narrow range."""
+    """Return powers of 2 for bytes, otherwise 1, 2 and 5 in each decade; in a narrow range, multiples of a step."""
     base, leads = (2, (1,)) if binary else (10, _LEADS)
     exponents = range(math.floor(math.log(low, base)), math.ceil(math.log(high, base)) + 1)
     found = [lead * float(base) ** exponent for exponent in exponents for lead in leads]
@@ -95,7 +95,7 @@ def _log_ticks(low: float, high: float, *, most: int, binary: bool = False) -> l
 
 
 def _step(span: float, *, binary: bool = False) -> float:
-    """Return the distance of ticks: 1, 2 or 5 of a decade, for bytes below the next power of 1024."""
+    """Return the tick spacing: 1, 2 or 5 times a power of 10; for bytes, `_BINARY_LEADS` times a power of 1024."""
     least = (span or 1) / (_MOST_TICKS - 1)
     base, leads = (1024.0, _BINARY_LEADS) if binary else (10.0, _LEADS)
     scale = base ** math.floor(math.log(least, base))
@@ -107,7 +107,7 @@ def _multiples(step: float, low: float, high: float) -> list[float]:
 
 
 class Point(NamedTuple):
-    """A point, and the text that it shows under the pointer."""
+    """A point, and its tooltip."""
 
     x: float
     y: float
@@ -115,7 +115,7 @@ class Point(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A vertical bar, and the text that it shows under the pointer."""
+    """A vertical bar, and its tooltip."""
 
     x: float
     low: float
@@ -129,7 +129,7 @@ class Trace:
 
     name: str
     colour: str
-    """A color of CSS."""
+    """A CSS color."""
     points: tuple[Point, ...] = ()
     line: Literal["line", "thin", ""] = "line"
     dots: Literal["dot", "square", ""] = ""
@@ -147,7 +147,7 @@ class Mark:
 
 
 class SvgPath(NamedTuple):
-    """A path in the box of 100 by 100, and the text that it shows under the pointer."""
+    """A path in the box of 100 by 100, and its tooltip."""
 
     d: str
     text: str = ""
@@ -165,7 +165,7 @@ class Chart:
     series: Sequence[Trace]
     marks: Sequence[Mark] = ()
     ends: tuple[str, str] = ("", "")
-    """Meaning of both directions of the horizontal axis."""
+    """Meaning of the two directions on the horizontal axis."""
     height_px: int = 200
     """Height of the area, without the labels."""
     wide: bool = False
@@ -173,39 +173,39 @@ class Chart:
 
     @property
     def legend(self) -> list[Trace]:
-        """The series that the legend lists: not the thin lines."""
+        """The series in the legend, which does not list thin lines."""
         return [each for each in self.series if each.line != "thin"]
 
     @property
     def left_ch(self) -> int:
-        """Characters of the longest label at the left."""
+        """Length of the longest label on the left, in characters."""
         return max(map(len, self.y.ticks.values()), default=0)
 
     @property
     def below_ch(self) -> int:
-        """Characters of the longest label below the chart if these are too long to stand side by side, else 0."""
+        """Characters in the longest label below the chart if the labels do not fit side by side; otherwise 0."""
         lengths = [len(label) for label in self.x.ticks.values()]
         return max(lengths) if sum(lengths) > _LABELS_CH else 0
 
     @property
     def grid(self) -> str:
-        """The path of the lines at the labels."""
+        """The path for the grid lines at the labels."""
         across = (f"M0 {_number(100 - self.y.place(tick))}H100" for tick in self.y.ticks)
         up = (f"M{_number(self.x.place(tick))} 0V100" for tick in self.x.ticks)
         return "".join((*across, *up))
 
     @property
     def x_labels(self) -> list[tuple[str, str]]:
-        """Places and texts of the labels below the chart."""
+        """Positions and texts of the labels below the chart."""
         return [(_number(self.x.place(tick)), text) for tick, text in self.x.ticks.items()]
 
     @property
     def y_labels(self) -> list[tuple[str, str]]:
-        """Places from the top, and texts, of the labels at the left."""
+        """Positions from the top, and texts, of the labels on the left."""
         return [(_number(100 - self.y.place(tick)), text) for tick, text in self.y.ticks.items()]
 
     def paths_of(self, series: Trace) -> Iterator[tuple[str, list[SvgPath]]]:
-        """Yield what is drawn of a series, by its class in the style sheet."""
+        """Yield the paths for a series, by style sheet class."""
         places = [self._place(point.x, point.y) for point in series.points]
         if series.bars:
             ends = ((self._place(bar.x, bar.low), self._place(bar.x, bar.high), bar.text) for bar in series.bars)
@@ -217,7 +217,7 @@ class Chart:
             yield series.dots, [SvgPath(f"M{place}h0", text) for place, text in zip(places, texts, strict=True)]
 
     def path_of(self, mark: Mark) -> str:
-        """Return what is drawn of a mark."""
+        """Return the path for a mark."""
         if mark.y is not None:
             return f"M0 {_number(100 - self.y.place(mark.y))}H100"
         first, *more = (_number(self.x.place(x)) for x in mark.x)
@@ -228,14 +228,14 @@ class Chart:
 
 
 def _number(percent: float) -> str:
-    """Format a place with a tenth of a percent, which is at most a pixel."""
+    """Format a position to a tenth of a percent, which is at most a pixel."""
     return f"{percent:.1f}".removesuffix(".0")
 
 
 def line_chart(
     title: str, series: Sequence[Trace], unit: str, *, x: Axis, note: str = "", marks: Sequence[Mark] = ()
 ) -> Chart | None:
-    """Return a chart of values in a base unit. None if no line has two points next to 0."""
+    """Return a chart of values in a base unit; None if no line has two points next to 0."""
     drawn = [each for each in series if each.points]
     if not any(len(each.points) > 1 and any(point.y for point in each.points) for each in drawn):
         return None

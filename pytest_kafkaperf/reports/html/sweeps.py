@@ -1,4 +1,4 @@
-"""Sweeps: tests of one function that differ in one or two fields or parameters, and their charts. Pure."""
+"""Sweeps: tests of the same function that differ in one or two fields or parameters, and their charts. Pure."""
 
 from __future__ import annotations
 
@@ -23,33 +23,34 @@ _MAX_FIELDS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Tests of one function as lines over one field."""
+    """Tests of the same function, as lines over one field."""
 
     function: str
-    """Nodeid of the tests without their parameters."""
+    """Nodeid of the tests, without parameters."""
     field: str
     """Field on the axis."""
     line_field: str | None
     """Field that differs between the lines; None for a single line."""
     lines: Mapping[str, Mapping[str, Result]]
-    """Tests by the formatted value of `field`, by the formatted value of `line_field`, which is `""` of one line."""
+    """For each formatted value of `line_field` (`""` for a single line), the tests by the formatted value of
+    `field`."""
     labels: tuple[str, ...]
-    """Formatted values of `field` in the order of the axis."""
+    """Formatted values of `field`, in axis order."""
 
 
 def find_sweeps(results: Iterable[Result]) -> list[Sweep]:
     """Return the sweeps among tests, which are given in the order in which they ran.
 
-    Tests of a sweep differ in fields of their scenarios or in other parameters, such as fields of the cluster. Of two
-    fields, the one with more values is on the axis; if they have equally many, numbers come before text, and then the
-    order of the scenario decides. If each value on the axis belongs to one value of the other field, there is only one
-    line.
+    Tests in a sweep differ in scenario fields or in other parameters, for example cluster fields. If there are two
+    fields, the one with more values is on the axis. If both have the same number of values, numbers take precedence
+    over text, and then the order in the scenario decides. If each value on the axis belongs to one value of the other
+    field, there is only one line.
     """
     functions: dict[str, dict[str, Result]] = {}
     for result in results:
         function = function_of(result.nodeid)
         if function is not None:
-            functions.setdefault(function, {})[result.nodeid] = result  # of a test that ran again the last result
+            functions.setdefault(function, {})[result.nodeid] = result  # if a test ran again, its last result
     found = (_sweep(function, list(tests.values())) for function, tests in functions.items())
     return [sweep for sweep in found if sweep is not None]
 
@@ -67,13 +68,13 @@ def function_of(nodeid: str) -> str | None:
 
 def _sweep(function: str, tests: Sequence[Result]) -> Sweep | None:
     fields = _varying(tests)
-    if len(fields) > _MAX_FIELDS:  # parameters may only be names for values of fields
+    if len(fields) > _MAX_FIELDS:  # parameters may only be names for field values
         fields = [name for name in fields if name in Scenario.model_fields]
     if not 1 <= len(fields) <= _MAX_FIELDS:
         return None
     labels = {name: [_label(test, name) for test in tests] for name in fields}
     if len(set(zip(*labels.values(), strict=True))) < len(tests):
-        return None  # the tests differ in something else, so that their points would overlap
+        return None  # the tests differ in something else, so their points would overlap
     has_text = {name: any(_order(test, name)[0] for test in tests) for name in fields}
     axis, *others = sorted(fields, key=lambda name: (-len(set(labels[name])), has_text[name]))
     line_field = others[0] if others and len(set(labels[axis])) < len(tests) else None
@@ -85,7 +86,7 @@ def _sweep(function: str, tests: Sequence[Result]) -> Sweep | None:
 
 
 def _varying(tests: Sequence[Result]) -> list[str]:
-    """Return the fields that are set and differ between tests, in the order of the scenario, and then parameters."""
+    """Return the fields that are set and differ between tests, in scenario order, followed by parameters."""
     # `model_fields_set` excludes values that a scenario derives from others, such as the idempotence of transactions.
     given = set().union(*(test.scenario.model_fields_set for test in tests)).difference(_NOT_THE_LOAD)
     shared = [name for name in tests[0].parameters if all(name in test.parameters for test in tests)]
@@ -106,7 +107,7 @@ def _label(test: Result, name: str) -> str:
 
 
 def _order(test: Result, name: str) -> tuple[bool, float]:
-    """Return the key by which numbers come before texts, such as 0, 1 and all; texts keep the order of the run."""
+    """Return a sort key: numbers come before texts, for example 0, 1, all; texts remain in the order of the run."""
     value = _value(test, name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return not is_number, value if is_number else 0
@@ -144,7 +145,7 @@ def _chart(name: str, sweep: Sweep) -> Chart | None:
 
 
 def _baselines(name: str, tests: Mapping[int, Result]) -> dict[int, float]:
-    """Return the median of the baseline that each test is compared with."""
+    """Return the median of each test's baseline."""
     found = {}
     for place, test in tests.items():
         decides = next(iter(baselines_of(test).values()), [])
