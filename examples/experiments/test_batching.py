@@ -1,6 +1,6 @@
 """The effect of batch size and linger.
 
-Expected: larger batches raise throughput; at the same rate, they halve the brokers' CPU usage. Source D of the README,
+Expected: larger batches raise throughput; at the same rate, they halve the brokers' CPU usage. Source D in the README,
 with 1 KiB records at a target of 102,400/s: 37,697/s in batches of 1 KiB, 102,399/s in batches of 16 KiB with half the
 CPU usage.
 

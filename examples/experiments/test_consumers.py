@@ -1,8 +1,9 @@
 """The speed at which consumers read a backlog.
 
-Expected: one consumer is faster than one producer, and more consumers read proportionally more (A and B of the README:
-6 partitions, 100 B; 640,000 and 3,060,000 records/s for one consumer). The fetch size hardly matters (C: 1 MiB; E: 4.7
-to 5 million records/s of 32 B with every size). For buffers, see `test_socket_buffers.py`.
+Expected: one consumer is faster than one producer, and more consumers read proportionally more (sources A and B in the
+README, with 6 partitions and 100 B: 640,000 and 3,060,000 records/s for one consumer). The fetch size hardly matters
+(source C: 1 MiB; source E: 4.7 to 5 million records/s of 32 B with every size). For buffers, see
+`test_socket_buffers.py`.
 """
 
 import pytest

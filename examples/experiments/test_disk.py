@@ -2,7 +2,7 @@
 
     pytest test_disk.py -o kafka_log_dirs=/mnt/hdd,/mnt/nvme
 
-Expected: a faster disk raises throughput once the page cache is full, which happens in long rounds (source D of the
+Expected: a faster disk raises throughput once the page cache is full, which happens in long rounds (source D in the
 README: 110,000 and 250,000 records/s on small brokers, 280,000 and 840,000 on large ones). Without `kafka_log_dirs`,
 the test compares the user's cache folder with an in-memory file system (if there is one), which is faster than any
 disk.

@@ -1,6 +1,6 @@
 """The cost of flushing every record to disk before it is acknowledged.
 
-Expected: throughput falls by an order of magnitude. Source D of the README: 30,000 to 40,000 records/s on brokers of
+Expected: throughput falls by an order of magnitude. Source D in the README: 30,000 to 40,000 records/s on brokers of
 any size with a flush for each message, 280,000 to 1,000,000 without. Kafka itself relies on replication for durability;
 see `test_replication.py`.
 """

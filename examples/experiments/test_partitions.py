@@ -1,8 +1,8 @@
 """The effect of the number of partitions.
 
 Expected: throughput rises up to the number of brokers, then remains constant or falls slightly, and is best at
-multiples of that number (A and B of the README: 100 B, 3 producers, 3 brokers). With a large number of partitions, it
-falls again on small brokers (D: 3, 12, 30, 100 partitions).
+multiples of that number (sources A and B in the README: 100 B, 3 producers, 3 brokers). With a large number of
+partitions, it falls again on small brokers (source D: 3, 12, 30, 100 partitions).
 """
 
 import pytest

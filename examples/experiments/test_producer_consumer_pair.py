@@ -1,8 +1,8 @@
 """The throughput of a topic that is written and read at the same time.
 
-Expected: about the throughput of the slower side alone (A of the README: 621,504 records/s for a pair, 640,000 for the
-consumer alone; B: 1,215,613 and 1,280,000 for the producer alone). End-to-end latency and lag show how far behind the
-consumer is: only milliseconds at a lower rate.
+Expected: about the throughput of the slower side alone (source A in the README: 621,504 records/s for a pair, 640,000
+for the consumer alone; source B: 1,215,613 for a pair, 1,280,000 for the producer alone). End-to-end latency and lag
+show how far behind the consumer is: only milliseconds at a lower rate.
 """
 
 from pytest_kafkaperf import kafka_scenario

@@ -1,8 +1,8 @@
 """The effect of more producers.
 
 Expected: throughput rises with the number of producers, nearly in proportion, until the brokers (or this machine) run
-out of CPU; the brokers' CPU and memory usage also rises. Sources A and B of the README: 6 partitions, 100 B, no
-replication; B has 1.28 million records/s with one producer and 3.5 million with three.
+out of CPU; the brokers' CPU and memory usage also rises. Sources A and B in the README used 6 partitions, 100 B and no
+replication; B measured 1.28 million records/s with one producer and 3.5 million with three.
 """
 
 import pytest

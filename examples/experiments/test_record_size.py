@@ -1,7 +1,7 @@
 """The effect of the record size.
 
 Expected: larger records mean fewer records/s and more MiB/s, until a batch contains only a single record. Sources A and
-B of the README for 10 B to 10 kB with 3 producers; E for short records, on 1 and 10 partitions.
+B in the README cover 10 B to 10 kB with 3 producers; source E covers short records, on 1 and 10 partitions.
 """
 
 import pytest

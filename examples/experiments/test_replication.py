@@ -1,8 +1,8 @@
 """The cost of replication, and of waiting for replicas.
 
-Expected: throughput falls with the replication factor, but less than proportionally (A and B of the README: 500 B and
-100 B). Waiting for all replicas (`acks="all"`) costs about as much again on small brokers, and little on large ones
-(D).
+Expected: throughput falls with the replication factor, but less than proportionally (sources A and B in the README: 500
+B and 100 B). Waiting for all replicas (`acks="all"`) costs about as much again on small brokers, but little on large
+ones (source D).
 """
 
 import pytest

@@ -1,8 +1,8 @@
 """The cost of small socket buffers.
 
-Expected: throughput falls, and more so with larger records (E of the README: 10 partitions; 2,573,208 and 2,206,629
-records/s of 16 B, 1,358,843 and 837,437 of 64 B, with 100 KiB, which is Kafka's default, and with 1 KiB). On a network
-with high latency, the difference is far greater, because a buffer limits the bytes in flight.
+Expected: throughput falls, and more so with larger records. Source E in the README, with 10 partitions, for buffers of
+100 KiB (Kafka's default) and 1 KiB: 2,573,208 and 2,206,629 records/s of 16 B, and 1,358,843 and 837,437 records/s of
+64 B. On a network with high latency, the difference is far greater, because a buffer limits the bytes in flight.
 """
 
 import pytest
