@@ -203,7 +203,7 @@ class FixtureRun:
             raise
         finally:
             self._idle.set()
-        self._failure = None  # of an earlier call with invalid arguments
+        self._failure = None  # from an earlier call with invalid arguments
         return result
 
     def _measure(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
@@ -302,7 +302,8 @@ class KafkaPerf:
             self._fixture.record(name, function, unit=unit, better=better)
 
     def __call__(self, **overrides: Unpack[ScenarioFields]) -> Result:
-        """Run the scenario, and fail the test if a threshold is violated; `overrides` override marker fields."""
+        """Run the scenario, and fail the test if a threshold is violated; `overrides` take precedence over marker
+        fields."""
         _refuse_running_loop("kafka_perf()", "kafka_perf.run()")
         return self._fixture.run(_overriding(overrides))
 
@@ -315,9 +316,9 @@ class KafkaPerf:
     ) -> Result:
         """Find the highest rate between `low` and `high` that meets these absolute limits; keep each rate for `hold`.
 
-        For example `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result has the metric
-        `capacity`, in records per second, which `kafka_threshold("capacity >= baseline - 10%")` can compare. Each round
-        of the scenario is one search; if no threshold refers to a baseline, the default is a single round.
+        For example `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result contains the metric
+        `capacity`, in records per second, which you can compare with `kafka_threshold("capacity >= baseline - 10%")`.
+        Each round of the scenario is one search; if no threshold refers to a baseline, the default is a single round.
         """
         _refuse_running_loop("kafka_perf.capacity()", "kafka_perf.run_capacity()")
         return self._fixture.run(self._fixture.searching(limits, low, high, hold))

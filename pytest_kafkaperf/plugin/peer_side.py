@@ -113,22 +113,22 @@ class PeerSide:
         return {name: value for name, value in options.items() if name in _OPTIONS}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep collection errors."""
+        """Record collection errors."""
         if report.failed:
             self._problems[report.nodeid] = report.longreprtext[-_MAX_TEXT:]
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Keep the tests that a plugin or `conftest.py` deselects, although this revision has them."""
+        """Record the tests that a plugin or `conftest.py` deselects, although this revision contains them."""
         self._problems |= {item.nodeid: "a plugin or conftest.py deselects it in that revision" for item in items}
 
     def pytest_runtest_makereport(self, call: pytest.CallInfo[object]) -> None:
-        """Keep the name of a fixture that does not exist."""
+        """Record the name of a fixture that does not exist."""
         error = None if call.excinfo is None else call.excinfo.value
         if isinstance(error, pytest.FixtureLookupError) and error.msg is None:
             self._absent = error.argname
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the reason why a test failed or was skipped."""
+        """Record the reason why a test failed or was skipped."""
         if report.failed or (report.skipped and self._running):
             self._texts.append(report.longreprtext[-_MAX_TEXT:])
 

@@ -81,7 +81,7 @@ class Look:
     mean: float
     """Trimmed mean of the differences in all trials so far; `NOTHING` if one difference is `NOTHING`."""
     interval: tuple[float, float] | None
-    """Repeated confidence interval of the true difference; None before the first look.
+    """Repeated confidence interval for the true difference; None before the first look.
 
     All looks together have a level of 95% at each end, so a metric is equal if the interval excludes the target.
     """
@@ -210,7 +210,7 @@ instead of 1%.
 
 @functools.cache
 def _bounds(level: float) -> list[float]:
-    """Return the bound of each look, for standard normal differences.
+    """Return the bound for each look, assuming standard normal differences.
 
     The mean of unchanged trials exceeds its bound at some look with probability `level`.
     """

@@ -87,7 +87,7 @@ class _Evidence:
     last: Look | None
     """The look that decides; None if the trials cannot be compared."""
     flaw: str | None
-    """Why a trial does not count; None if all trials count."""
+    """Reason why a trial does not count; None if all trials count."""
     has_differences: bool
     """True if enough trials have a difference."""
 
@@ -231,7 +231,7 @@ def judge_suspected(
 
 
 def _with_what_is_known(result: ThresholdResult, rebuilt: Rebuilt) -> Finding:
-    """Return the finding of the side-by-side trials.
+    """Return the finding from the side-by-side trials.
 
     If both sides are already known to be slower, the finding is PASSED as soon as the mean of the trials has been
     within the tolerance.
