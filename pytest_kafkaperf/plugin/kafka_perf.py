@@ -302,8 +302,7 @@ class KafkaPerf:
             self._fixture.record(name, function, unit=unit, better=better)
 
     def __call__(self, **overrides: Unpack[ScenarioFields]) -> Result:
-        """Run the scenario, and fail the test if a threshold is violated; `overrides` take precedence over marker
-        fields."""
+        """Run the scenario, and fail the test if a threshold is violated; `overrides` supersede marker fields."""
         _refuse_running_loop("kafka_perf()", "kafka_perf.run()")
         return self._fixture.run(_overriding(overrides))
 
