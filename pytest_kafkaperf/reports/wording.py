@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark, each_once
-from pytest_kafkaperf.core.problems import merged
+from pytest_kafkaperf.core.problems import ProblemKind, merged
 from pytest_kafkaperf.core.text import file_of, listed, printable, without_folders
 from pytest_kafkaperf.core.units import Quantity, Unit, counted, format_quantity, short_change
 from pytest_kafkaperf.reports.columns import Row
@@ -273,6 +273,7 @@ def _whys(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
     """Yield the reason and advice for each threshold that did not pass; a shared reason appears only once."""
     changed = "" if explained else describe_changes(result)
     remedy = "" if explained else str(remedy_of(result))
+    has_ended = any(problem.kind is ProblemKind.APPLICATION_ENDED for problem in result.problems)
     for check in result.checks:
         if check.outcome.fails and check.is_relative:
             source = "values from the re-test" if check.rerun and check.trials else ""
@@ -285,7 +286,7 @@ def _whys(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
         elif check.outcome is Verdict.MEASURED:
             yield f"not judged: {check.reason}"
         elif check.outcome.needs_reason or check.rerun:
-            yield check.reason
+            yield "" if has_ended and check.observed is None else check.reason
         else:
             yield ""
 

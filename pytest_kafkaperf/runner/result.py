@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.environment import Change
 from pytest_kafkaperf.core.errors import NotMeasuredError
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, Metric, metric
 from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark, each_once
-from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
+from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem, ProblemKind
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.core.units import Count, format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -194,7 +194,10 @@ def problems_of(trials: Sequence[Trial]) -> tuple[Problem, ...]:
 
 
 def warnings_of(trials: Sequence[Trial]) -> tuple[Notice, ...]:
-    """Return the warnings from all trials, without duplicates, and the reasons for repeated trials."""
+    """Return the warnings from all trials, without duplicates, and the reasons for repeated trials.
+
+    Failed readings of an application that has exited unexpectedly are left out, because its problem explains them.
+    """
     warnings = resolution_warnings([one for trial in trials for one in trial.all_rounds])
     rounds = [one for trial in trials for one in trial.rounds]  # a limited other side does not hide regressions
     if limited := sum(one.limited_by_generator for one in rounds):
@@ -208,7 +211,15 @@ def warnings_of(trials: Sequence[Trial]) -> tuple[Notice, ...]:
         ]
         if trial.is_uneven:
             warnings.append(Notice(Remark.UNEVEN_TRIAL_REPEATED, {"trial": number}))
-    return each_once(warnings)
+    problems = [problem for trial in trials for problem in trial.problems]
+    ended = [problem.sentence for problem in problems if problem.kind is ProblemKind.APPLICATION_ENDED]
+    return each_once(notice for notice in warnings if not _is_explained(notice, ended))
+
+
+def _is_explained(notice: Notice, ended: Sequence[str]) -> bool:
+    """Return True for failed readings of an application whose end is one of these sentences."""
+    program = notice.values.get("program")
+    return notice.kind is NoticeKind.UNREAD and any(f"{program} (pid" in sentence for sentence in ended)
 
 
 def _numbered(trials: Sequence[Trial], *, counting: bool) -> list[tuple[int, Trial]]:

@@ -297,6 +297,14 @@ def test_the_table_does_not_repeat_what_a_failure_message_shows() -> None:
     assert [text for text in texts if text in alone] == [*texts]
 
 
+def test_a_crash_explains_why_values_are_missing() -> None:
+    """The row shows that there is no value, and the problem above it shows why."""
+    gone = result("test_x", "e2e.latency.p99 <= 1 s", measured=[{}], problems=["broker lost"])
+    ended = Problem(Cause.APPLICATION_ENDED, {"reason": "shop exited"})
+    crashed = dataclasses.replace(gone, problems=(ended,))
+    assert ["is missing in round" in table([each], {}) for each in (gone, crashed)] == [True, False]
+
+
 def test_an_accepted_or_expected_failure_keeps_its_lines() -> None:
     """No failure message shows them."""
     slow = one_of_each()[1]

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from pytest_kafkaperf.core.notices import Notice, Remark
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
 from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.runner.result import MOST_INVALIDATED, Trial, judged, problems_of, warnings_of
 from pytest_kafkaperf.runner.rounds.round import Round
@@ -45,6 +45,19 @@ def test_a_warning_of_the_other_side_says_so_unless_it_is_about_this_machine() -
     one = Round(metrics={}, warnings=(unsent, BUSY))
     both = dataclasses.replace(SOUND, rounds=(one,), other_side=(one,))
     assert warnings_of([both]) == (unsent, BUSY, unsent.of_other_side())
+
+
+def test_an_application_that_has_ended_explains_why_it_could_not_be_read() -> None:
+    """Nobody needs two lines about the same crash."""
+    reason = "application shop (pid 7) exited with status 3; the end of its log:\nTraceback"
+    ended = Problem(Cause.APPLICATION_ENDED, {"reason": reason})
+    unread, other = (
+        Notice(Remark.NEVER_READ, {"program": program, "probe": "process", "reason": "process 7 not found"})
+        for program in ("application shop", "broker 1")
+    )
+    one = dataclasses.replace(trial(ended), rounds=(Round(metrics={}, warnings=(unread, other)),))
+    assert warnings_of([one]) == (other,)
+    assert warnings_of([dataclasses.replace(one, problems=())]) == (unread, other)
 
 
 def test_what_the_cluster_has_done_always_counts() -> None:
