@@ -43,7 +43,7 @@ from pytest_kafkaperf.reports.writing import append_history, report_to_github, w
 from pytest_kafkaperf.runner.flow import refused_for_time
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest, read_spec
-from pytest_kafkaperf.runner.result import Ending, RunResult
+from pytest_kafkaperf.runner.result import Ending, RunResult, shows_end
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import count_gated
 
@@ -183,10 +183,17 @@ class PerfPlugin:
                         self.perf_run_or_fail().clusters.provide_topic(test.scenario, application.cluster)
                     stack.callback(self.perf_run_or_fail().clusters.opened(application).close)
                 if node is not None:
-                    stack.callback(lambda: node.add_report_section("teardown", *application.section))
+                    stack.callback(self._show_output, application, node)
                 return application
 
             yield launch
+
+    def _show_output(self, application: Application, node: pytest.Item) -> None:
+        """Add the application's last output to a test's report, unless a problem of the test already shows it."""
+        results = [] if self._perf is None else self._perf.results
+        problems = [problem for each in results if each.nodeid == node.nodeid for problem in each.problems]
+        if not shows_end(problems, f"application {application}"):
+            node.add_report_section("teardown", *application.section)
 
     def _add_properties(self, item: pytest.Item) -> None:
         """Add a test's results to its report, for JUnit and other reporters; replace those of an earlier run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -212,14 +212,17 @@ def warnings_of(trials: Sequence[Trial]) -> tuple[Notice, ...]:
         if trial.is_uneven:
             warnings.append(Notice(Remark.UNEVEN_TRIAL_REPEATED, {"trial": number}))
     problems = [problem for trial in trials for problem in trial.problems]
-    ended = [problem.sentence for problem in problems if problem.kind is ProblemKind.APPLICATION_ENDED]
-    return each_once(notice for notice in warnings if not _is_explained(notice, ended))
+    return each_once(
+        notice
+        for notice in warnings
+        if notice.kind is not NoticeKind.UNREAD or not shows_end(problems, str(notice.values.get("program")))
+    )
 
 
-def _is_explained(notice: Notice, ended: Sequence[str]) -> bool:
-    """Return True for failed readings of an application whose end is one of these sentences."""
-    program = notice.values.get("program")
-    return notice.kind is NoticeKind.UNREAD and any(f"{program} (pid" in sentence for sentence in ended)
+def shows_end(problems: Iterable[Problem], program: str) -> bool:
+    """Return True if a problem shows how this program, such as `application shop`, exited unexpectedly."""
+    ended = (problem.sentence for problem in problems if problem.kind is ProblemKind.APPLICATION_ENDED)
+    return any(f"{program} (" in sentence for sentence in ended)
 
 
 def _numbered(trials: Sequence[Trial], *, counting: bool) -> list[tuple[int, Trial]]:

@@ -55,6 +55,7 @@ def test_a_service_that_ends_under_load_makes_the_round_invalid_at_once(serviced
     pid = starts(serviced)[0][0]
     reason = f"application mover (pid {pid}) exited with status 3 the end of its log:"
     assert reason in " ".join(lines[said - 2 : said])
+    assert run.out.count("cannot go on: 200 records") == 1
     assert time.monotonic() - began_s < PATIENCE_S
 
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
 from pytest_kafkaperf.core.units import Count
-from pytest_kafkaperf.runner.result import MOST_INVALIDATED, Trial, judged, problems_of, warnings_of
+from pytest_kafkaperf.runner.result import MOST_INVALIDATED, Trial, judged, problems_of, shows_end, warnings_of
 from pytest_kafkaperf.runner.rounds.round import Round
 from tests.support.problems import BUSY, problem_told
 
@@ -58,6 +58,14 @@ def test_an_application_that_has_ended_explains_why_it_could_not_be_read() -> No
     one = dataclasses.replace(trial(ended), rounds=(Round(metrics={}, warnings=(unread, other)),))
     assert warnings_of([one]) == (other,)
     assert warnings_of([dataclasses.replace(one, problems=())]) == (unread, other)
+
+
+def test_the_end_of_an_application_is_shown_only_by_its_own_problem() -> None:
+    """The output of another application is still worth showing."""
+    ended = Problem(Cause.APPLICATION_ENDED, {"reason": "application shop (pid 7) exited with status 3"}).of_round(1)
+    other = Problem(Cause.CLUSTER_ERROR, {"reason": "application mail (pid 8) does not answer"})
+    programs = ("application shop", "application sho", "application mail")
+    assert [shows_end([ended, other], program) for program in programs] == [True, False, False]
 
 
 def test_what_the_cluster_has_done_always_counts() -> None:
