@@ -230,7 +230,10 @@ def _why(result: Result, headline: Headline | None) -> Iterator[tuple[str, str]]
         yield "changed", ", ".join(wording.changes_of(result))
     yield from (("warning", text) for text in wording.without_repeats(result.warnings))
     yield from (("warning", notice.text) for notice in baseline_doubts(result))
-    yield from (("note", str(note)) for note in result.notes if str(note) not in first)
+    cause = headline.cause if headline is not None else ""
+    for note in result.notes:
+        if str(note) not in first and str(note) != cause:
+            yield "note", str(note)
     for one in result.other_changes:
         yield (
             ("better" if one.better else "worse"),
