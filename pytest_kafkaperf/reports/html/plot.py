@@ -103,7 +103,14 @@ def _step(span: float, *, binary: bool = False) -> float:
 
 
 def _multiples(step: float, low: float, high: float) -> list[float]:
-    return [place * step for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    """Return the multiples of `step` from `low` to `high`, without those that rounding moves beyond an end."""
+    slack = step * _SLACK_RATIO
+    found = (place * step for place in range(math.ceil(low / step), math.floor(high / step) + 1))
+    return [each for each in found if low - slack <= each <= high + slack]
+
+
+_SLACK_RATIO = 1e-6
+"""Share of a step by which a label may miss its axis, as `3 * 0.1` exceeds 0.3. Values above 2 ** 50 miss by more."""
 
 
 class Point(NamedTuple):

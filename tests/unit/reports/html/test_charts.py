@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.units import Unit
@@ -310,6 +310,7 @@ def test_an_axis_has_round_labels_with_units(values: list[float], unit: Unit, la
     st.lists(st.floats(min_value=1e-12, max_value=1e15), min_size=1, max_size=5),
     st.sampled_from([Unit.SECONDS, Unit.BYTES, Unit.RECORD_RATE]),
 )
+@example([450359962737050.06], Unit.SECONDS)  # `place * step` is rounded to less than the value
 def test_values_and_labels_lie_on_their_axis(values: list[float], unit: Unit) -> None:
     """A label beyond the end would cover the caption; an axis without two labels has no scale."""
     plain = span_axis(values, title="")
