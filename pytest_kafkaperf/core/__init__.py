@@ -12,5 +12,5 @@
 - signals: Ctrl-C handling during setup and cleanup
 - supervisor: a process that cleans up after a killed pytest
 
-It does not import any other package of the plugin.
+This package does not import the plugin's other packages.
 """

@@ -27,7 +27,7 @@ _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?"
 _MAX_KEY = 100
 
 _MAX_CPU = 40
-"""Maximum length of a key's CPU name in characters."""
+"""Maximum length of the CPU name in an environment key, in characters."""
 
 _MAX_SHOWN = 40
 """Maximum length of an invalid name in an error message, in characters."""
@@ -37,10 +37,10 @@ _NOISE = r"(?i)\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b"
 
 _CPUINFO = Path("/proc/cpuinfo")
 _FAMILY = ("cpu family", "model", "stepping", "CPU implementer", "CPU part")
-"""Fields in /proc/cpuinfo that identify the CPU generation: x86 has the first three, ARM the last two."""
+"""Fields in /proc/cpuinfo that identify the CPU generation: the first three on x86, the last two on ARM."""
 
 CLUSTER_ID = "cluster id"
-"""Name of the fact with an external cluster's id. Clusters started by the plugin get a new id each time."""
+"""Name of the fact that contains an external cluster's id. Clusters started by the plugin get a new id each time."""
 
 
 class Part(StrEnum):
@@ -62,8 +62,8 @@ _FACTS = {
     Part.MACHINE: ("docker", "system", "kernel", "architecture", "cpu", "cpu family", "cores", "governor", "memory"),
     Part.PLUGIN: ("plugin",),
 }
-"""Names of facts (up to the first dot), in descending order of their effect. Facts that are not listed describe the
-cluster."""
+"""Fact names (up to the first dot), in descending order of their effect on results. Facts that are not listed describe
+the cluster."""
 
 _BROKER_SETTING = "config."
 _SETTINGS = (_BROKER_SETTING, "java options")
@@ -125,7 +125,7 @@ def is_safe_name(name: str) -> bool:
 
 
 def fingerprint(cluster: Mapping[str, str | None], machine: Mapping[str, str | None] | None = None) -> dict[str, str]:
-    """Return the facts that can affect results (cluster, versions and machine), as a mapping from names to text.
+    """Return the cluster, version and machine facts that can affect results, as a mapping from names to text.
 
     Unknown facts are omitted.
     """
@@ -141,13 +141,13 @@ def fingerprint(cluster: Mapping[str, str | None], machine: Mapping[str, str | N
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Fact that differs between two environments, for example between the baseline and the test."""
+    """Fact that differs between two environments, such as the baseline's and the test's."""
 
     fact: str
     before: str | None
-    """Value on the earlier side; None if the fact is missing there."""
+    """Value in the earlier environment; None if the fact is missing there."""
     now: str | None
-    """Value on the later side; None if the fact is missing there."""
+    """Value in the later environment; None if the fact is missing there."""
     of: Part
     remark: str = ""
     """Text appended in parentheses."""
@@ -175,7 +175,7 @@ class Change:
         return f"{text} ({self.remark})" if self.remark else text
 
     def _value(self, value: str | None, default: str) -> str:
-        """Format a value. A value that an older version of the plugin did not record is unknown."""
+        """Format a value. A value is unknown if an older version of the plugin did not record it."""
         if value is not None:
             return value
         if self.of is Part.PACKAGES:
@@ -193,7 +193,7 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Chan
 
 
 def cluster_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
-    """Return how two external clusters differ in id and number of brokers; empty for other clusters."""
+    """Return the differences in id and number of brokers between two external clusters; empty for other clusters."""
     if CLUSTER_ID not in before and CLUSTER_ID not in now:
         return ()
     return tuple(each for each in differences(before, now) if each.fact in (CLUSTER_ID, "brokers"))
@@ -228,9 +228,8 @@ def _short(commit: str) -> str:
 def code_change(folder: Path, before: str | None, now: str | None) -> tuple[Change, ...]:
     """Return the commit change if it affects a repository file that this process has imported.
 
-    If the earlier code is unknown, for example because its commit is missing in a shallow clone, the change is always
-    returned.
-    Earlier uncommitted changes are ignored as long as the commit is the same.
+    If the earlier code is unknown, for example because its commit is missing from a shallow clone, the change is always
+    returned. If both commits are the same, uncommitted changes in the earlier code are ignored.
     """
     change = commit_change(before, now)
     if before is None or now is None or not change:
@@ -273,7 +272,7 @@ def _version(package: str) -> str | None:
 
 
 def read_cpu_model(cpuinfo: Path) -> str | None:
-    """Return the CPU model reported by Linux. ARM kernels do not report it."""
+    """Return the CPU model reported by Linux; None on ARM, where the kernel does not report it."""
     return _first_core(cpuinfo).get("model name") or None
 
 
@@ -323,7 +322,7 @@ def read_governor(cpus: Path) -> str | None:
 _TIMEOUT_S = 5
 
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
-"""Variables that git sets for hooks and that would select the wrong repository here."""
+"""Environment variables that git sets for hooks. Here, they would select the wrong repository."""
 
 DIRTY = "-dirty"
 """Suffix appended to the commit hash if tracked files have uncommitted changes."""
@@ -357,7 +356,7 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
     return f"{found[1]}{DIRTY}" if dirty else found[1]
 
 
-# The file system monitor would be a process that outlives this one.
+# The file system monitor is a process that would outlive this one.
 _STATUS = ("-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--no-ahead-behind", "-uno")
 
 

@@ -19,7 +19,7 @@
     ├── IncomparableTestError           test that the other revision cannot run
     └── NotMeasuredError                metric without a value in a result
 
-Every message shows the given value, the valid values and the fix.
+Every message shows the given value, the valid values and how to fix the problem.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class UsageError(KafkaPerfError):
 
 
 class UnitError(UsageError, ValueError):
-    """Invalid quantity. It is also a ValueError, so that pydantic adds the field name."""
+    """Invalid quantity. The error is also a ValueError, so pydantic adds the field name."""
 
 
 class ScenarioError(UsageError):
@@ -85,7 +85,7 @@ def shortened(text: str, characters: int) -> str:
 
 
 def innermost(error: BaseException) -> str:
-    """Format the root cause of a chained exception, which `requests` wraps four times."""
+    """Format the root cause of a chained exception; `requests`, for example, wraps it four times."""
     inner: BaseException | None = error
     while inner is not None:
         error = inner
@@ -126,7 +126,7 @@ def suggestion(given: str, choices: Sequence[str], *, similarity: float = 0.6) -
 
 
 def ending_alike(given: str, choices: Iterable[str]) -> list[str]:
-    """Return the choices that end with the same word as `given` and whose words include its words or vice versa."""
+    """Return the choices whose last word is that of `given` and whose words are a subset or superset of its words."""
     words = words_of(given)
     found = []
     for choice in choices:

@@ -19,8 +19,8 @@ from pytest_kafkaperf.core.errors import BaselineError, UsageError
 _LOCK_TIMEOUT_S = 30
 """Maximum time to wait for a folder lock. Each writer holds the lock only while it writes one file."""
 _ABANDONED_S = 3600
-"""Age at which a temporary file is stale. A younger file may belong to a writer on another machine that shares the
-folder."""
+"""Age at which a temporary file is considered stale. A younger file may belong to a writer on another machine that
+shares the folder."""
 _PREFIX, _SUFFIX = ".kafkaperf-", ".tmp"
 
 
@@ -114,7 +114,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
             "and try again"
         ) from None
     except (OSError, NotImplementedError):
-        pass  # writing a baseline without a lock is better than not writing it
+        pass  # writing a baseline without a lock is better than not writing it at all
     try:
         yield
     finally:

@@ -21,16 +21,17 @@ class Metric:
 
     name: str
     unit: str
-    """A base unit (`Unit`), or a custom unit if it is a custom metric."""
+    """Base unit (`Unit`); for a custom metric, possibly a custom unit."""
     better: Better
     meaning: str
     over_rounds: Literal["median", "sum", "mean"] = "median"
-    """Method that aggregates the rounds' values into the test's value. For faults, it is not the median, which would
-    hide faults in a single round."""
+    """Method for aggregating the rounds' values into the test's value. Fault metrics do not use the median, because it
+    would hide faults that occur in only one round."""
     can_be_zero: bool = False
-    """True if the value can be zero. There is then no ratio to a baseline, so only absolute thresholds are allowed."""
+    """True if the value can be zero. A ratio to a zero baseline is undefined, so only absolute thresholds are
+    allowed."""
     trial_noise: float = 0.0
-    """Minimum standard deviation between trials, on the log scale, to assume until it has been measured. Set for
+    """Minimum standard deviation between trials (on a log scale) to assume until it has been measured. It is set for
     metrics that vary more between trials than between rounds."""
 
     @property
@@ -50,13 +51,13 @@ class Metric:
 
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
-"""Quantiles of every latency metric, by the last part of the metric's name."""
+"""Quantiles for every latency metric, by the last part of the metric's name."""
 FEWEST_RECORDS = {"p99.99": 10_000}
 """Minimum number of records in a round for a quantile; with fewer records, the quantile would equal `max`."""
 
 
 def bounded_latencies(family: str, missing_ratio: float) -> list[str]:
-    """Return the latency metrics that are only lower bounds if the given share of the records has no latency yet."""
+    """Return the latency metrics whose values are only lower bounds if this share of the records has no latency yet."""
     over = [part for part, quantile in QUANTILES.items() if missing_ratio > 1 - quantile]
     return [f"{family}.{part}" for part in ("mean", *over, "max")]
 
@@ -211,7 +212,7 @@ _METRICS = (
     _lower("broker.cpu.max", Unit.CORES, "CPU usage of the busiest broker in its busiest second"),
     replace(
         _lower("broker.memory", Unit.BYTES, "highest resident memory of all brokers together"),
-        trial_noise=0.1,  # measured in 14 baselines: 6 % between rounds, and 4 to 19 % between trials
+        trial_noise=0.1,  # measured in 14 baselines: 6% between rounds, and 4% to 19% between trials
     ),
     _lower_or_zero("broker.disk.read", _BYTES, "bytes per second that all brokers read from disk"),
     _lower_or_zero("broker.disk.write", _BYTES, "bytes per second that all brokers wrote to disk"),
@@ -265,13 +266,13 @@ _PLUGINS = tuple(CATALOGUE)
 _OWN_NAME = re.compile(r"app(\.\w+)+", re.ASCII)
 """Pattern of custom metric names."""
 _RESEMBLES = 0.88
-"""Minimum similarity at which a name counts as misspelled: one or two letters differ, but `gpu` is not `cpu`."""
+"""Minimum similarity at which a name counts as misspelled. It allows one or two wrong letters; `gpu` is not `cpu`."""
 
 
 def metric(name: str, better: Better = "lower") -> Metric:
     """Look up a metric by name.
 
-    A custom metric that is not recorded yet gets the direction `better` and no unit.
+    A custom metric that has not been recorded yet gets the direction `better` and no unit.
 
     Raises:
         ScenarioError: the catalogue has no metric with this name; the message suggests similar names.
@@ -287,7 +288,7 @@ def metric(name: str, better: Better = "lower") -> Metric:
 
 
 def declare(name: str, *, unit: str, better: Better) -> None:
-    """Add a custom metric to the catalogue. It is never removed, because the run's reports look it up by name.
+    """Add a custom metric to the catalogue. The metric is never removed, because reports look it up by name.
 
     Raises:
         ScenarioError: the name or the direction is invalid, or another test uses a different unit or direction.

@@ -14,7 +14,7 @@ class NoticeKind(StrEnum):
     """Kinds of notices. Notices on the same topic share a kind."""
 
     EVENT = "event"
-    """Brokers, partitions or applications changed at a point in time, whether planned or not."""
+    """A broker, a partition or an application changed at some point, whether planned or not."""
     CLIENT = "client"
     """The client library logged a warning."""
     CONSUMERS_LIMIT = "consumers_limit"
@@ -37,7 +37,7 @@ class NoticeKind(StrEnum):
     """A trial or a test was measured again."""
     COLD = "cold"
     DOUBT = "doubt"
-    """A problem that is not the cause of the test's failure, or the reason for an undecided threshold."""
+    """A problem that did not cause the test to fail, or the reason for an undecided threshold."""
     BOTH_SLOWER = "both_slower"
     DRIFT = "drift"
     RETEST = "retest"
@@ -367,12 +367,12 @@ class Notice:
         return self.text
 
     def of_other_side(self) -> Notice:
-        """Return the same notice for the live baseline. A busy machine has no side, because both use it."""
+        """Return the notice for the live baseline. A busy machine affects both sides, so that notice is unchanged."""
         return self if self.kind is NoticeKind.BUSY_MACHINE else replace(self, other_side=True)
 
 
 def each_once(notices: Iterable[Notice]) -> tuple[Notice, ...]:
-    """Drop notices whose text repeats an earlier one because the difference in their values is lost in rounding."""
+    """Drop notices whose text repeats an earlier one, which happens if rounding makes their values look the same."""
     first: dict[str, Notice] = {}
     for notice in notices:
         first.setdefault(notice.text, notice)
@@ -380,7 +380,7 @@ def each_once(notices: Iterable[Notice]) -> tuple[Notice, ...]:
 
 
 class Instant(NamedTuple):
-    """Time in seconds since the window opened; negative before it opens."""
+    """Time in seconds since the window opened; negative before that."""
 
     at_s: float
 

@@ -35,7 +35,7 @@ class ProblemKind(StrEnum):
     NO_COMMIT = "no_commit"
     """A watched consumer group committed no offsets."""
     NOT_CAUGHT_UP = "not_caught_up"
-    """After an application stop, or with a backlog, the lag had not returned to normal by the end of the load."""
+    """By the end of the load, the lag caused by a backlog or an application stop had not returned to normal."""
     CLUSTER_ERROR = "cluster_error"
     """The Kafka or Dask cluster is not reachable, refused a request, or was lost."""
     WORKER_FAILED = "worker_failed"
@@ -53,7 +53,7 @@ class ProblemKind(StrEnum):
     COMMIT_INTERVAL = "commit_interval"
     """A threshold on a consumer group's time metric is below the group's commit interval."""
     COLD_BROKER = "cold_broker"
-    """A broker or an application was still compiling its code in a round that decides the verdict."""
+    """A broker or an application was still compiling its code in a round that determines the verdict."""
     CLOCK_UNCERTAIN = "clock_uncertain"
     """A threshold on end-to-end latency is below the machines' clock uncertainty."""
 
@@ -253,8 +253,8 @@ class Problem:
     values: Mapping[str, object] = field(default_factory=dict, hash=False)
     """Values for the placeholders in the cause's text."""
     metric: str | None = None
-    """Metric for which only a lower bound is known because of this problem. The problem no longer counts if the lower
-    bound exceeds a threshold."""
+    """Metric for which only a lower bound is known because of this problem. The problem does not count if the lower
+    bound already exceeds a threshold."""
     place: Place = Place()
     excuse: str = ""
     """Possible explanation: `other programs used 1.5 of 2 cores`."""
@@ -310,7 +310,7 @@ class Problem:
         return replace(self, place=replace(self.place, trial=number))
 
     def of_round(self, number: int, *, other_side: bool = False) -> Problem:
-        """Return the same problem with its round: `round 2: ...`, or `the baseline, round 2: ...`."""
+        """Return the same problem with its round number: `round 2: ...`, or `the baseline, round 2: ...`."""
         return replace(self, place=Place(other_side=other_side, round=number))
 
     def perhaps_because(self, excuse: str) -> Problem:
@@ -319,7 +319,7 @@ class Problem:
 
 
 def merged(problems: Iterable[Problem]) -> list[Problem]:
-    """Return problems that differ only in their round as one problem, with the number of further rounds."""
+    """Merge problems that differ only in their round into one problem with the number of further rounds."""
     groups: dict[Problem, list[Problem]] = {}
     for problem in problems:
         everywhere = replace(problem, place=replace(problem.place, round=None))

@@ -56,7 +56,7 @@ def interrupted_by_sigterm() -> Iterator[None]:
 
     def interrupt(_: int, frame: FrameType | None) -> None:
         handler = signal.getsignal(signal.SIGINT)  # the current handler may delay or ignore Ctrl-C
-        if not callable(handler):  # shells start background jobs with Ctrl-C ignored
+        if not callable(handler):  # shells start background jobs with SIGINT ignored
             raise KeyboardInterrupt
         handler(signal.SIGINT, frame)
 

@@ -21,7 +21,7 @@ class Span(StrEnum):
     SETUP = "setup"
     """Starting applications, and waiting for the other side in a code comparison."""
     PROBE = "probe"
-    """The whole short load that determines how many workers the scenario needs."""
+    """The entire short load that determines how many workers the scenario needs."""
     WARM_UP = "warm_up"
     """All loads that warm up the brokers before the first round."""
     TOPIC = "topic"
@@ -81,7 +81,7 @@ class Stopwatch:
     def begin(self, span: Span, *, at_ns: int | None = None) -> None:
         """Attribute the time from now on to `span`, until the enclosing `measure` ends.
 
-        If the span started earlier, `at_ns` is its start.
+        If the span started earlier, `at_ns` is its start time.
         """
         if self._span in _WHOLE or not self._owner.acquire(blocking=False):
             return

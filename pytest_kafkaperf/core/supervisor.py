@@ -39,25 +39,24 @@ _PAUSE_S = 0.02
 
 
 def kill_later(pid: int) -> None:
-    """Register a child process to be killed, with the process group that it leads, after this process has exited."""
+    """Register a child process and the process group that it leads to be killed after this process has exited."""
     _tell(pid)
 
 
 def forget(pid: int) -> None:
-    """Unregister a child process that has exited together with its group, because its id may be reused."""
+    """Unregister a child process once it and its group have exited, because its id may be reused."""
     _tell([pid])
 
 
 def remove_later(path: str | Path) -> None:
-    """Register a folder or file, which may not exist yet, to be removed after this process has exited."""
+    """Register a folder or file to be removed after this process has exited. The path may not exist yet."""
     _tell(str(Path(path).absolute()))
 
 
 def clear(*folders: Path) -> None:
     """Stop the brokers that run from the folders, then remove the folders and the lock files next to them.
 
-    The paths may be files as well. If a folder cannot be removed, its lock file is kept, so that the next run
-    tries again.
+    The paths may also be files. If a folder cannot be removed, its lock file is kept so that the next run tries again.
     """
     kill([process for process in all_processes("exe", "cmdline", "cwd") if _runs_from(folders, **process.info)])
     for folder in folders:
@@ -131,7 +130,7 @@ def _pipe(_pid: int) -> IO[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> None:
-    """Close the pipe and wait, so that no process is left after pytest exits normally."""
+    """Close the pipe and wait for the supervisor, so that no process is left after pytest exits normally."""
     pipe.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_END_TIMEOUT_S)

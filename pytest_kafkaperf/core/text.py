@@ -42,7 +42,7 @@ def repr_of(value: object) -> str:
 
 
 def discreet(text: str, *, login: str = "") -> str:
-    """Redact secrets in text such as an option value: `login` replaces credentials in URLs, `***` other secrets.
+    """Redact secrets in text such as an option value: `login` replaces credentials in URLs, `***` all other secrets.
 
     A property's value extends to the end of the line. In a command, a variable's or option's value ends at a space.
     """
@@ -127,7 +127,7 @@ def without_folders(nodeid: str) -> str:
 
 
 MAX_PROBLEM = 300
-"""Maximum length of the displayed validation problems, in characters. Every line of a document may have a problem."""
+"""Maximum length of the displayed validation problems, in characters. A document can have a problem in every line."""
 
 
 def parse_document(content: bytes | str) -> Any:

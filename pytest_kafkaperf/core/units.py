@@ -42,7 +42,7 @@ _BYTES = {
     **{f"{prefix}B": Fraction(1000) ** power for power, prefix in enumerate("kMGT", start=1)},
 }
 _AMBIGUOUS = {"KB": ("B", "KiB"), "KB/s": ("B/s", "KiB/s")}
-"""Units that mean 1000 bytes to some tools and 1024 to others, and the two units that error messages suggest."""
+"""Units that mean 1000 bytes to some tools and 1024 to others, each with the two units that error messages suggest."""
 
 _RATE_ALIASES = ("/s", "record/s", "rec/s", "msg/s", "msgs/s", "messages/s")
 """Other names for `records/s`. Tables print `5k/s`, and Kafka users often write `messages/s`."""
@@ -94,7 +94,7 @@ _NEEDING_UNIT: dict[str, tuple[str, str]] = {
     Unit.BYTES: ("B", "KiB"),
     Unit.BYTE_RATE: ("B/s", "KiB/s"),
 }
-"""Base units for which any text other than zero must include a unit, and the units that an error message suggests."""
+"""Base units for which any text other than zero must include a unit, each with the units that an error suggests."""
 _WITHOUT_MULTIPLIER = _SCALES.keys() - {Unit.RECORDS, Unit.RECORD_RATE}
 """Base units that do not accept multipliers such as the k in `50k`."""
 _TIME_STEPS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
@@ -126,7 +126,7 @@ def parse_exact(quantity: object, unit: str) -> Fraction:
     """Parse a quantity: a number in the base unit, or text with a unit of the same dimension.
 
     Counts and record rates accept a multiplier (`50k`). Text for seconds, bytes and bytes per second must have a unit,
-    except for zero. A custom metric's unit can be omitted. An empty `unit` is not known yet and accepts any unit.
+    except for zero. A custom metric's unit can be omitted. If `unit` is empty (not known yet), any unit is accepted.
 
     Raises:
         UnitError: the quantity is not a number, is not finite, is negative, or has a unit of another dimension.
@@ -237,7 +237,7 @@ def unit_of(given: object) -> str:
 
 
 def format_ratio(change: float) -> str:
-    """Format a relative change with its sign: `+12.3%`; `0.0%` has no sign, and ten times as much is `×10`."""  # noqa: RUF002 - as it is shown
+    """Format a relative change with its sign: `+12.3%`; `0.0%` has no sign, and a tenfold value is `×10`."""  # noqa: RUF002 - as it is shown
     if change >= _TIMES - 1:
         return f"\N{MULTIPLICATION SIGN}{_digits(1 + change, 2)}"
     text = f"{change * 100:+.1f}%"
@@ -321,7 +321,7 @@ def _parse_text(quantity: str, unit: str) -> Fraction:
 
 
 def _scale_of(name: str, unit: str) -> Fraction | None:
-    """Convert one `name` to the base unit `unit`, which may be empty (unknown); None if they are incompatible."""
+    """Return the factor from the unit `name` to the base unit `unit` (empty if unknown); None if incompatible."""
     if not name or not unit:
         return Fraction(1)
     return _SCALES.get(unit, {}).get(name)

@@ -11,7 +11,7 @@
 - ledger: batch outcomes for each producer
 - recorder: histograms and time series
 - audit: comparison of the log with the sent records
-- backends: where workers run
+- backends: places where workers run
 - engines: Kafka clients that generate the load
 
 It may import `core`, `scenarios` and `clusters`.

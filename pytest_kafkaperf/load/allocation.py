@@ -25,12 +25,12 @@ _SCHEDULER = re.compile(rf"dask://{HOST}(:(?P<port>\d{{1,5}}))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAllocation:
-    """Number and location of a scenario's worker processes. There is at most one per client."""
+    """Number and location of a scenario's worker processes. There is at most one process per client."""
 
     producing: int | None = None
-    """None: one per core or Dask worker."""
+    """Number of producing processes; None: one per core or Dask worker."""
     consuming: int | None = None
-    """None: one per core or Dask worker."""
+    """Number of consuming processes; None: one per core or Dask worker."""
     scheduler: str | None = None
     """`HOST:PORT` of a Dask cluster's scheduler; None if the workers run on this machine."""
     insecure: bool = False
@@ -48,7 +48,7 @@ def parse_workers(text: str) -> WorkerAllocation:
     """Parse the `--kafka-workers` value: a number, or a Dask scheduler's address.
 
     Raises:
-        UsageError: the value is neither of these.
+        UsageError: the value is neither.
 
     """
     word = text.strip()
@@ -65,7 +65,7 @@ def parse_workers(text: str) -> WorkerAllocation:
 
 
 WorkerShares = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
-"""For each worker, its producers' indexes and its consumers' groups."""
+"""Each worker's producer indexes and its consumers' groups."""
 
 _ENOUGH_RATIO = 0.5
 """Maximum CPU usage per worker, as a share of a core. In a busier worker, records wait for each other."""

@@ -33,13 +33,13 @@ class AuditTask:
     topic: str
     scenario: Scenario
     offsets: Mapping[int, tuple[int, int]]
-    """First and past-the-end offsets of the round, by partition."""
+    """Range of the round's offsets (end excluded), by partition."""
     failed: Sequence[tuple[int, Int64s]]
     """Indexes of unacknowledged records, by producer."""
     acknowledged: int
     """Number of records that must be in the log."""
     span_ns: tuple[int, int] | None = None
-    """For topics that other programs also write to: start of the window and latest send time, on the tags' clock."""
+    """Start of the window and latest send time on the tags' clock, for topics that other programs also write to."""
     nonce: Nonce
 
 
@@ -105,7 +105,7 @@ def _reordered(names: Int64s) -> int:
 
 
 def named_records(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:
-    """Return the producers and indexes for a batch's records, using each record's tag or only the first tag."""
+    """Return the producers and indexes of a batch's records, using each record's tag or only the first tag."""
     if len(batch.tags) < batch.count:
         raise LoadError(f"the log contains records smaller than {TAG_BYTES} B, which have no tag")
     producers, indexes = origin(batch.tags[:, 1] if every else batch.tags[:1, 1])

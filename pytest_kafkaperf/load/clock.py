@@ -25,7 +25,7 @@ class _Clock:
 
 
 _clock = _Clock()
-"""This process's clock: set once before any load if the controller runs on another machine, otherwise zero."""
+"""This process's clock: set once before any load if the controller runs on another machine; otherwise, no offset."""
 
 
 def set_clock(*, offset_ns: int, uncertainty_ns: int) -> None:
@@ -49,7 +49,7 @@ def known_to_ns() -> int:
 
 
 class Stall:
-    """Time limit for a wait for records, which ends if no record arrives for `quiet_s`, or after `most_s`."""
+    """Time limit for a wait for records. The wait ends if no record arrives for `quiet_s`, or after `most_s`."""
 
     def __init__(self, quiet_s: float, *, most_s: float = math.inf) -> None:
         self._began_s = self._progress_s = time.monotonic()
@@ -70,7 +70,7 @@ def make_alarm() -> Timer:
 
 
 class Timer:
-    """Timer that sleeps until an instant on the round's clock, accurate to a millisecond with the event loop."""
+    """Timer that sleeps until an instant on the round's clock. It uses the event loop, accurate to a millisecond."""
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +79,7 @@ class Timer:
         pass
 
     async def until(self, deadline_ns: int) -> None:
-        """Return at `deadline_ns` or as soon as possible afterwards; return immediately if it has passed."""
+        """Return at `deadline_ns`, or as soon as possible after that; return immediately if it has passed."""
         while (remaining_ns := deadline_ns - now_ns()) > 0:
             await asyncio.sleep(remaining_ns / NS_PER_S)
 
@@ -87,7 +87,7 @@ class Timer:
 class _KernelTimer(Timer):
     """Timer based on a Linux timer descriptor (timerfd_create(2)), accurate to about ten microseconds.
 
-    Python has supported these system calls since version 3.13; in earlier versions, the timer makes them with ctypes.
+    Python has supported these system calls since version 3.13. In earlier versions, the timer makes them with ctypes.
     """
 
     _TFD_TIMER_ABSTIME = 1

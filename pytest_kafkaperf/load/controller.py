@@ -1,4 +1,4 @@
-"""Controller's side of a round: it assigns work, starts the workers together and monitors them."""
+"""Controller's side of a round: assigning work, starting the workers together and monitoring them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ DIED = "a worker process died: killed, out of memory, or crashed"
 READY_TIMEOUT_S = 60
 """Time limit for starting processes, connecting clients and forming consumer groups."""
 SILENCE_TIMEOUT_S = 15
-"""Time without any acknowledged or received record, while some are outstanding, after which the cluster is lost."""
+"""Time after which the cluster is considered lost if records are outstanding but none is acknowledged or received."""
 _GIVE_UP_S = 5
-"""Maximum time for workers to report after the controller stops them. It then kills them."""
+"""Maximum time for workers to report after the controller stops them. Afterward, it kills them."""
 _MARGIN_S = 10
 """Additional time that the controller waits after a worker's own time limit, which normally expires first."""
 _POLL_S = 0.02
@@ -51,9 +51,9 @@ class Progress:
     phase: str
     """`waiting`, `connecting`, `warm-up`, `measuring`, `draining` or `done`."""
     elapsed_s: float
-    """Time since the window opened; negative before it opens."""
+    """Time since the window opened; negative before that."""
     window_ns: tuple[int, int | None] | None = None
-    """Start and planned end of the window on the clock of `clock.now_ns`; no end if the last record ends the window."""
+    """Start and planned end of the window, as in `clock.now_ns`. The end is None if the last record ends the window."""
     acknowledged: int
     p99_s: float | None = None
     """Slowest worker's p99 produce latency in the window so far; None if unknown."""
@@ -73,7 +73,7 @@ class WorkerBackend(Protocol):
     """Place where worker processes run: this machine or other machines."""
 
     margin_ns: int
-    """Time by which every worker has received an instant published by the controller."""
+    """Time within which every worker receives an instant that the controller publishes."""
 
     def load(
         self, assignments: Sequence[Assignment], counters: SharedCounters
@@ -81,7 +81,7 @@ class WorkerBackend(Protocol):
         """Hand the assignments to workers, and share the counters with them until the block ends.
 
         Raises:
-            WorkerDiedError: a process has died earlier.
+            WorkerDiedError: a process has already died.
             LoadError: workers cannot accept the assignments for another reason.
 
         """
@@ -90,7 +90,7 @@ class WorkerBackend(Protocol):
         """Audit the log in a process on this machine.
 
         Raises:
-            LoadError: the audit failed, or a process has died earlier.
+            LoadError: the audit failed, or a process had already died.
             BrokenProcessPool: the process died.
             TimeoutError: the audit did not finish in time.
 
@@ -129,7 +129,7 @@ class WorkerPool:
         """Create the shared counters for one round.
 
         Raises:
-            LoadError: the folder for temporary files cannot be written.
+            LoadError: the folder for temporary files is not writable.
 
         """
         self._rounds += 1
@@ -175,7 +175,7 @@ class _WorkerEndedError(Exception):
 
 @dataclass(slots=True)
 class _Round:
-    """Round, from the first connection to the last report."""
+    """One round, from the first connection to the last report."""
 
     _futures: Sequence[Future[WorkerReport]]
     _counters: SharedCounters

@@ -1,8 +1,8 @@
 """Record identity: tags, and the way in which consumers and audits interpret them.
 
 A tag consists of 16 big-endian bytes: the record's due time (monotonic clock, in ns) and its origin (the producer in
-the upper 16 bits, the index in the lower 48). On an existing topic, both are XORed with the load's nonce. A tag that is
-read with another nonce then has an impossible due time and origin. Every record has a tag if end-to-end latency is
+the upper 16 bits, the index in the lower 48). On an existing topic, both are XORed with the load's nonce, so a tag that
+is read with a different nonce has an impossible due time and origin. Every record has a tag if end-to-end latency is
 measured or records have keys. Otherwise, only the first record of each batch has a tag, which identifies the batch.
 """
 
@@ -117,8 +117,7 @@ class RecordFilter:
         """Return the part of a batch, read by `now_ns`, that belongs to the round starting at `start_ns`.
 
         The nonce is removed from the tags. With `every`, each record has a tag; otherwise, only the first record of
-        each batch has one.
-        Returns None if no record belongs to the round.
+        each batch has one. Returns None if no record belongs to the round.
         """
         tags = batch.tags ^ np.array(self.nonce)
         own = self._plausible(tags, start_ns, now_ns)

@@ -14,11 +14,11 @@ from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 LATE_NS = 100_000_000
-"""Minimum delay of a sendable record that is blamed on the generator rather than counted as Kafka's latency."""
+"""Minimum delay of a sendable record for which the generator is blamed; shorter delays count as Kafka's latency."""
 TAIL_NS = 1_000_000_000
 """Time after the window during which the cluster can still accept records, because a short pause is not an overload."""
 _AWAKE_NS = 10_000_000
-"""Timer delay that does not indicate a slow generator. The last batch can close just before the window ends."""
+"""Timer delay that does not yet indicate a slow generator. The last batch can close just before the window ends."""
 
 _FOLD_BATCHES = 64
 """Number of acknowledged batches whose latencies are recorded together. Recording them takes about a millisecond."""
@@ -29,7 +29,7 @@ MAX_NAMED = 1 << 20
 """Maximum number of unknown records whose indexes are kept for an audit."""
 
 _MISSING_SAMPLES = 1 << 20
-"""Maximum number of latency samples for records that were never sent. Above it, every n-th record counts n times."""
+"""Maximum number of latency samples for records that were never sent. Above that, every nth record counts n times."""
 
 
 class Batch(NamedTuple):

@@ -34,7 +34,7 @@ class Produced:
     aborted_by_failure: int = 0
     """Records in transactions that were aborted because another batch failed."""
     failed: int = 0
-    """Records that failed permanently, including the warm-up."""
+    """Records that failed permanently, including those in the warm-up."""
     failed_in_window: int = 0
     unknown: int = 0
     """Failed records that may still be in the log."""
@@ -57,11 +57,11 @@ class Produced:
     latency: Histogram = field(default_factory=Histogram)
     delay: Histogram = field(default_factory=Histogram)
     acknowledged_by_partition: collections.Counter[int] = field(default_factory=collections.Counter)
-    """Records that must be in the log, including the warm-up and aborted transactions."""
+    """Records that must be in the log, including those in the warm-up and in aborted transactions."""
     markers_by_partition: collections.Counter[int] = field(default_factory=collections.Counter)
     """Transaction markers, each of which takes up an offset in the log."""
     disordered: int = 0
-    """Records acknowledged in a different order than they were sent or are in the log. They require an audit."""
+    """Records whose acknowledgement order differs from their send order or log order. They require an audit."""
     failures: collections.Counter[str] = field(default_factory=collections.Counter)
     """Failed records by error name."""
     places: array.array[int] = field(default_factory=lambda: array.array("q"))
@@ -81,13 +81,13 @@ class Consumed:
     unread: int = 0
     """Records between the consumer's position and the end of the log when the consumer stopped waiting for them."""
     total: int = 0
-    """All received records, including the warm-up."""
+    """All received records, including those in the warm-up."""
     disordered: int = 0
     """Records that did not follow their predecessor from the same producer and partition. They require an audit."""
     came_out: RecordSet = field(default_factory=RecordSet)
-    """Records in an application's output, including the warm-up."""
+    """Records in an application's output, including those from the warm-up."""
     repeated: int = 0
-    """Records in an application's output that had already been received once."""
+    """Records in an application's output that had already been received."""
     ahead_ns: int = 0
     """Maximum time by which a record's timestamp is later than its receipt; only without producers."""
     unmatched: int = 0
@@ -107,7 +107,7 @@ class Clock:
     offset_ns: int
     """Offset to add to get the common clock's time (in a reading) or the controller's time (in a report)."""
     uncertainty_ns: int
-    """Maximum error of the offset from the clock with which all machines' clocks were compared."""
+    """Maximum error of the offset, relative to the clock with which all machines' clocks were compared."""
     is_here: bool = False
     """True if the worker ran on the controller's machine."""
 
@@ -125,13 +125,13 @@ class WorkerReport:
     cpu_s: float = 0.0
     """The process's user and system CPU seconds in the window."""
     busy_ratio: float = 0.0
-    """Share of the window in which the process ran or waited for a core. Near 1, the process is the bottleneck."""
+    """Share of the window in which the process ran or waited for a core. Near 1, the process is a bottleneck."""
     repeated_batches: int = 0
     """Batches that were resent after an attempt that may have succeeded. The log may contain copies of them."""
     notes: list[Notice] = field(default_factory=list)
     """Distinct warnings from the client library."""
     clock: Clock | None = None
-    """None if the worker ran on the controller's machine and used its clock."""
+    """Clock reading; None if the worker ran on the controller's machine and used its clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Unaudited:
-    """Result if an audit was not possible."""
+    """Result of an audit that was not possible."""
 
     reason: str
 
@@ -208,7 +208,7 @@ class LoadReport:
         return np.concatenate(parts or [np.empty(0, dtype=np.int64)]).reshape(-1, 5)
 
     def acknowledged(self) -> dict[int, int]:
-        """Return how many records must be in the log, by partition, including the warm-up."""
+        """Return how many records, including those in the warm-up, must be in the log, by partition."""
         return _summed(part.acknowledged_by_partition for part in self.produced)
 
     def expected_growth(self) -> dict[int, int]:
@@ -236,7 +236,7 @@ class LoadReport:
         return sum(gap for gap in gaps if gap > 0), -sum(gap for gap in gaps if gap < 0)
 
     def is_in_doubt(self, growth: Mapping[int, int]) -> bool:
-        """Return True if the counts disagree, or if they may agree only by chance. Then only an audit is conclusive.
+        """Return True if the counts disagree, or may agree only by chance. In both cases, only an audit is conclusive.
 
         For example, the copy of a resent batch may hide a lost record.
         """
@@ -269,9 +269,9 @@ class Assignment:
     read_partitions: int
     """Partitions of the topic that the consumers read."""
     producers: tuple[int, ...] = ()
-    """Producer numbers that this worker runs."""
+    """Numbers of the producers that this worker runs."""
     consumers: tuple[int, ...] = ()
-    """Group number for each consumer that this worker runs."""
+    """Group number of each consumer that this worker runs."""
     seed: int = 0
     """Random seed for the payload."""
     nonce: Nonce = NO_NONCE

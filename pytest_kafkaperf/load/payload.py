@@ -45,7 +45,7 @@ class Payload:
         self.nonce = NO_NONCE if scenario.topic is None else nonce
         self.batch_size = scenario.batch_size
         self.values = _values(scenario, random.Random(f"{seed}"))  # noqa: S311 - not for security
-        """Values; never empty."""
+        """Record values; never empty."""
         self.tags_all = tags_every_record(scenario)
         sizes = {*map(len, self.values)}
         self.tagged = self.tags_in_header or min(sizes) >= TAG_BYTES

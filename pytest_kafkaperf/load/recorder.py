@@ -1,15 +1,15 @@
 """Recorders for a load's measurements: mergeable latency histograms, and time series for plots.
 
 A histogram is log-linear like HdrHistogram (G. Tene). A value's bucket is determined by the bits of its float64:
-the exponent and the upper bits of the mantissa (ten, unless stated otherwise). A bucket is at most 1/1024 of its value
-wide and is represented by its midpoint, so a quantile is off by at most 0.05%. Values are nanoseconds from 0 to 2**40
-(18 minutes). Larger values share the last bucket, which represents the maximum.
+the exponent and the upper bits of the mantissa (ten, unless stated otherwise). A bucket's width is at most 1/1024 of
+its values, and its midpoint represents it, so a quantile is off by at most 0.05%. Values are nanoseconds from 0 to
+2**40 (18 minutes). Larger values share the last bucket, which represents the maximum.
 
 A series divides time into intervals of equal length, numbered from the start of the window; warm-up intervals have
-negative numbers. Longer rounds have longer intervals, so that memory and reports stay small.
+negative numbers. Longer rounds have longer intervals to keep memory usage and reports small.
 
-Each interval keeps latencies in buckets at most 1/64 of their value wide, so a quantile is off by at most 0.8%. A
-series is only for plots; thresholds use finer histograms.
+Each interval keeps latencies in buckets whose width is at most 1/64 of their values, so a quantile is off by at most
+0.8%. A series is only for plots; thresholds use finer histograms.
 """
 
 from __future__ import annotations

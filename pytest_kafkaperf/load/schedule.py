@@ -232,5 +232,5 @@ def group_drain_s(load_s: float) -> float:
 
 
 def records_of_producer(records: int, number: int, producers: int) -> int:
-    """Return how many of `records` are sent by producer `number`."""
+    """Return how many of `records` records are sent by producer `number`."""
     return records // producers + (number < records % producers)

@@ -1,7 +1,7 @@
 """Shared counters, through which the controller and its workers synchronize and report progress.
 
-They are a small memory-mapped file of int64 cells, each with a single writer. Aligned 64-bit stores are atomic on every
-platform that CPython supports, so no locks are needed that a dying worker could leave behind.
+The counters are a small memory-mapped file of int64 cells, each with a single writer. Aligned 64-bit stores are atomic
+on every platform that CPython supports, so there are no locks that a dying worker could leave behind.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ class Counter(IntEnum):
     SETTLED = 3
     """Records with a known outcome: acknowledged or failed."""
     VISIBLE = 4
-    """Records that consumers are expected to receive, as far as is known."""
+    """Records that consumers are expected to receive, as far as known."""
     P99_NS = 5
     """p99 produce latency in the window so far; 0 if unknown."""
     OTHERS = 6
     """Records that consumers received but that do not belong to this round, such as output for a backlog."""
     RECEIVED = 7
-    """Records received by the first group's consumers. The following cells are for the other groups."""
+    """Records received by the first group's consumers. The following cells contain the other groups' counts."""
 
 
 CONTROLLER = -1
 """Index of the controller's row."""
 
 _LINE = 8
-"""Cells per cache line. Each row fills whole cache lines, so that workers do not slow each other down."""
+"""Number of cells per cache line. Each row fills whole cache lines, so workers do not slow each other down."""
 
 
 class SharedCounters:
@@ -127,7 +127,7 @@ class SharedCounters:
         return self._cells[_Control.START_NS] or None
 
     def stop(self) -> None:
-        """Make all workers stop and report the results they have."""
+        """Make all workers stop and report the results that they have so far."""
         self._cells[_Control.STOP] = 1
 
     @property

@@ -1,4 +1,4 @@
-"""Parsing and validation of a test's declarations, once at collection. Read scenario, threshold, then fields.
+"""Parsing and validation of a test's declarations, done once at collection. Read scenario, threshold, then fields.
 
 - scenario: a test's workload
 - fields: field types for the markers
@@ -6,5 +6,5 @@
 - payloads: record sizes, keys and values
 - threshold: threshold expressions
 
-It does not use clocks, files or the network, and it may import `core`.
+This package does not use clocks, files or the network, and it may import only `core`.
 """

@@ -1,4 +1,4 @@
-"""Field types for the markers, validated by pydantic, with errors in the plugin's own words."""
+"""Field types for the markers, validated by pydantic, with the plugin's own error messages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from pytest_kafkaperf.scenarios.payloads import (
 from pytest_kafkaperf.scenarios.rate import Rate, dump_rate, format_rate, parse_rate
 
 OWN_NAMES: Mapping[str, str] = MappingProxyType({})
-"""Empty mapping for `names`, if users know every field by its own name."""
+"""Empty mapping for `names`, used if users know every field by its own name."""
 
 _WORDS = {
     "throughput": "rate",
@@ -62,26 +62,26 @@ _WORDS = {
     "iterations": "rounds",
     "repetitions": "rounds",
 }
-"""Names from other tools; errors about unknown fields suggest this plugin's names instead."""
+"""Field names from other tools. Errors about unknown fields suggest this plugin's names instead."""
 
 _MAX_SHOWN = 100
-"""Maximum number of characters that an error shows of an invalid value."""
+"""Maximum number of characters of an invalid value that an error shows."""
 _MAX_VERSION = 20
-"""Maximum number of digits that an error shows of a schema version."""
+"""Maximum number of digits of a schema version that an error shows."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 Further = Callable[[Any], Iterable[str]]
-"""Function that takes a model during its validation, and yields descriptions of further problems."""
+"""Function that takes a model during its validation and yields descriptions of further problems."""
 
 
 class MarkerFields(BaseModel):
-    """Base class for a marker's fields: frozen, without extra fields."""
+    """Base class for a marker's fields. It is immutable and rejects unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Advice by name, for names that users may try although they do not resemble the right field."""
+    """Advice for names that users may try although they do not resemble the correct field, by name."""
 
     @classmethod
     def refuse_unknown(cls, names: Iterable[str], *, where: str = "") -> None:
@@ -116,8 +116,8 @@ class MarkerFields(BaseModel):
         Args:
             fields: the values by field name.
             where: the start of an error message.
-            names: the names by which users know fields, if they differ.
-            further: yields problems that only a higher layer finds, once each field is valid by itself.
+            names: the names by which users know the fields, if different.
+            further: yields problems that only a higher layer can detect; called once each field is valid by itself.
 
         Raises:
             ScenarioError: a field is unknown or a value is invalid; the message lists all problems.
@@ -180,7 +180,7 @@ def _problem(item: dict[str, Any], names: Mapping[str, str]) -> str:
     field = shortened(printable(".".join(names.get(str(part), str(part)) for part in item["loc"])), _MAX_SHOWN)
     if not field:
         return message
-    if item["type"] == "missing":  # its `input` is all other arguments
+    if item["type"] == "missing":  # its `input` contains all other arguments
         return f"{field} is missing"
     value = item["input"]
     given = repr_of(without_secrets(value) if isinstance(value, Mapping) else value)
@@ -208,7 +208,7 @@ def _rate(quantity: Any, info: ValidationInfo) -> Rate:
 
 
 def shares_of(sizes: int | Sizes | None) -> Sizes:
-    """Return the share of records by size, for a single size, a distribution, or None (the default size)."""
+    """Return the share of records of each size, given a single size, a distribution, or None (the default size)."""
     if sizes is None:
         return {DEFAULT_SIZE: 1.0}
     return {sizes: 1.0} if isinstance(sizes, int) else sizes
@@ -226,7 +226,7 @@ def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def dump_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Convert headers for reports and baselines: a short hash replaces possible secrets, but still reveals changes."""
+    """Convert headers for reports and baselines. Short hashes replace possible secrets but still reveal changes."""
     return {name: _hashed(text) if is_secret(name, text) else text for name, text in headers.items()}
 
 
@@ -234,7 +234,7 @@ _HASHED = re.compile(r"\*\*\* \(SHA-256 [0-9a-f]{8}\)")
 
 
 def _hashed(text: str) -> str:
-    """Return 32 bits of the hash, which are too few to confirm one of many guesses."""
+    """Return 32 bits of the text's hash, which are too few to confirm one of many guesses."""
     if _HASHED.fullmatch(text):  # from a baseline file
         return text
     return f"*** (SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:8]})"
@@ -253,7 +253,7 @@ def _ratio(value: Any) -> Any:
 
 
 def _flag(value: Any) -> bool:
-    """Accept True and False, also written as text. Reject 1 and 'yes', which are usually mistakes."""
+    """Accept True and False, even as text. Reject 1 and 'yes', which are usually mistakes."""
     flag = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
     if not isinstance(flag, bool):
         raise ValueError("must be True or False")  # noqa: TRY004 - pydantic adds the field's name to a ValueError
@@ -373,7 +373,7 @@ def refuse_arguments(marker: str, positional: Sequence[object], named: Mapping[s
     """Check that the arguments of one of the plugin's markers are positional or named, as the marker requires.
 
     Raises:
-        ScenarioError: fields are positional, or expressions are named.
+        ScenarioError: fields are passed by position, or expressions by name.
 
     """
     if marker == "kafka_threshold":

@@ -1,6 +1,6 @@
 """Record contents: sizes, payload samples, keys, and the function that correlates an application's output.
 
-A record's size is the size of its value in bytes, without its key.
+A record's size is the size of its value in bytes, excluding its key.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pytest_kafkaperf.core.errors import UnitError, nearest
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_exact, parse_whole
 
 Sizes = Mapping[int, float]
-"""Distribution of record sizes: share of records by size in bytes, in ascending order. The shares add up to 1."""
+"""Distribution of record sizes: the share of records of each size (in bytes, ascending). The shares add up to 1."""
 
 _MAX_SIZE = 1 << 30
 
 _MAX_SIZES = 100
 
 _MIN_SHARE = 1e-4
-"""Minimum share per size: one record in 10,000, the number of records from which the generator draws."""
+"""Minimum share per size: one in 10,000, because the generator draws from that many records."""
 
 _EXAMPLE = "for example {'100 B': 0.9, '10 KiB': 0.1}"
 
@@ -123,7 +123,7 @@ _SAMPLE_FIELDS = ("file", "delimiter")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """File with sample values, and the delimiter between them. The content is None until a load is about to use it."""
+    """File with sample values and the delimiter between them. Its size and hash are None until a load needs it."""
 
     file: str
     """Path as the user wrote it, relative to the test file's folder."""
@@ -142,7 +142,7 @@ class Samples:
 
 
 def parse_payload(given: Any) -> Literal["random", "zeros"] | Samples:
-    """Parse `random`, `zeros`, `file:PATH`, or a mapping of `file` and `delimiter`.
+    """Parse `random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`.
 
     Raises:
         ValueError: the value has another form, or one of its parts is empty or not text.
@@ -188,7 +188,7 @@ def dump_payload(payload: Any) -> Any:
 
 
 def format_dumped_samples(dumped: Mapping[str, Any]) -> str:
-    """Format the samples in a baseline file, including their content: `file:orders (2 KiB, SHA-256 ...)`.
+    """Format the samples from a baseline file, including their size and hash: `file:orders (2 KiB, SHA-256 ...)`.
 
     Raises:
         ValueError: the mapping has another form because the file was edited by hand.
@@ -202,7 +202,7 @@ def format_dumped_samples(dumped: Mapping[str, Any]) -> str:
 
 
 _MAX_KEYS = {"uniform": 10**9, "zipf": 10**6}
-"""Maximum number of keys by distribution. A Zipf distribution needs a table of all keys."""
+"""Maximum number of keys for each distribution. A Zipf distribution needs a table of all keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +266,7 @@ def _exponent(text: str = "1") -> float:
 
 
 HEADER = "kafkaperf-tag"
-"""Name of the header with which a record's tag passes through an application."""
+"""Name of the header that carries a record's tag through an application."""
 
 Correlate = Callable[[Any], bytes | None]
 """Function that returns the tag for an application's output record, or None if there is none. The record has the
@@ -306,6 +306,6 @@ def parse_correlate(given: Any) -> Correlate | None:
 
 
 def name_of(correlate: Any) -> str:
-    """Return a function's module and name, for users and baselines."""
+    """Return a function's module and name, for display and for baselines."""
     name = getattr(correlate, "__qualname__", None) or repr(correlate)
     return f"{getattr(correlate, '__module__', '')}.{name}".lstrip(".")

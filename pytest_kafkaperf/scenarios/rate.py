@@ -44,8 +44,8 @@ _NUMBER = re.compile(r"\s*[+-]?[\d_.]+(?:[eE][+-]?\d+)?\s*(?:[kKMG](?![iB]))?", 
 def parse_rate(given: Any, *, record_bytes: float | None) -> Rate:
     """Parse a rate: a number, text, or a list of segments (text, or mappings as in a dumped scenario).
 
-    Byte rates are divided by `record_bytes`, the mean record size. If the size is None (unknown), byte
-    rates are invalid.
+    Byte rates are divided by `record_bytes`, the mean record size. If the size is unknown (None), byte rates are
+    invalid.
 
     Raises:
         UnitError: the rate is invalid; the message shows the segment.

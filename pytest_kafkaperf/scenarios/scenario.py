@@ -28,7 +28,7 @@ _LENGTHS = frozenset({"records", "duration"})
 _OF_READING = ("topic", "producers", "consum", "isolation_level", "warmup", "rounds", *_TOPIC_PROPERTIES)
 """Prefixes of the fields that apply even without producers."""
 _DEFAULT_DURATION_S = 5.0
-"""Maximum default duration; tests whose rounds have a constant rate shorten it (see `runner.perftest`)."""
+"""Maximum default duration. Tests whose rounds have a constant rate can use a shorter one (see `runner.perftest`)."""
 _MAX_CLIENTS = 1000
 _GROUP = (
     "set watch_group to measure an application's consumer group; the plugin chooses the groups of its own consumers"
@@ -62,44 +62,44 @@ class Scenario(MarkerFields):
     records: Annotated[fields.Records, Field(ge=1, le=10**12)] | None = None
     """Number of records in each round; cannot be combined with `duration`."""
     duration: Annotated[Seconds, Field(gt=0, le=86_400)] | None = None
-    """Duration of each round's window. Default without `records`: 2 s, or up to 5 s if the rate requires that
-    to have 50 records above each quantile with a threshold. For a ramp or steps: their duration, but at least 5 s."""
+    """Duration of each round's window. Default without `records`: 2 s, or up to 5 s if fewer than 50 records would
+    otherwise be above a quantile with a threshold. For a ramp or steps: their total duration, but at least 5 s."""
     record_size: fields.RecordSize | None = None
-    """Size of each value, or a distribution of sizes (share of records by size). Default: 100 B; with samples, None."""
+    """Size of each value, or a distribution of sizes (share of records by size). Default: 100 B; None with samples."""
     payload: fields.Payload = "random"
     """Content of values: random bytes (incompressible), zeros, or samples from a file."""
     rate: RecordRate | None = None
-    """Records/s over all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
+    """Records/s across all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
     backlog: Annotated[fields.Records, Field(ge=0, le=10**12)] = 0
     """Number of records that the plugin writes before the load without measuring them, either at full speed or, on an
-    external cluster, at the load's highest `rate`. When the window opens, consumers of a new topic start to read,
+    external cluster, at the load's highest `rate`. When the window opens, consumers of a new topic start reading,
     and the plugin starts `kafka_app` applications."""
     key: fields.Key | None = None
     """Distribution of record keys; None: no keys."""
     headers: fields.Headers = Field(default_factory=dict)
-    """Headers for each record: names and UTF-8 texts."""
+    """Headers for each record: a mapping of names to UTF-8 text."""
     producers: Count = Field(default=1, ge=0, le=_MAX_CLIENTS)
     """Number of producers; 0: write nothing, and read all records that an existing `topic` contains when the window
     opens."""
     client: Literal["batch", "record"] = "batch"
     """`batch`: producers pass whole batches to the client library; `record`: they call `send()` for each record."""
     acks: fields.Acks = "all"
-    """Replicas that must have stored a record before the broker acknowledges it."""
+    """Replicas that must store a record before the broker acknowledges it."""
     batch_size: Annotated[fields.Bytes, Field(ge=1, le=1 << 30)] = 16 * 1024
     """Maximum batch size; a larger record is sent in a separate batch."""
     linger: Annotated[Seconds, Field(le=60)] = 0.005
     """Maximum time that a batch waits for more records."""
     compression: fields.Compression = None
-    """Compression codec of batches; None: no compression."""
+    """Compression codec for batches; None: no compression."""
     idempotence: fields.Flag = False
     """Idempotent producers: brokers discard duplicates caused by retries (KIP-98); requires acks `all`. Unlike in the
-    Java client, this is off by default, because each partition could have only one batch in flight (five in Java)."""
+    Java client, this is off by default, because it allows only one in-flight batch per partition (five in Java)."""
     transaction_size: Annotated[fields.Records, Field(ge=1, le=10**9)] | None = None
-    """Number of records in each producer's transactions; implies idempotence. None: no transactions."""
+    """Number of records in each transaction; implies idempotence. None: no transactions."""
     abort_ratio: Annotated[fields.Ratio, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     """Share of transactions that producers abort."""
     producer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Other parameters for the client library's producer, under their names in the library or in Kafka."""
+    """Other parameters for the client library's producer, named as in the library or in Kafka."""
     consumers: Count = Field(default=0, ge=0, le=_MAX_CLIENTS)
     """Number of consumers in each consumer group."""
     consumer_groups: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
@@ -109,11 +109,11 @@ class Scenario(MarkerFields):
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     """`read_committed` hides the records of open and aborted transactions from consumers."""
     consumer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Other parameters for the client library's consumer, under their names in the library or in Kafka."""
+    """Other parameters for the client library's consumer, named as in the library or in Kafka."""
     topic: fields.Topic | None = None
     """Topic to write to and read from. If the plugin starts the brokers, it creates a missing topic before `kafka_app`
-    starts an application, and deletes it after the test. On other clusters, the topic must exist and is never changed.
-    None: a new topic for each load."""
+    starts an application, and deletes it after the test. On other clusters, the topic must already exist and is never
+    changed. None: a new topic for each load."""
     output_topic: fields.Topic | None = None
     """Existing topic to which an application writes its results from `topic`. Consumers read this topic, so end-to-end
     latency includes the application. None: consumers read the producers' records."""
@@ -122,14 +122,14 @@ class Scenario(MarkerFields):
     None: the application copies the header `kafkaperf-tag` to its output."""
     watch_group: fields.Groups = ()
     """Consumer group of an application that reads `topic`, or a list of groups. The plugin computes lag, delay and
-    drain time from the groups' committed offsets; each metric has the value of the slowest group."""
+    drain time from the groups' committed offsets. Each metric reports the slowest group's value."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
     """Number of partitions in topics that the plugin creates; an existing topic keeps its partitions."""
     replication_factor: Annotated[Count, Field(ge=1, le=100)] | None = None
     """Number of replicas of each partition; None: the cluster's default. For an existing topic, the plugin reads the
     number from the cluster."""
     topic_config: fields.Config = Field(default_factory=dict)
-    """Topic properties, under their names in Kafka."""
+    """Topic properties, named as in Kafka."""
     warmup: Annotated[Seconds, Field(le=3600)] = 0.5
     """Duration of the warm-up before each round's window, with the same load."""
     rounds: Count = Field(default=5, ge=1, le=1000)
@@ -175,7 +175,7 @@ class Scenario(MarkerFields):
 
     @property
     def mean_record_size(self) -> float:
-        """Mean size of a value in bytes; raises as `record_sizes` does."""
+        """Mean size of a value in bytes; raises the same errors as `record_sizes`."""
         return mean_size(self.record_sizes)
 
     @property

@@ -75,7 +75,7 @@ class Threshold:
     implied: bool = False
     """True if the plugin added the threshold, for example `lost == 0` (see `runner.perftest`)."""
     from_ini: bool = field(default=False, compare=False)
-    """True if only the ini file declares the threshold. It then applies only to tests that measure its metric."""
+    """True if only the ini file declares the threshold, which then applies only to tests that measure its metric."""
 
     @property
     def relative(self) -> Relative | None:
@@ -115,7 +115,7 @@ def parse_threshold(expression: str) -> Threshold:
 
     Raises:
         ScenarioError: the syntax is invalid, the metric is unknown, the unit has another dimension, or the limit is
-            relative to the baseline although this metric or operator does not allow it.
+            relative to the baseline although this metric or operator does not allow that.
 
     """
     if not isinstance(expression, str):

@@ -1,7 +1,7 @@
 """Synchronization of clocks and shared counters across machines through the Dask scheduler.
 
-A machine reads the common clock by repeatedly requesting the time. The response is created between request and arrival,
-so the error is at most half the shortest round-trip time (RFC 5905, section 10).
+A machine reads the common clock by repeatedly requesting the time. The time in a response was read during the round
+trip, so the error is at most half the shortest round-trip time (RFC 5905, section 10).
 
 Each party sends its row and receives the other parties' rows. A party that is silent for too long is considered lost.
 If the controller is lost, the round ends.
@@ -28,15 +28,15 @@ from pytest_kafkaperf.load.messages import Clock
 from pytest_kafkaperf.load.shared_counters import CONTROLLER, Counter, SharedCounters, WorkerState
 
 DRIFT_NS = 5_000_000
-"""Tolerated clock drift during a round. A record that seems to arrive even earlier indicates a bug."""
+"""Tolerated clock drift during a round. A record that seems to arrive even earlier than this allows indicates a bug."""
 
 
 Exchange = tuple[int, int, int]
-"""One request for the common time: times in ns at which it was sent, answered (on the common clock) and received."""
+"""One request for the common time: times in ns of its sending, its answer (on the common clock) and the receipt."""
 
 
 def until(begin: Clock, end: Clock | None) -> Clock:
-    """Return the clock with its uncertainty after a round, taking into account a second reading at its end, if any."""
+    """Return the clock with its uncertainty after a round, taking into account any second reading at its end."""
     if end is None:
         return begin
     moved_ns = abs(end.offset_ns - begin.offset_ns)
@@ -50,7 +50,7 @@ def relative_to(controller: Clock, clock: Clock) -> Clock:
 
 
 def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str) -> Clock:
-    """Compare a clock with the common clock by the exchange with the shortest round trip; exact for the same clock."""
+    """Compare a clock with the common clock, using the fastest exchange; exact if both are the same clock."""
     if name == common:
         return Clock(name=name, host=host, offset_ns=0, uncertainty_ns=0)
     sent_ns, remote_ns, received_ns = min(exchanges, key=lambda one: one[2] - one[0])
@@ -97,27 +97,27 @@ TICK_S = 0.05
 """Synchronization interval. Values from other machines are up to two intervals old, plus the network latency."""
 
 SILENT_S = 8.0
-"""Time without a row from a party after which it is considered lost."""
+"""Time after which a party is considered lost if it has not sent a row."""
 
 BEGIN_S = 30.0
 """Time limit for a Dask worker to start its share."""
 
 
 class SyncState:
-    """Parties in one round, and their last rows."""
+    """Parties in one round and their latest rows."""
 
     def __init__(self, addresses: list[str], *, now_s: float) -> None:
         self.addresses = addresses
         """Address of each share's Dask worker."""
         self.gone: set[str] = set()
-        """Addresses of Dask workers that the scheduler has lost since then."""
+        """Addresses of Dask workers that the scheduler has lost since the start of the round."""
         self._opened_s = self._controller_s = now_s
         self._rows: dict[int, tuple[int, list[int]]] = {}
         self._attempts: dict[int, str] = {}
         self._seen_s: dict[int, float] = {}
 
     def control(self, cells: list[int], *, now_s: float) -> dict[str, Any]:
-        """Store the controller's row; return the workers' rows, and the lost shares with reasons."""
+        """Store the controller's row; return the workers' rows, and the lost shares with the reasons."""
         self._controller_s = now_s
         self._rows[CONTROLLER] = (0, cells)
         rows = [[worker, *row] for worker, row in self._rows.items() if worker != CONTROLLER]
@@ -127,7 +127,7 @@ class SyncState:
     def share(self, worker: int, attempt: str, at_ns: int, cells: list[int], *, now_s: float) -> dict[str, Any]:
         """Store a worker's row; return all other rows, or `over` if the worker must stop.
 
-        A second attempt at a share must stop: a Dask cluster can repeat tasks, but the repeated load is not measured.
+        A Dask cluster can repeat tasks, but repeated load is not measured, so a second attempt at a share must stop.
         """
         if self._attempts.setdefault(worker, attempt) != attempt or now_s - self._controller_s > SILENT_S:
             return {"over": True}
@@ -146,7 +146,7 @@ class SyncState:
 
 
 class SchedulerSync(SchedulerPlugin):
-    """Scheduler's side, for all rounds of one controller. It removes itself when the controller exits."""
+    """Scheduler's side of all rounds of one controller. The plugin removes itself when the controller exits."""
 
     def __init__(self, name: str, client: str) -> None:
         self.name = name
@@ -254,7 +254,7 @@ _KEPT = 200
 dropped."""
 
 Row = tuple[int, Sequence[int]]
-"""Instant and cells."""
+"""A row's instant and cells."""
 
 
 class AlignedCounters:
@@ -270,7 +270,7 @@ class AlignedCounters:
             known.append((at_ns, cells))
 
     def together(self) -> dict[int, list[int]]:
-        """Return all rows as of the last instant known for every running worker, but with the newest states."""
+        """Return all rows as of the last instant known for every running worker, but with each one's newest state."""
         running = [known[-1][0] for known in self._known.values() if known[-1][1][Counter.STATE] < WorkerState.DONE]
         at_ns = min(running, default=None)
         return {
@@ -279,7 +279,7 @@ class AlignedCounters:
 
 
 def _as_of(at_ns: int, known: collections.deque[Row]) -> list[int]:
-    """Return the newest row, with record counts interpolated between two rows to that instant."""
+    """Return the newest row, but with record counts interpolated between two rows for the given instant."""
     newest = [*known[-1][1]]
     later = next((number for number, (instant_ns, _) in enumerate(known) if instant_ns > at_ns), None)
     if later is None:

@@ -1,6 +1,6 @@
-"""Dask task that runs a worker process on its machine, and the shared counters there.
+"""Dask task that runs a worker process on its machine and synchronizes the shared counters there.
 
-The load does not run in a Dask worker thread, where an event loop, a garbage collector and other tasks interfere.
+The load does not run in a Dask worker thread, where an event loop, a garbage collector and other tasks would interfere.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _starting = threading.Lock()
 
 @contextlib.contextmanager
 def started(folder: str, function: Callable[..., Any], *arguments: object) -> Iterator[Connection]:
-    """Call a function in a new process, and yield the pipe with its result, which `result_of` reads.
+    """Call a function in a new process, and yield the pipe from which `result_of` reads the result.
 
     The new process is stopped at the end of the block. If this process dies, the new one removes the folder and exits.
     """

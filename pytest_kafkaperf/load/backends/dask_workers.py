@@ -1,8 +1,8 @@
 """Worker processes on the machines in a Dask cluster.
 
-Each share of the load is a Dask task, pinned to one Dask worker and never repeated. On that machine, it runs in a
-separate process, as on the controller's machine. Meanwhile, the task's thread synchronizes the shared counters (see
-`dask_sync`).
+Each share of the load is a Dask task, pinned to one Dask worker and never repeated. On that worker's machine, the share
+runs in a separate process, as it would on the controller's machine. Meanwhile, the task's thread synchronizes the
+shared counters (see `dask_sync`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _VERSIONS: Mapping[str, tuple[Any, ...]] = {
     "Python": (sysconfig.get_python_version,),
     **{name: (importlib.metadata.version, name) for name in (_PLUGIN, "aiokafka")},
 }
-"""Software that must have the same version everywhere, with a standard library function that returns its version."""
+"""Software that must have the same version everywhere, each with a standard library call that returns the version."""
 
 
 class DaskWorkers:
@@ -117,7 +117,7 @@ class DaskWorkers:
 
         Raises:
             LoadError: no worker can accept the assignments.
-            ClusterError: new workers have other versions, or credentials would be sent without TLS.
+            ClusterError: new workers have different versions, or credentials would be sent without TLS.
 
         """
         common, readings = self.read_clocks()
@@ -186,7 +186,7 @@ class DaskWorkers:
 
         Raises:
             LoadError: the scheduler does not respond, or no worker does.
-            ClusterError: new workers have other versions.
+            ClusterError: new workers have different versions.
 
         """
         addresses = self._addresses()
@@ -221,7 +221,7 @@ class DaskWorkers:
             check_version(f"the Dask scheduler {self._address}", name, version)
 
     def _on_workers(self, function: Callable[..., Any], *arguments: object, workers: Sequence[str]) -> dict[str, Any]:
-        """Call a function on each worker; return the results (None for missing packages) without workers that left.
+        """Call a function on each worker; return the results (None for missing packages), except for departed workers.
 
         Raises:
             LoadError: the scheduler does not answer.
@@ -276,7 +276,7 @@ class DaskWorkers:
 async def _run_on_each(
     client: Client, function: Callable[..., Any], arguments: Sequence[object], workers: Sequence[str]
 ) -> list[Any]:
-    """Call a function on each worker concurrently; return results, and exceptions instead of raising them."""
+    """Call a function on each worker concurrently; return the results. Exceptions are returned instead of raised."""
 
     async def run(address: str) -> Any:
         async with asyncio.timeout(_WORKER_S):
@@ -322,7 +322,7 @@ def refuse_loopback(servers: str, readings: Sequence[Clock]) -> None:
 
 
 def refuse_plain_text(access: Access, addresses: Sequence[str]) -> None:
-    """Check that credentials are sent over TLS only.
+    """Check that credentials are sent only over TLS.
 
     Raises:
         ClusterError: there are credentials, and a scheduler or worker with one of these addresses does not use TLS.

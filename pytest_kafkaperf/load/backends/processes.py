@@ -62,7 +62,7 @@ class Processes:
         """Hand the assignments to the processes. Each process maps the shared counters itself.
 
         Raises:
-            WorkerDiedError: a process has died earlier.
+            WorkerDiedError: a process has already died.
 
         """
         del counters
@@ -88,7 +88,7 @@ class Processes:
 
 @contextlib.contextmanager
 def without_main() -> Iterator[None]:
-    """Hide `__main__` while processes are spawned. They are spawned when assignments are submitted.
+    """Hide `__main__` while processes are spawned, which happens when assignments are submitted.
 
     `multiprocessing` imports the parent's main module in each child. Here, the main module is pytest or the user's
     script. Workers do not need it, and importing it could start everything again.
@@ -124,7 +124,7 @@ def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float)
     executor.shutdown(wait=False, cancel_futures=True)
     deadline = time.monotonic() + patience_s
     for process in processes:
-        # The executor's thread waits for the same processes, so `is_alive()` is wrong until it has their status.
+        # The executor's thread waits for the same processes, so `is_alive()` is wrong until it knows their status.
         if not multiprocessing.connection.wait([process.sentinel], max(0.0, deadline - time.monotonic())):
             process.kill()
             multiprocessing.connection.wait([process.sentinel], _GIVE_UP_S)

@@ -1,5 +1,5 @@
 """Kafka clients that generate the load.
 
-- engine: the interface of engines, and the engine for each client
+- engine: the engine interface, and the engine for each client
 - aiokafka: the first engine
 """

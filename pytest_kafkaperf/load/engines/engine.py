@@ -34,7 +34,7 @@ class Engine(Protocol):
         """Check that the installed client can generate the load.
 
         Raises:
-            LoadError: it cannot; the message contains the command that installs a suitable client.
+            LoadError: the client is not suitable; the message contains the command that installs a suitable one.
 
         """
 
@@ -50,7 +50,7 @@ class Engine(Protocol):
         """Read the round's part of the log and compare it with the acknowledged records.
 
         Raises:
-            LoadError: the log could not be read to its end, the records carry no tag, or compaction has removed some.
+            LoadError: the log could not be read to its end, records carry no tags, or compaction has removed records.
 
         """
 

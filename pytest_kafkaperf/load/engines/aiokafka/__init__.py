@@ -8,10 +8,10 @@
 - batch_producer: producers of prepared batches
 - keyed_producer: producers of records with keys
 - record_producer: producers that send record by record
-- sender: sender with several requests in flight per broker
+- sender: sender with several in-flight requests per broker
 - templates: batches encoded in advance
 - encoder: encoding of batches and produce requests
 - decoder: decoding of fetched batches
 - consumer: consumers
-- log_reader: the reader of the log
+- log_reader: log reader for audits
 """

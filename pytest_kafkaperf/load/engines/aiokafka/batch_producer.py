@@ -26,18 +26,18 @@ from pytest_kafkaperf.load.ledger import Batch
 from pytest_kafkaperf.load.schedule import Schedule
 
 _DIFFERENT_STARTS = 32
-"""Number of different starting points in the payload. Further producers of a worker reuse them."""
+"""Number of different starting points in the payload. A worker's further producers reuse them."""
 
 
 class Records(NamedTuple):
     """Records of one batch."""
 
     indexes: Int64s
-    """Shape `(records,)`."""
+    """Record indexes, shape `(records,)`."""
     dues_ns: Int64s | None = None
-    """Shape `(records,)`; None if they are due when they are sent."""
+    """Due times, shape `(records,)`; None if records are due when they are sent."""
     keys: Int64s | None = None
-    """Shape `(records,)`; None without keys."""
+    """Keys, shape `(records,)`; None without keys."""
 
 
 class BatchProducer(Producer):

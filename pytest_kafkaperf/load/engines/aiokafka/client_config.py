@@ -1,7 +1,7 @@
 """Validation of the client parameters in `producer_config` and `consumer_config`.
 
-The signatures of aiokafka's clients define the valid parameters. The tables in this module list the parameters that
-scenario fields, the cluster or the plugin set.
+The signatures of aiokafka's clients define the valid parameters. The tables in this module list the parameters that are
+set by scenario fields, the cluster or the plugin.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pytest_kafkaperf.core.errors import nearest
 
 IN_FLIGHT = "max_in_flight_requests_per_connection"
-"""Parameter of Kafka's Java producer that is missing in aiokafka. The load generator implements it."""
+"""Parameter of Kafka's Java producer that is missing from aiokafka. The load generator implements it."""
 
 FIELDS = {
     "acks": "acks",
@@ -26,7 +26,7 @@ FIELDS = {
     "max_batch_size": "batch_size",
     "transactional_id": "transaction_size",
 }
-"""Parameters set by scenario fields, with the field names."""
+"""Parameters set by scenario fields, each with the field's name."""
 _CONNECTING = ("bootstrap_servers", "sasl_", "security_", "ssl_")
 _READING = ("auto_", "check_crcs", "enable_auto_commit", "group_", "max_poll_records", "partition", "topics")
 _ENCODING = ("api_version", "exclude_internal_topics", "key_", "loop", "value_")

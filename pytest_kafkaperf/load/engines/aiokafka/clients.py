@@ -62,21 +62,22 @@ from pytest_kafkaperf.load.schedule import REQUEST_TIMEOUT_S
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 _IN_FLIGHT = 5
-"""Produce requests in flight per broker: the default of Kafka's own producer."""
+"""Maximum number of in-flight produce requests per broker: the default of Kafka's own producer."""
 _MAX_REQUEST_BYTES = 1 << 20
 _FETCH_WAIT_MS = 100
-"""Maximum time for which a fetch waits for new records. It delays the next request on the same connection, such as the
+"""Maximum time that a fetch waits for new records. The wait delays the next request on the same connection, such as the
 request for end offsets after the load. With Kafka's default of 500 ms, each round with consumers took 0.4 s longer."""
 _HEARTBEAT_MS = 300
-"""Heartbeat interval, by which members detect a rebalance. With Kafka's 3 s, rounds would start up to 3 s later."""
+"""Heartbeat interval. Members detect a rebalance by heartbeat: with Kafka's 3 s, rounds would start up to 3 s later."""
 
 
 def make_producer(
     scenario: Scenario, bootstrap_servers: str, client_config: dict[str, Any], *, transactional_id: str, largest: int
 ) -> aiokafka.AIOKafkaProducer:
-    """Create a producer for values of up to `largest` bytes without starting it.
+    """Create, but do not start, a producer for values of up to `largest` bytes.
 
-    With explicit batches, the schedule applies the linger time. The client gets closed batches and sends them at once.
+    With explicit batches, the schedule applies the linger time. The client receives closed batches and sends them
+    immediately.
     """
     batches = scenario.client == "batch"
     config = dict(scenario.producer_config)
@@ -100,7 +101,7 @@ def make_producer(
 def make_consumer(
     scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: dict[str, Any]
 ) -> aiokafka.AIOKafkaConsumer:
-    """Create a consumer group member that reads new, or also existing, records without starting it."""
+    """Create, but do not start, a consumer group member that reads new records, and existing ones if required."""
     defaults = {
         "heartbeat_interval_ms": _HEARTBEAT_MS,
         "fetch_max_wait_ms": _FETCH_WAIT_MS,
@@ -119,7 +120,7 @@ def make_consumer(
 
 
 def make_reader(bootstrap_servers: str, client_config: dict[str, Any]) -> aiokafka.AIOKafkaConsumer:
-    """Create a consumer without a group that reads from given positions; do not start it."""
+    """Create, but do not start, a consumer without a group, which reads from given positions."""
     return aiokafka.AIOKafkaConsumer(
         bootstrap_servers=bootstrap_servers,
         auto_offset_reset="none",
@@ -129,14 +130,14 @@ def make_reader(bootstrap_servers: str, client_config: dict[str, Any]) -> aiokaf
 
 
 def batches_in_flight(scenario: Scenario) -> int:
-    """Return the limit on batches in flight per partition."""
+    """Return the limit on in-flight batches per partition."""
     in_flight: int = scenario.producer_config.get(IN_FLIGHT, _IN_FLIGHT)
     return 1 if scenario.idempotence else in_flight
 
 
 _READER_LIMIT = 8 << 20
-"""Buffer size per connection in bytes, large enough to read a fetch response in few pieces. aiokafka's 64 KiB costs a
-third more CPU."""
+"""Buffer size per connection in bytes, large enough to read a fetch response in a few pieces. With aiokafka's 64 KiB,
+CPU time is a third higher."""
 
 
 class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
@@ -219,7 +220,7 @@ def check_aiokafka() -> None:
     """Check the aiokafka version, because assigning to a name that has moved would silently have no effect.
 
     Raises:
-        LoadError: another version is installed.
+        LoadError: the installed version is not supported.
 
     """
     if not aiokafka.__version__.startswith("0.14."):
@@ -237,8 +238,8 @@ def adapt(scenario: Scenario) -> None:
     - Consumers decode fetched data into batches.
     - Clients recover from lost connections, and never create a topic by requesting its metadata.
     - Producers count the batches that they resend.
-    - Producers of explicit batches keep several requests in flight. Producers of single records use
-      unmodified aiokafka producers, because they measure what an application gets.
+    - Producers of explicit batches keep several requests in flight. Producers of single records use unmodified aiokafka
+      producers, because they measure what an application would get.
     """
     fetcher.PartitionRecords, fetcher.MemoryRecords = reader_of(scenario), FetchedBatches
     conn.AIOKafkaConnection = Connection

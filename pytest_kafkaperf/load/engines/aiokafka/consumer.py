@@ -36,7 +36,7 @@ class Consumer:
     """Consumer in a group. `client` is already started, and no other code uses it.
 
     Without producers, the consumer reads other programs' records from the start of the drain, and times only records
-    that are created after the window opened. With a backlog, it starts reading when the window opens.
+    that were created after the window opened. With a backlog, it starts reading when the window opens.
     If other applications also write to the topic, the consumer reads their records and ignores them.
     An application's output has no known end, so the shared counters show how many records are still expected.
     """
@@ -106,7 +106,7 @@ class Consumer:
         return self.report
 
     async def _hold(self, until_ns: int | None = None) -> None:
-        """Stay in the group without reading until an instant, or if it is None, until the drain starts."""
+        """Stay in the group without reading until the given instant, or until the drain starts if it is None."""
         partitions = self._client.assignment()
         self._client.pause(*partitions)
         while not self._counters.stopped:
@@ -218,7 +218,7 @@ class Consumer:
             self._series.record(shown, latencies_since(shown, received_ns))
 
     def _first_time(self, batch: ReceivedBatch, start_ns: int) -> ReceivedBatch | None:
-        """Return a batch's records that are received for the first time; the others count as duplicates."""
+        """Return the records in a batch that are received for the first time; the others count as duplicates."""
         producers, indexes = origin(batch.tags[:, 1])
         names = names_of(producers, indexes)
         measured = batch.tags[:, 0] >= start_ns

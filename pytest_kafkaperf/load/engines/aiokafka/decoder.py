@@ -56,10 +56,10 @@ class FetchedBatch(NamedTuple):
     last_offset_delta: int
     attributes: int
     producer_id: int
-    """-1 if the producer is neither idempotent nor transactional."""
+    """The producer's id; -1 if the producer is neither idempotent nor transactional."""
     record_count: int
     encoded: memoryview
-    """Header and records."""
+    """Encoded header and records."""
 
     @property
     def next_offset(self) -> int:
@@ -91,7 +91,7 @@ class FetchedBatch(NamedTuple):
         return [one.timestamp for one in records if one.offset >= fetch_offset and one.timestamp >= since_ms]
 
     def received(self, fetch_offset: int, tag_of: Correlate | None = None) -> ReceivedBatch | None:
-        """Decode the records from `fetch_offset` on; None if there are none.
+        """Decode the records from `fetch_offset` on; return None if there are none.
 
         `tag_of` returns the tag of a record written by an application.
 
@@ -209,7 +209,7 @@ def _one_by_one(
 
 
 def uniform_tags(plain: memoryview, count: int) -> tuple[Int64s, int] | None:
-    """Decode all tags at once, and the key and value size per record; None if the records differ in layout.
+    """Return all tags, decoded at once, and the key and value size per record; None if the records differ in layout.
 
     The comparison includes offsets, so a uniform batch has no gaps.
     """
@@ -236,7 +236,7 @@ def uniform_tags(plain: memoryview, count: int) -> tuple[Int64s, int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """Consecutive, equidistant records in a uniform batch, whose offset deltas have the same length."""
+    """Consecutive, equidistant records in a uniform batch. Their offset deltas have the same length."""
 
     stop: int
     """Index of the first record after the span."""

@@ -1,6 +1,6 @@
 """Encoding of record batches (format magic 2, with codecs and CRC) and produce requests, and decoding of responses.
 
-It supports only produce versions 5 to 7 (Kafka 1.0 and later), which have the same format:
+Only produce request versions 5 to 7 (Kafka 1.0 and later) are supported, which have the same format:
 https://kafka.apache.org/protocol#The_Messages_Produce
 """
 
@@ -55,7 +55,7 @@ class EncodedBatch:
     def _build(self) -> bytes:
         if self._built is None:
             attributes, body = self._attributes, self._body
-            if codec := attributes & _CODEC_MASK:  # as in Kafka's own producer, even if compression makes them larger
+            if codec := attributes & _CODEC_MASK:  # as in Kafka's own producer, even if this makes the batch larger
                 body = _ENCODERS[codec](bytes(body))
             rest = self._REST.pack(
                 attributes, self._count - 1, self._timestamp_ms, self._timestamp_ms, *self._origin, self._count

@@ -1,7 +1,7 @@
 """Producer of records with keys. As in Kafka's own producer, the key determines a record's partition.
 
 Each partition gathers records until its batch is full or its linger time has passed. A partition that has reached its
-in-flight limit holds up the other partitions only if too many records have gathered, like a full `buffer.memory`.
+in-flight limit holds up the other partitions only if too many records have gathered, as with a full `buffer.memory`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GATHERED_BYTES = 32 << 20
 """Limit on gathered bytes, like Kafka's default `buffer.memory`. Beyond it, due records wait in the schedule."""
 
 _GATHERED_BATCHES = 2
-"""Batches per partition that can always gather, so that one of them fills before the limit is reached."""
+"""Number of batches per partition that can always gather, so that one of them fills before the limit is reached."""
 
 
 class KeyedProducer(BatchProducer):
@@ -105,7 +105,7 @@ class KeyedProducer(BatchProducer):
         self._gathering.add(partitions_of(keys, self._scenario.partitions), indexes, dues_ns, keys)
 
     async def _send_ready(self, now: int | None, measured_from: int) -> None:
-        """In a closed loop, send full and lingered batches (or all if `now` is None), within the in-flight limit."""
+        """In a closed loop, send batches that are full or have lingered (all if `now` is None) as limits allow."""
         for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
             while not self._slots.free(partition):
                 await self._change()
@@ -116,7 +116,7 @@ class KeyedProducer(BatchProducer):
             self._send(partition, records, now=now_ns(), measured=measured)
 
     async def _send_due(self, now: int, end_ns: int) -> set[int]:
-        """In an open loop, send full and lingered batches; return the partitions that are at their in-flight limit."""
+        """In an open loop, send batches that are full or have lingered; return partitions at their in-flight limit."""
         blocked: set[int] = set()
         for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
             if partition in blocked or not self._slots.free(partition):

@@ -24,7 +24,7 @@ def audit(task: AuditTask) -> Audit:
     """Read the round's part of the log and compare it with the acknowledged records.
 
     Raises:
-        LoadError: the log could not be read to its end, the records carry no tag, or compaction has removed some.
+        LoadError: the log could not be read to its end, the records carry no tags, or compaction has removed records.
 
     """
     if not Payload(task.scenario, seed=0).tagged:

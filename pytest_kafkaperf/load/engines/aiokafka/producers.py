@@ -34,8 +34,8 @@ _REFUSALS = (
 )
 """Errors after which the batch is certainly not in the log. After any other failure, the batch may be in the log.
 
-They are limited to errors after which a client does not retry, because the last attempt's error does not reveal the
-outcome of earlier attempts.
+Only errors after which a client does not retry are listed, because the last attempt's error does not reveal the outcome
+of earlier attempts.
 """
 
 
@@ -91,11 +91,11 @@ class Producer(ABC):
         """Index of the next record to take."""
 
     def give_up(self) -> None:
-        """Stop sending, but wait for records in flight."""
+        """Stop sending, but wait for in-flight records."""
         self._enough.set()
 
     def abandon(self) -> None:
-        """Stop sending, and stop waiting for records in flight."""
+        """Stop sending, and stop waiting for in-flight records."""
         self._abandoned = True
         self._wake()
 
@@ -284,5 +284,5 @@ async def _told(asked: Awaitable[None], what: str) -> None:
     """Wait until a client has started or ended a transaction; raise a LoadError if that fails."""
     try:
         await asked
-    except (AssertionError, KafkaError) as error:  # aiokafka asserts that no fatal error occurred before
+    except (AssertionError, KafkaError) as error:  # aiokafka asserts that no fatal error has occurred before
         raise LoadError(f"a transaction could not {what}: {error!r}") from None

@@ -127,4 +127,4 @@ class RecordProducer(Producer):
         self._ended(batch, None if metadata is None else (metadata.partition, metadata.offset), error)
 
     def _give_back(self, batch: Batch, now: int) -> None:
-        """Do nothing, because the client itself limits batches in flight to one per partition, plus another one."""
+        """Do nothing, because the client itself limits in-flight batches to one per partition, plus one more."""

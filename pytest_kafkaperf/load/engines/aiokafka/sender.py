@@ -33,13 +33,13 @@ from pytest_kafkaperf.load.engines.aiokafka.encoder import EncodedBatch, Respons
 
 _MAX_EPOCH = 2**15 - 1
 _CLOSE_S = 1.0
-"""Maximum wait for requests in flight at the end. They have normally finished by then."""
+"""Maximum time to wait for in-flight requests at the end. They have normally finished by then."""
 OnEnded = Callable[[int | None, BaseException | None], None]
 """Function that takes the offset of a batch's first record (None with acks=0), or the batch's error."""
 
 
 class Sender(sender.Sender):  # type: ignore[misc]
-    """Sender with several produce requests per broker in flight, like Kafka's own producer; aiokafka allows only one.
+    """Sender with several in-flight produce requests per broker, like Kafka's own producer; aiokafka allows only one.
 
     Without idempotence, a resent batch may follow later batches in its partition, as with Kafka's own producer. With
     idempotence, each partition has only one batch in flight, which keeps its sequence numbers in order.
@@ -51,7 +51,7 @@ class Sender(sender.Sender):  # type: ignore[misc]
         if self._txn_manager is None:
             self._muted_partitions = _InFlight(in_flight)
         self._open: set[asyncio.Future[Any]] = set()
-        """Requests in flight, and tasks for failed requests."""
+        """In-flight requests, and tasks for failed requests."""
 
     async def _sender_routine(self) -> None:
         """Send batches like aiokafka's own method, which is still used for transactions and for acks=0."""
@@ -72,7 +72,7 @@ class Sender(sender.Sender):  # type: ignore[misc]
                     await asyncio.wait([accumulator.waiter()], timeout=self._retry_backoff)
                 else:
                     await accumulator.waiter()
-        except asyncio.CancelledError:  # by `close`, which waits for requests in flight
+        except asyncio.CancelledError:  # by `close`, which waits for in-flight requests
             if self._open:
                 await asyncio.wait(self._open, timeout=_CLOSE_S)
 
@@ -137,7 +137,7 @@ class RequestHandler(sender.SendProduceReqHandler):  # type: ignore[misc]
 
 
 def repeated_batches(client_sender: Any) -> int:
-    """Return how many batches this sender or aiokafka's own has resent and may have written twice."""
+    """Return how many batches this sender or aiokafka's own sender has resent and may have written twice."""
     return getattr(client_sender, "repeated", 0)
 
 
@@ -148,7 +148,7 @@ def _is_success(answer: asyncio.Future[Response]) -> bool:
 
 
 class _InFlight:
-    """Replacement for a set of brokers or partitions in flight. It contains an element once its limit is reached."""
+    """Replacement for aiokafka's set of busy brokers or partitions. It contains those that have reached their limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -274,7 +274,7 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
     def drain_by_nodes(
         self, ignore_nodes: Container[int], muted_partitions: Container[TopicPartition] = frozenset()
     ) -> tuple[dict[int, Batches], bool]:
-        """Take one batch from each partition that is allowed to send, by leader; return True if a leader is unknown."""
+        """Take one batch from each partition that may send; return them by leader, and True if a leader is unknown."""
         nodes: dict[int, Batches] = {}
         unknown_leaders = False
         for tp in list(self._batches):

@@ -32,7 +32,7 @@ class Template:
     ends: Int64s
     """End position of each record."""
     sizes: Int64s
-    """Cumulative bytes of keys and values."""
+    """Cumulative size of keys and values in bytes."""
     keys_at: Int64s
     tags_at: Int64s
     """Position of each tag: the start of the value, or of the last header's value."""
@@ -45,7 +45,7 @@ class Templates:
         self.payload = payload
         kept = MAX_POOL_BYTES // max(payload.batch_size, payload.largest)
         self.at = functools.lru_cache(maxsize=max(1, min(_MAX_TEMPLATES, kept)))(self._encoded)
-        """Function that returns encoded values, beginning at a given start, that fill a batch."""
+        """Function that returns enough encoded values, from a given start, to fill a batch."""
 
     def after(self, start: int, template: Template, used: int) -> int:
         """Return the next batch's start, after `used` records of the template at `start`.
@@ -76,7 +76,7 @@ class Templates:
         )
 
     def _from(self, start: int) -> Iterator[bytes]:
-        """Yield all values repeatedly, beginning at `start`."""
+        """Yield all values repeatedly, from `start` on."""
         values = self.payload.values
         for position in itertools.count(start):
             yield values[position % len(values)]
@@ -94,7 +94,7 @@ class Stamp:
     ) -> bytes | bytearray:
         """Return the template's first records with the given indexes, due times and keys.
 
-        `indexes` and `keys` have shape `(records,)`. So does `dues_ns`, unless it is one instant for all records.
+        `indexes` and `keys` have shape `(records,)`. So does `dues_ns`, unless it is a single instant for all records.
         """
         count, payload = indexes.size, self._payload
         whole = template.body if count == template.count else template.body[: int(template.ends[count - 1])]

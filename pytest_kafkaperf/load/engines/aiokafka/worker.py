@@ -97,8 +97,8 @@ class LoadWorker:
     async def _clients(self) -> AsyncIterator[None]:
         """Start all clients concurrently, and stop them concurrently.
 
-        If members joined one by one, each would trigger a rebalance. If a cluster is gone, stopping each takes its full
-        time limit.
+        If members joined one by one, each would trigger a rebalance. If the cluster is gone, stopping each client takes
+        the full time limit.
         """
         assignment, scenario = self._assignment, self._scenario
         servers, config = assignment.bootstrap_servers, assignment.access.arguments()
