@@ -53,7 +53,7 @@ class Progress:
     elapsed_s: float
     """Time since the window opened; negative before that."""
     window_ns: tuple[int, int | None] | None = None
-    """Start and planned end of the window, as in `clock.now_ns`. The end is None if the last record ends the window."""
+    """Start and planned end of the window on the round's clock; the end is None if the last record ends the window."""
     acknowledged: int
     p99_s: float | None = None
     """Slowest worker's p99 produce latency in the window so far; None if unknown."""

@@ -36,20 +36,20 @@ _SIGNS_CERTIFICATES = x509.KeyUsage(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """A server's certificates and private key, PEM."""
+    """A server's certificates and private key, in PEM format."""
 
     authority: str
-    """The authority's certificate. Its private key is discarded, so that it cannot sign anything else."""
+    """The authority's certificate. The authority's private key is discarded, so it cannot sign anything else."""
     certificate: str
     """The server's certificate, followed by the authority's."""
     key: SecretStr
-    """The server's private key: PKCS #8, not encrypted."""
+    """The server's private key (PKCS #8, unencrypted)."""
 
 
 def certificates(hosts: Sequence[str]) -> Certificates:
     """Create a new authority, and a certificate for a server with these host names and IP addresses.
 
-    The extensions meet RFC 5280, because Python's verification is strict since 3.13.
+    The extensions comply with RFC 5280, because Python has verified them strictly since version 3.13.
     """
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority_name = _name("pytest-kafkaperf authority")

@@ -1,7 +1,7 @@
-"""Kafka properties for brokers that the plugin starts. Pure functions; providers choose addresses and files.
+"""Kafka properties for brokers that the plugin starts. All functions are pure; providers choose addresses and files.
 
 Each broker is also a controller and has three listeners: CLIENT for tests, protected according to `security`; INTERNAL
-between brokers; and CONTROLLER between controllers. The last two use plaintext on loopback or the cluster's network.
+for brokers; and CONTROLLER for controllers. The last two use plaintext on loopback or the cluster's network.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONTROLLER = "CONTROLLER"
 LISTENERS = (CLIENT, INTERNAL, CONTROLLER)
 
 _MAX_INTERNAL_REPLICAS = 3
-"""Kafka's default replication factor for its internal topics; lower if there are fewer brokers."""
+"""Kafka's default replication factor for its internal topics; reduced if there are fewer brokers."""
 
 _INTERNAL_TOPICS = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
 
@@ -84,7 +84,7 @@ def default_properties(brokers: int) -> dict[str, str]:
         **internal,
         # Kafka's 3 s wait for further consumers is unnecessary, because a test's consumers start together.
         "group.initial.rebalance.delay.ms": "0",
-        # A misspelled topic name is an error.
+        # A misspelled topic name must cause an error.
         "auto.create.topics.enable": "false",
         # Kafka keeps deleted files for a minute by default. Their disk space and unwritten pages would slow down the
         # next round (to half the throughput, measured with 2 GB of unwritten pages).
@@ -109,8 +109,8 @@ USER = "kafkaperf"
 """User name for clients."""
 
 _ADMIN = "admin"
-"""User name for creating `USER` on a SCRAM listener, because brokers keep SCRAM credentials in the cluster's metadata,
-which is empty when a cluster has just started."""
+"""User name for creating `USER` on a SCRAM listener. Brokers keep SCRAM credentials in the cluster's metadata, which is
+empty when a cluster has just started."""
 
 _SCRAM: ScramMechanism = "SCRAM-SHA-512"
 
@@ -119,7 +119,7 @@ _PASSWORD_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """Protection for a cluster's client listener, possibly none; its repr shows no secrets."""
+    """Protection, if any, for a cluster's client listener. Its repr does not show secrets."""
 
     scram: bool
     plain: bool
@@ -155,12 +155,12 @@ class Security:
 
     @property
     def admin(self) -> Access:
-        """Access settings before SCRAM users exist."""
+        """Access settings for use before SCRAM users exist."""
         return self._access(Plain(username=_ADMIN, password=self.admin_password))
 
     @property
     def keystore(self) -> str | None:
-        """The brokers' private key and certificate as one PEM text, which is secret; None without TLS."""
+        """The brokers' private key and certificate as a single, secret PEM text; None without TLS."""
         if self.certificates is None:
             return None
         return self.certificates.key.get_secret_value() + self.certificates.certificate
@@ -192,7 +192,7 @@ class Security:
         return properties
 
     def redact(self, text: str) -> str:
-        """Replace this cluster's secrets in a text with `***`."""
+        """Replace this cluster's secrets in text with `***`."""
         hidden = [*self.access.secrets(), *self.admin.secrets()]
         if self.certificates is not None:
             hidden += secret_lines(self.certificates.key.get_secret_value())

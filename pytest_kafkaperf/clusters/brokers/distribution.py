@@ -10,10 +10,10 @@ The cache folder has the following layout. All paths are relative, so you can co
 
 Other downloads use the same cache and the same kind of lock (see `fetching`).
 
-Others may be able to write to the cache, for example CI jobs whose cache is restored by later jobs. For a pinned
-version, the cache cannot change what runs, because this package contains the names, order and SHA-256 of the files. For
-other versions, the manifest contains the SHA-256 of the download, which protects the files only as long as nobody
-changes the manifest.
+Others may be able to write to the cache. For example, a CI job may restore a cache written by an earlier job. For a
+pinned version, the cache cannot change what runs, because this package contains the names, order and SHA-256 of the
+files. For other versions, the manifest contains the SHA-256 of the download, which protects the files only as long as
+nobody changes the manifest.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from pytest_kafkaperf.clusters.brokers.java import Java
 from pytest_kafkaperf.core.errors import ClusterError
 
 CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
-"""Environment variable with the path of another cache folder."""
+"""Environment variable that specifies a different cache folder."""
 
 NODE_ID = 1
 """Broker id in the formatted data folder."""
 
 _OTHER_RUN_TIMEOUT_S = downloads.TIMEOUT_S + 60
-"""Time to wait for a run that downloads the same version."""
+"""Maximum time to wait for another run that is downloading the same version."""
 _FORMAT_TIMEOUT_S = 60
 _FORMAT_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """A placeholder UUID in base64, which each run replaces with a new one."""
@@ -87,7 +87,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def fetching(path: Path, what: str, *, cache: Path, timeout_s: int) -> Iterator[None]:
-    """Hold a lock on a path in the cache while it is downloaded; create the parent folder.
+    """Hold a lock on a path in the cache while it is being downloaded; create the parent folder.
 
     Raises:
         ClusterError: another run holds the lock for longer than `timeout_s`, or the cache is not writable.
@@ -121,7 +121,8 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
     For a cached version, neither jgo nor the network is required. Several runs can start at the same time.
 
     Raises:
-        ClusterError: the version is missing and cannot be downloaded, or a file has changed; the message has the fix.
+        ClusterError: the version is missing and cannot be downloaded, or a file has changed; the message contains the
+            fix.
 
     """
     folder = cache / "kafka" / version
@@ -141,7 +142,7 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
 
 
 def refuse_links(*paths: Path, cache: Path) -> None:
-    """Raise `ClusterError` if any of these paths in the cache, or a folder on the way to it, is a link.
+    """Raise `ClusterError` if any of these paths in the cache, or any of their parent folders inside it, is a link.
 
     Others could change a link's target, and removing a version must not affect files elsewhere. Only the cache
     folder itself may be a link.
@@ -179,7 +180,7 @@ def _is_complete(path: Path, size: int) -> bool:
 
 
 def _verify(distribution: Distribution) -> None:
-    """Raise `ClusterError` if a file has changed; called before each broker start, takes a tenth of a second."""
+    """Raise `ClusterError` if a file has changed. This is checked before each broker start, and takes about 0.1 s."""
     for name, expected in distribution.sums.items():
         path = distribution.folder / name
         found = file_sum(path)
@@ -192,7 +193,7 @@ def _verify(distribution: Distribution) -> None:
 
 
 def file_sum(path: Path) -> str:
-    """Return the SHA-256 of a jar or of a snapshot without its timestamps."""
+    """Return the SHA-256 of a jar, or of a snapshot excluding its timestamps."""
     return checkpoint_sum(path) if path.suffix == ".checkpoint" else downloads.sha256(path)
 
 
@@ -200,11 +201,11 @@ _BATCH_HEADER_BYTES = 61
 _BATCH_CRC = slice(17, 21)
 _BATCH_TIMESTAMPS = slice(27, 43)
 _SNAPSHOT_TIMESTAMP = slice(73, 81)
-"""Sizes and positions in a record batch (KIP-98), and in the first batch of a snapshot, its header (KIP-630)."""
+"""Sizes and positions in a record batch (KIP-98) and in a snapshot's first batch, its header (KIP-630)."""
 
 
 def checkpoint_sum(path: Path) -> str:
-    """Return the SHA-256 of a snapshot of a cluster's metadata without its timestamps.
+    """Return the SHA-256 of a metadata snapshot, excluding its timestamps and CRC.
 
     For a given version, everything else that `kafka-storage format` writes is always identical. Kafka itself checks the
     CRC.
@@ -254,7 +255,7 @@ def storage_files(folder: Path) -> list[str]:
 
 
 def format_storage(partial: Path, classpath: Sequence[Path], version: str, java: Java) -> None:
-    """Format the data folder `storage` with Kafka's own tool, only once, because it takes a second or more."""
+    """Format the data folder `storage` with Kafka's own tool. This happens only once, as it takes a second or more."""
     properties = partial / "format.properties"
     properties.write_text(
         "process.roles=broker,controller\n"

@@ -1,4 +1,4 @@
-"""Downloads Kafka's jars with jgo and verifies them; only this module and `registry` use jgo."""
+"""Download and verification of Kafka's jars with jgo, which is used only by this module and `registry`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def fetch_one(what: str, coordinate: str, *, scratch: Path, target: Path) -> Pat
 
 
 def resolve(version: str, *, scratch: Path, target: Path, pins: Mapping[str, str] | None = None) -> dict[str, Path]:
-    """Download as in `fetch`, without pins based on the repository's metadata; return the jars by Maven coordinate."""
+    """Download as in `fetch`, using the repository's metadata instead of pins; return the jars by Maven coordinate."""
 
     def download(context: Any) -> dict[str, Path]:
         if pins:
@@ -131,8 +131,8 @@ def _download_pinned(context: Any, pins: Mapping[str, str]) -> list[Path]:
 def _runtime_artifacts(context: Any, version: str) -> list[Any]:
     """Return the broker's artifact, its runtime dependencies, and a log writer.
 
-    Kafka depends on slf4j without a binding, so a broker would log nothing. The binding is not part of the
-    resolution, where another coordinate can pull in older Kafka jars.
+    Kafka depends on slf4j without a binding, so a broker would not log anything. The binding is excluded from the
+    resolution, because a second coordinate can pull in older Kafka jars.
     """
     inputs, transitive = context.resolver.resolve([context.create_dependency(coordinate(version))])
     dependencies = [*inputs, *(each for each in transitive if each.scope in ("compile", "runtime"))]
@@ -164,7 +164,7 @@ FILE = Path(__file__).with_name("pins.json")
 
 
 def pinned(coordinate: str) -> Mapping[str, str]:
-    """Return the SHA-256 sums, by Maven coordinate, of all jars that this one runs with, in class path order.
+    """Return the SHA-256 sums of all jars that this jar runs with, by Maven coordinate, in class path order.
 
     The result is empty if this jar is not pinned.
     """
@@ -172,9 +172,9 @@ def pinned(coordinate: str) -> Mapping[str, str]:
 
 
 def pinned_files(version: str) -> Mapping[str, str]:
-    """Return the sums of a Kafka version's files by their paths in the cache; empty if it is not pinned.
+    """Return the SHA-256 sums of a Kafka version's files by path in the cache; empty if the version is not pinned.
 
-    The jars are in class path order; the other files are formatted ones (`distribution.storage_files`).
+    The jars are in class path order; the other files form the formatted data folder (`distribution.storage_files`).
     """
     storage = _pins("storage").get(version)
     if storage is None:

@@ -1,4 +1,4 @@
-"""Starts and supervises the plugin's brokers, and runs a test's actions on them."""
+"""Starting and supervising the plugin's brokers, and running a test's actions on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STOP_TIMEOUT_S = 30
 """Maximum time for a broker to shut down gracefully and hand over its partitions before it is killed."""
 
 TAIL_LINES = 20
-"""Number of lines from a broker's log in an error message."""
+"""Number of lines from a broker's log that an error message shows."""
 
 
 def log_excerpt(tail: str) -> str:
@@ -50,7 +50,7 @@ class Server(Protocol):
         """Resume the broker."""
 
     def check(self) -> None:
-        """Raise `ClusterLostError` with the reason if the broker has exited; cheap."""
+        """Raise `ClusterLostError` with the reason if the broker has exited. The check is cheap."""
 
     def remove(self) -> None:
         """Kill the broker and remove its resources; do nothing when called again."""
@@ -70,18 +70,18 @@ class Fleet:
     """
 
     servers: Mapping[int, Server]
-    """The brokers, by id."""
+    """Brokers by id."""
     bootstrap_servers: str
     cluster_id: str
-    """A new cluster id, so that another run's broker that took the port first is not mistaken for this one."""
+    """New cluster id. It ensures that another run's broker that took a port first is not mistaken for one of these."""
     security: Security
-    """The protection for the client listener."""
+    """Protection for the client listener."""
     shared_probes: Mapping[str, Sequence[Probe]]
     """Probes that do not belong to one broker, by name."""
     warm_for: set[str] = field(default_factory=set)
     """Workloads for which these processes are warmed up."""
     disturbed: bool = False
-    """True after an action on a broker, so that the next test gets a new cluster."""
+    """True after an action on a broker, in which case the next test gets a new cluster."""
     events: list[Event] = field(default_factory=list)
     """Actions on brokers."""
     _down: set[int] = field(default_factory=set)
@@ -151,7 +151,7 @@ class Fleet:
         self._record(broker, EventKind.RESUMED)
 
     def await_ready(self) -> None:
-        """Wait until all brokers that should be running are ready, and recreate their user, which in-memory logs lose.
+        """Wait until all brokers that should be running are ready; recreate their user, which in-memory logs lose.
 
         Raises:
             ClusterError: a broker has exited, or the brokers are not ready in time.
@@ -191,11 +191,11 @@ class Fleet:
 
 
 _READY_TIMEOUT_S = 90
-"""Time for the brokers to become ready; three brokers on two busy cores take 20 s."""
+"""Maximum time for the brokers to become ready; three brokers on two busy cores take 20 s."""
 
 
 _ATTEMPTS = 3
-"""Errors after which to try other ports, because another program can take a free port before a broker binds it."""
+"""Maximum number of attempts with different ports. Another program can take a free port before a broker binds it."""
 
 _PORT_TAKEN = (
     "java.net.BindException",
@@ -208,7 +208,7 @@ _PORT_TAKEN = (
 
 @contextmanager
 def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
-    """Provide brokers that are started and ready, and remove them afterwards.
+    """Start brokers, provide them once they are ready, and remove them afterwards.
 
     Args:
         make: configures the brokers; called for each attempt.
@@ -223,7 +223,7 @@ def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
             fleet = make()
             try:
                 for server in fleet.servers.values():
-                    stack.callback(server.remove)  # before the start, so that a failed start is cleaned up too
+                    stack.callback(server.remove)  # before the start, so that a failed start is also cleaned up
                     server.start()
                 fleet.await_ready()
             except ClusterError as error:

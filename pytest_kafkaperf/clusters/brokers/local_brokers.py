@@ -41,7 +41,7 @@ _PORT_ATTEMPTS = 100
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the folder in it has a random name, and belongs to the user alone
 _LEAST_MEMORY = 2 << 30
-"""Memory for a broker's logs in bytes, enough for several seconds of full load."""
+"""Minimum memory for a broker's logs in bytes, enough for several seconds of full load."""
 
 _JVM_OPTIONS = (
     # From Kafka's bin/kafka-run-class.sh, KAFKA_JVM_PERFORMANCE_OPTS.
@@ -217,10 +217,10 @@ class Process(ChildProcess):
         self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
 
     def start(self) -> None:
-        """Start the process; raises ClusterError if that is impossible."""
+        """Start the process; raise `ClusterError` if that fails."""
         try:
             self.launch(self._command, folder=self._folder)
-        except OSError as error:  # such as too many processes
+        except OSError as error:  # for example, because there are too many processes
             raise ClusterError(f"could not start {self._name}: {error}") from None
 
     def pause(self) -> None:
@@ -250,7 +250,7 @@ class Process(ChildProcess):
             raise ClusterLostError(failure)
 
     def probes(self) -> Sequence[Probe]:
-        """Return the probe of the process, and that of its JMX exporter if there is one."""
+        """Return the process's probe and, if there is a JMX exporter, the exporter's probe."""
         own: list[Probe] = [] if self.pid is None else [ProcessProbe(self.pid)]
         return own if self._exporter is None else [*own, self._exporter]
 
@@ -264,7 +264,7 @@ def _with_agent(jar: Path, home: Path) -> tuple[list[str], str]:
 
 
 def _nodes(brokers: int) -> list[Node]:
-    """Return this number of brokers, on loopback ports that are currently free."""
+    """Return the given number of brokers on loopback ports that are currently free."""
     ports = iter(free_ports(brokers * len(LISTENERS)))
     addresses = [{listener: f"{_HOST}:{next(ports)}" for listener in LISTENERS} for _ in range(brokers)]
     return [Node(id=number, bound=each, advertised=each) for number, each in enumerate(addresses, 1)]

@@ -1,4 +1,4 @@
-"""Run folders: the files of a run's cluster or application, which the run or the next one removes.
+"""Run folders: the files of a run's cluster or application, removed by the same run or the next one.
 
 A run holds a file lock next to its folder as long as it is alive. The kernel releases the lock however the run ends, so
 a free lock means that the run has ended. Process ids are less reliable: they are reused, their start times depend on a
@@ -49,7 +49,7 @@ def run_folder(runs: Path) -> Iterator[Path]:
 def held(folder: Path) -> Iterator[None]:
     """Create a run folder, which only this user can read, and remove it afterwards.
 
-    Before that, remove the folders and stop the brokers that killed runs left behind next to it.
+    Before creating it, remove the folders that killed runs left behind next to it, and stop their brokers.
 
     Args:
         folder: the folder, whose name consists of `PREFIX`, `app-` for an application, and 16 hexadecimal digits.
@@ -122,7 +122,7 @@ def _lock_file(folder: Path) -> Path:
 
 
 def _sweep(runs: Path) -> None:
-    """Remove the folders and stop the brokers of ended runs."""
+    """Remove the folders of ended runs, and stop their brokers."""
     for path in sorted(runs.glob(f"{PREFIX}*.lock")):
         folder = path.with_suffix("")
         if _LOCK_NAME.fullmatch(path.name) and not is_alive(folder):

@@ -1,7 +1,7 @@
 """CPU time of JVM compiler threads, to distinguish warm brokers and applications from cold ones.
 
 HotSpot compiles hot code a second time with its optimizing compiler C2. Until C2 has worked through its queue, a broker
-has a third of its final throughput, and the compiler takes up to a core from it.
+reaches only a third of its final throughput, and the compiler uses up to one core.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.units import NS_PER_S
 
 ThreadCpu = Mapping[tuple[int, int], float]
-"""CPU time (s) of each compiler thread, by id and by start time in clock ticks, because ids are reused."""
+"""CPU time (s) of each compiler thread. The key consists of id and start time (in clock ticks), as ids are reused."""
 
 INTERVAL_S = 0.2
 """Time between two readings. HotSpot removes idle compiler threads, so longer gaps would miss their last work."""
@@ -34,9 +34,9 @@ INTERVAL_S = 0.2
 _NAMES = ("C1 ", "C2 ", "JVMCI", "JIT Compilation")
 """Prefixes of compiler thread names in HotSpot, GraalVM and OpenJ9. Linux truncates names to 15 bytes."""
 _TICKS_PER_S = 100
-"""Clock ticks in `/proc/PID/stat`, which Linux fixes to 100 for programs on all common processors (USER_HZ)."""
+"""Clock ticks per second in `/proc/PID/stat`. On all common processors, Linux shows 100 to programs (USER_HZ)."""
 _FAMILY_INTERVAL_S = 1.0
-"""Time between two searches for the children of a process."""
+"""Time between two searches for a process's children."""
 _ANSWER_TIMEOUT_S = 10
 """Time limit for `jcmd`; the Docker client has a separate limit for commands in containers."""
 _EXIT_TIMEOUT_S = 2.0
@@ -47,11 +47,11 @@ _JCMD_LINE = re.compile(r'^"(?P<name>[^"]+)" #(?P<number>\d+).*? cpu=(?P<cpu_ms>
 
 
 class CompilerReader(Protocol):
-    """Reader for the compiler threads of one program, which is a process with its children or a container."""
+    """Reader for one program's compiler threads. A program is a process with its children, or a container."""
 
     @property
     def is_costly(self) -> bool:
-        """True if a reading disturbs the program, in which case it is taken only before and after a load."""
+        """True if readings disturb the program, in which case they are taken only before and after a load."""
 
     def read(self) -> ThreadCpu:
         """Return the CPU time of each compiler thread; empty if none is known.
@@ -64,15 +64,15 @@ class CompilerReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """CPU time of a program's compiler threads over time."""
+    """CPU time of a program's compiler threads at each reading."""
 
     at_ns: tuple[int, ...]
-    """Instants of the monotonic clock."""
+    """Times of the readings on the monotonic clock."""
     cpu_s: tuple[float, ...]
-    """Sum over all threads so far; a thread that has ended keeps its last value."""
+    """Total CPU time of all threads so far; a thread that has ended keeps its last value."""
 
     def share(self, start_ns: int, end_ns: int) -> float | None:
-        """Return the mean number of cores that the compiler used in a period; None if too little of it was observed."""
+        """Return the mean number of cores used by the compiler in a period; None if readings cover too little of it."""
         first, last = max(start_ns, self.at_ns[0]), min(end_ns, self.at_ns[-1])
         if last <= first or last - first < _LEAST_COVERED * (end_ns - start_ns):
             return None
@@ -83,7 +83,7 @@ class Usage:
 
 
 class ThreadFiles:
-    """Reader for the threads of a process and its children, from `/proc` on Linux."""
+    """Reader for the threads of a process and its children, using `/proc` on Linux."""
 
     is_costly = False
 
@@ -93,8 +93,8 @@ class ThreadFiles:
         self._family: tuple[int, ...] = (pid,)
         self._searched_s = -_FAMILY_INTERVAL_S
         self._others: dict[tuple[int, int], int] = {}
-        """Other threads, by process and thread, with the number of times that they were read, because a thread gets its
-        name only some time after it has started."""
+        """Number of readings of each other thread, by process and thread. A thread gets its name only some time after
+        its start."""
 
     def read(self) -> ThreadCpu:
         """Read a file for each compiler thread and for each new thread."""
@@ -121,14 +121,14 @@ class ThreadFiles:
                 self._others[place] = self._others.get(place, 0) + 1
                 return {}
             cpu_s = thread.cpu_s
-            with contextlib.suppress(OSError):  # a kernel without it has ticks of 10 ms only
+            with contextlib.suppress(OSError):  # a kernel without this file has only 10 ms ticks
                 cpu_s = int((path / "schedstat").read_text(encoding="ascii").split()[0]) / NS_PER_S
             return {thread.key: cpu_s}
         return {}
 
 
 class ContainerFiles:
-    """Reader for a container's threads, from this machine's `/proc` if visible there, otherwise inside it."""
+    """Reader for a container's threads, using this machine's `/proc` if it shows them, otherwise the container's."""
 
     def __init__(self, container: Any) -> None:
         self._container = container
@@ -137,11 +137,11 @@ class ContainerFiles:
 
     @property
     def is_costly(self) -> bool:
-        """True if each reading is a command in the container."""
+        """True if each reading runs a command in the container."""
         return self._files is None
 
     def read(self) -> ThreadCpu:
-        """Read the threads; after a container restart, these are different threads."""
+        """Read the threads. After a container restart, they are different threads."""
         if self._files is not None:
             try:
                 return self._files.read()
@@ -151,13 +151,13 @@ class ContainerFiles:
                     return self._files.read()
         try:
             output = self._container.exec_run(["sh", "-c", _ALL_STATS]).output.decode("utf-8", errors="replace")
-        except Exception as error:  # errors of two libraries, such as a container that has ended
+        except Exception as error:  # errors from two libraries, for example because the container has exited
             raise OSError(f"{type(error).__name__}: {error}") from error
         threads = [_thread_of(line) for line in output.splitlines() if ")" in line]
         return {thread.key: thread.cpu_s for thread in threads if thread.is_compiler}
 
     def _locate(self) -> None:
-        """Find the container's process here; its id may belong to another machine or another namespace."""
+        """Find the container's process on this machine; its id may belong to another machine or another namespace."""
         self._files = None
         with contextlib.suppress(Exception):
             self._container.reload()
@@ -167,7 +167,7 @@ class ContainerFiles:
 
 
 class JcmdThreads:
-    """Reader that queries a JVM with its JDK's `jcmd` if there is no `/proc`; this briefly stops all JVM threads."""
+    """Reader for systems without `/proc`: it queries a JVM with its JDK's `jcmd`, which briefly stops all threads."""
 
     is_costly = True
 
@@ -223,7 +223,7 @@ def _thread_of(stat: str) -> _Thread:
     front, _, back = stat.rpartition(")")
     number, _, name = front.partition(" (")
     fields = back.split()
-    cpu_ticks = int(fields[11]) + int(fields[12])  # of the user and of the system
+    cpu_ticks = int(fields[11]) + int(fields[12])  # user and system time
     started = int(fields[19])
     return _Thread(key=(int(number), started), name=name, cpu_s=cpu_ticks / _TICKS_PER_S)
 
@@ -246,14 +246,14 @@ class Log:
     cpu_s: list[float] = field(default_factory=list)
 
     def add(self, threads: ThreadCpu) -> None:
-        """Add a reading; a program without a compiler thread is unknown."""
+        """Add a reading. It is ignored until the program has a compiler thread."""
         self.last.update(threads)
         if self.last:
             self.at_ns.append(time.monotonic_ns())
             self.cpu_s.append(sum(self.last.values()))
 
     def usage(self) -> Usage | None:
-        """Return the CPU time over time; None if it is unknown."""
+        """Return the CPU time at each reading; None if it is unknown."""
         return Usage(tuple(self.at_ns), tuple(self.cpu_s)) if len(self.at_ns) > 1 else None
 
 
@@ -261,7 +261,7 @@ class CompilerWatcher:
     """Watcher that reads all programs' compiler threads in a separate thread, from entry to exit."""
 
     def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]]) -> None:
-        """Watch the programs that `probes` returns; it is called for each reading, because brokers may restart."""
+        """Watch the programs returned by `probes`, which is called for each reading because brokers may restart."""
         self._probes = probes
         self._readers: dict[Key, tuple[Sequence[Probe], CompilerReader]] = {}
         self._logs: dict[Key, Log] = {}

@@ -33,7 +33,7 @@ def events(states: Sequence[tuple[int, PartitionState]], start_ns: int) -> list[
 
 
 def instants(states: Sequence[tuple[int, PartitionState]]) -> list[int]:
-    """Return the start times of all events, in order; unlike `events`, it never omits any."""
+    """Return the start times of all events, in order; unlike `events`, this function never omits any."""
     return [change.at_ns for change in _changes(states)]
 
 
@@ -42,7 +42,7 @@ class _Change(NamedTuple):
 
     at_ns: int
     end_ns: int
-    """The end of the change; the same instant as its start, unless the change lasted."""
+    """End of the change; the same as its start if the change was instantaneous."""
     remark: Remark
     values: Mapping[str, object]
 
@@ -69,7 +69,7 @@ def _leader_changes(states: Sequence[tuple[int, PartitionState]]) -> Iterator[_C
 
 
 def _under_replicated_times(states: Sequence[tuple[int, PartitionState]]) -> Iterator[_Change]:
-    """Yield the periods in which at least one partition had fewer in-sync replicas than replicas."""
+    """Yield the periods during which at least one partition had a replica that was not in sync."""
     known: set[int] = set()
     under_replicated: set[int] = set()
     affected: set[int] = set()

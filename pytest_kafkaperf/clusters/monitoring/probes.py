@@ -1,4 +1,4 @@
-"""Probes, which read measurements of brokers while load runs; `readings.Sample` explains them."""
+"""Probes, which read broker measurements while load runs; `tracks.Sample` explains the measurements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import urllib3
 
 SCRAPE_TIMEOUT_S = 2.0
-"""Timeout for one scrape, from the connection to its last byte; busy brokers respond slowly."""
+"""Timeout for one scrape, from connecting to receiving the last byte; busy brokers respond slowly."""
 
 
 class Probe(Protocol):
@@ -80,15 +80,15 @@ class MachineProbe:
 
 @dataclass(frozen=True, slots=True)
 class ContainerProbe:
-    """Reader for a container, which is a docker-py object as in testcontainers."""
+    """Reader for a container, given as a docker-py object, as in testcontainers."""
 
     container: Any
 
     def read(self) -> Mapping[str, float]:
         """Send one request, in the form supported by daemons since 20.10; the older form takes a second or two.
 
-        Some daemons wait up to a second until they measure all containers and then respond, so the measurements are
-        from the end of the request.
+        Some daemons wait for up to a second, then measure all containers and respond. The measurements therefore refer
+        to the end of the request.
         """
         return container_readings(self.container.client.api.stats(self.container.id, stream=False, one_shot=True))
 
@@ -110,14 +110,14 @@ class ExporterProbe:
 
 
 def container_readings(stats: Mapping[str, Any]) -> dict[str, float]:
-    """Convert the Docker API's statistics of a container; empty if it is not running."""
+    """Convert the Docker API's statistics for a container; empty if the container is not running."""
     used_ns = stats.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage")
     if not used_ns:
         return {}
     readings = {"cpu_s": used_ns / 1e9}
     memory = stats.get("memory_stats", {})
     if "usage" in memory:
-        # As in `docker stats`: without the inactive page cache, whose name depends on the version of cgroups.
+        # As in `docker stats`: without the inactive page cache, whose name depends on the cgroup version.
         details = memory.get("stats", {})
         cache = details.get("total_inactive_file", details.get("inactive_file", 0))
         readings["memory_bytes"] = float(memory["usage"] - cache if cache < memory["usage"] else memory["usage"])
@@ -133,7 +133,7 @@ def container_readings(stats: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _cpu_s(process: psutil.Process) -> float:
-    """Return the CPU time of all threads that a process has had, with a resolution of 1 ns on Linux, otherwise 10 ms.
+    """Return the CPU time of all threads that a process has had, to the nearest 1 ns on Linux, 10 ms elsewhere.
 
     On Linux, the id of a process's CPU clock is derived from its process id, as in clock_getcpuclockid(3).
     """
@@ -148,21 +148,21 @@ _CPUCLOCK_SCHED = 2
 
 
 def _with_children(process: psutil.Process, readings: Mapping[str, float]) -> dict[str, float]:
-    """Add the children's readings. A parent's CPU time includes exited children, so none is lost."""
+    """Add the children's readings. A parent's CPU time includes that of exited children, so none is lost."""
     cpu_s = readings["cpu_s"] + sum(process.cpu_times()[2:4])
     memory_bytes = readings["memory_bytes"]
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.Error):  # the process has exited in the meantime
             memory_bytes += child.memory_info().rss
-            cpu_s += sum(child.cpu_times()[:4])  # user and system time, its own and its exited children's
+            cpu_s += sum(child.cpu_times()[:4])  # user and system time of the child and its exited children
     return {"cpu_s": cpu_s, "memory_bytes": memory_bytes}
 
 
 def _disk_of(process: psutil.Process) -> dict[str, float]:
-    """Return the bytes read from and written to disks, without the page cache, if the system reports them."""
+    """Return the bytes read from and written to disks, excluding the page cache, if the system reports them."""
     try:
         counters = process.io_counters()
-    except (AttributeError, psutil.AccessDenied):  # on macOS; for another user's process
+    except (AttributeError, psutil.AccessDenied):  # on macOS, or for another user's process
         return {}
     return {"disk_read_bytes": float(counters.read_bytes), "disk_written_bytes": float(counters.write_bytes)}
 
@@ -209,7 +209,7 @@ def get_page(url: str, timeout_s: float) -> str:
     """Get a page within the timeout plus one read, without following redirects or using proxy settings.
 
     Raises:
-        OSError: the page is unavailable, too large, or late (TimeoutError).
+        OSError: the page is unavailable, too large or too late (TimeoutError).
         ValueError: the URL is invalid.
 
     """
@@ -253,22 +253,22 @@ def _body(response: urllib3.BaseHTTPResponse, deadline_s: float) -> bytes:
 
 
 def exporter_readings(text: str) -> dict[str, float]:
-    """Parse a page of the JMX exporter.
+    """Parse a JMX exporter page.
 
     The following naming rules are supported, in upper or lower case:
 
-    - the exporter's example rules for Kafka, also used by Strimzi (`kafka_server_replicamanager_isrshrinks_total`);
-      which have no means and therefore no request times
+    - the exporter's example rules for Kafka, which Strimzi also uses (`kafka_server_replicamanager_isrshrinks_total`);
+      they omit means, so request times are unknown
     - no rules (`kafka_server_ReplicaManager_Count{name="IsrShrinksPerSec",}`)
     - `jmx_exporter.configuration` (`kafka_server_ReplicaManager_IsrShrinksPerSec_Count`)
 
     Raises:
-        ValueError: the text is not such a page.
+        ValueError: the text is not a JMX exporter page.
 
     """
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - takes 0.1 s
 
-    # Only a hundred of 10,000 lines matter; parsing all of them would take a tenth of a second.
+    # Only about a hundred of 10,000 lines matter; parsing all lines would take a tenth of a second.
     wanted = "\n".join(_WANTED.findall(text)) + "\n"
     values: dict[str, float] = {}
     times_ms: dict[tuple[str, str], float] = {}
@@ -297,7 +297,7 @@ def _normalized(name: str, bean: str | None) -> str:
 
 
 def _request_readings(times_ms: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """Return request times as sums: Kafka reports the mean since broker start, but a window requires differences."""
+    """Return request times as sums. Kafka reports means since the broker's start, but a window needs differences."""
     readings = {}
     for (reading, what), count in times_ms.items():
         mean_ms = times_ms.get((reading, "mean"))
@@ -308,7 +308,7 @@ def _request_readings(times_ms: Mapping[tuple[str, str], float]) -> dict[str, fl
 
 
 def _handler_readings(values: Mapping[str, float]) -> dict[str, float]:
-    """Return the handlers' idle time: the meter counts nanoseconds without work divided by the number of handlers."""
+    """Return the handlers' idle time. The meter counts idle nanoseconds, divided by the number of handlers."""
     broker_ns = values.get(_IDLE.format("broker"))  # since 4.3 (KIP-1207)
     if broker_ns is not None:
         return {"request_handler_idle_s": broker_ns / 1e9, "request_handler_pools": 1.0}

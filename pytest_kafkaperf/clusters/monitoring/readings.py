@@ -26,7 +26,7 @@ MAX_INTERVALS = 600
 """Maximum length of a curve; longer rounds use intervals of 2, 4, ... seconds."""
 
 _FEW_REQUESTS = 1e-6
-"""Smaller values are rounding errors of the interpolation."""
+"""Number of requests below which a value is only a rounding error from the interpolation."""
 
 _RATES = {
     "cpu": "cpu_s",
@@ -48,20 +48,20 @@ class ApplicationKey:
     name: str
 
     def __str__(self) -> str:
-        """Return the name to show to users."""
+        """Return the name for display."""
         return f"application {self.name}"
 
 
 Key = str | int | ApplicationKey
-"""A broker's number, the address of an exporter, or an application."""
+"""A broker's number, an exporter's address, or an application."""
 
 _LEAST_COVERED_RATIO = 0.8
-"""Minimum share of a window that each probe must cover, so that metrics for all brokers do not cover only some of
+"""Minimum share of a window that each probe must cover. Otherwise, metrics for all brokers could reflect only some of
 them."""
 
 
 def named(key: Hashable) -> str:
-    """Return the name of a probed program to show to users."""
+    """Return a probed program's name for display."""
     if isinstance(key, int):
         return f"broker {key}"
     return str(key) if isinstance(key, ApplicationKey) else f"exporter {key}"
@@ -73,18 +73,18 @@ class Use:
 
     cpu_cores: float | None
     cpu_max_cores: float | None
-    """The mean in the busiest second."""
+    """Mean in the busiest second."""
     memory_max_bytes: float | None
 
 
 class BrokerCurves(TypedDict):
-    """Broker measurements over time, as plain lists with one entry per interval; None if nothing was read."""
+    """Broker measurements over time, as plain lists with one entry per interval (None if nothing was read in it)."""
 
     interval_s: int
     first_s: float
     """Start of the first interval, relative to the start of the round."""
     brokers: dict[str, dict[str, list[float | None]]]
-    """By broker and by the metric's name without `broker.`; in cores, bytes, bytes per second, ratios or seconds."""
+    """Curves by broker and metric name without `broker.`; in cores, bytes, bytes per second, ratios or seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Readings:
 
     tracks: Mapping[Hashable, Tracks]
     probed: Mapping[tuple[Hashable, str], Sequence[Sample]]
-    """The samples, by broker and kind of probe."""
+    """Samples by broker and kind of probe."""
 
     @staticmethod
     def of(samples: Mapping[Any, Iterable[Sample]]) -> Readings:
@@ -121,7 +121,7 @@ class Readings:
         return {probe: ratio for probe, ratio in ratios.items() if ratio < _LEAST_COVERED_RATIO}
 
     def without(self, kinds: Collection[str]) -> Readings:
-        """Return the readings without the measurements of these kinds of probes, on all brokers."""
+        """Return the readings of all brokers, excluding measurements from these kinds of probes."""
         names: set[str] = set()
         for (_, kind), samples in self.probed.items():
             if kind in kinds:
@@ -149,18 +149,18 @@ class Readings:
         return {name: value for name, value in found.items() if value is not None}
 
     def apart(self) -> tuple[Readings, Readings]:
-        """Return the brokers' samples and the applications' samples."""
+        """Return the readings of brokers and those of applications, separately."""
         found = {key for key in self.tracks if isinstance(key, ApplicationKey)}
         return self._of_brokers(self.tracks.keys() - found), self._of_brokers(found)
 
     def application_metrics(self, *, start_ns: int, end_ns: int) -> dict[str, float]:
-        """Return a window's metrics by name, if these are applications' samples."""
+        """Return a window's metrics by name. The samples must be those of applications."""
         window = start_ns, end_ns
         found = {"app.cpu": self._rate("cpu_s", window), "app.memory": self._most("memory_bytes", window)}
         return {name: value for name, value in found.items() if value is not None}
 
     def cpu_s(self, *, start_ns: int, end_ns: int) -> float | None:
-        """Return the CPU time of all brokers in a window, by their counters at its edges; None if it was not read."""
+        """Return all brokers' total CPU time in a window, from their counters at its edges; None if it was not read."""
         tracks = self._of("cpu_s")
         if not tracks or any(track.at_ns[0] > start_ns or track.at_ns[-1] < end_ns for track in tracks):
             return None
@@ -213,7 +213,7 @@ class Readings:
         return [tracks[reading] for tracks in self.tracks.values() if reading in tracks]
 
     def _rate(self, reading: str, window: tuple[int, int]) -> float | None:
-        """Return the total increase over all brokers, per second of the time in which at least one broker was read."""
+        """Return the total increase across all brokers, per second of the time in which any broker was read."""
         tracks = self._of(reading)
         if not tracks:
             return None
@@ -224,7 +224,7 @@ class Readings:
         return sum(track.rise(*window) for track in tracks) / ((end_ns - begin_ns) / NS_PER_S)
 
     def _most(self, reading: str, window: tuple[int, int]) -> float | None:
-        """Return the maximum of the sum over all brokers."""
+        """Return the maximum of the sum across all brokers."""
         edges_ns = _seconds_of(*window)
         shown = np.array([track.most(edges_ns) for track in self._of(reading)])
         read = shown[:, ~np.isnan(shown).all(axis=0)] if shown.size else shown
@@ -235,7 +235,7 @@ class Readings:
         return sum(track.steps(*window) for track in tracks) if tracks else None
 
     def _mean_s(self, reading: str, window: tuple[int, int]) -> float | None:
-        """Return a request's mean time over all brokers' requests."""
+        """Return the mean time per request across all brokers."""
         both = [tracks for tracks in self.tracks.values() if {f"{reading}_s", f"{reading}_requests"} <= tracks.keys()]
         requests = sum(tracks[f"{reading}_requests"].rise(*window) for tracks in both)
         if requests < _FEW_REQUESTS:
@@ -266,7 +266,7 @@ def _idle_ratios(tracks: Tracks, edges_ns: Nanoseconds) -> list[float | None]:
     idle_s, watched_s = (tracks[name].rises(edges_ns) for name in ("request_handler_idle_s", WATCHED))
     pools = tracks["request_handler_pools"].values[-1] if "request_handler_pools" in tracks else 1.0
     ratios = np.divide(idle_s, watched_s, out=np.full(idle_s.shape, np.nan), where=watched_s > 0)
-    # Handlers report waiting time when the wait ends, so that a second may show more than a second.
+    # Handlers report waiting time when the wait ends, so one second may show more than a second of waiting.
     return _listed(np.clip(ratios - (pools - 1.0), 0.0, 1.0))
 
 

@@ -1,4 +1,4 @@
-"""Samples of one program, and tracks, each of which is one measurement over time that continues through restarts."""
+"""Samples of one program, and tracks: individual measurements over time, which continue through restarts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ REQUESTS = ("produce", "fetch")
 
 
 PARTS = ("total", "queue", "local", "remote", "send")
-"""Parts of a request's time: total, wait for a handler, the leader's work, wait for followers or data, sending."""
+"""Parts of a request's time: total, wait for a handler, leader's work, wait for followers or data, and sending."""
 
 
 _HELD_NS = 1_500_000_000
-"""Time for which a gauge's reading stays valid; there is a reading per second."""
+"""Period during which a gauge reading remains valid; there is one reading per second."""
 
 
 _GAP_NS = 2_500_000_000
-"""Readings further apart than this leave whole seconds without any information."""
+"""Maximum time between readings. Readings that are further apart leave whole seconds without any information."""
 
 
 _INDEPENDENT = ("network_in_bytes", "network_out_bytes", "request_handler_idle_s")
@@ -38,7 +38,7 @@ restart."""
 
 
 WATCHED = "request_handler_watched_s"
-"""Computed here: the time that `request_handler_idle_s` covers."""
+"""Name of a counter that is computed here: the time that `request_handler_idle_s` covers."""
 
 
 Floats = npt.NDArray[np.float64]
@@ -103,7 +103,7 @@ def tracks_of(samples: Iterable[Sample]) -> dict[str, Track]:
     readings: dict[str, list[tuple[int, float]]] = {}
     restarts = 0
     last: dict[str, tuple[float, int]] = {}
-    """By counter: its last value, and the number of restarts known at that time."""
+    """Each counter's last value, and the number of restarts known at the time."""
     for sample in sorted(samples, key=lambda sample: sample.at_ns):
         counters = {name: value for name, value in sample.readings.items() if name not in _GAUGE_NAMES}
         restarts += _shows_restart(counters, last, restarts)
@@ -141,8 +141,8 @@ def covered_ratio(samples: Iterable[Sample], start_ns: int, end_ns: int) -> floa
 def _shows_restart(counters: Mapping[str, float], last: Mapping[str, tuple[float, int]], restarts: int) -> bool:
     """Return True if a counter fell by more than a tenth since the last known restart.
 
-    Without a restart, it falls a little if two almost simultaneous readings are in the wrong order, or if a process has
-    lost a child. Network counters may be the machine's own.
+    Without a restart, a counter falls only slightly, if two almost simultaneous readings are in the wrong order or if a
+    process has lost a child. Network counters may belong to the machine.
     """
     reliable = counters.keys() & last.keys() - set(_INDEPENDENT) - set(_SUMS)
     return any(last[name][1] == restarts and counters[name] < 0.9 * last[name][0] for name in reliable)
@@ -151,8 +151,8 @@ def _shows_restart(counters: Mapping[str, float], last: Mapping[str, tuple[float
 def _add_watched(readings: dict[str, list[tuple[int, float]]], at_ns: int, *, restarted: bool) -> None:
     """Add the time that the handlers' idle time covers.
 
-    A broker that is down is not busy: the time between the last reading before a restart and the first one after it
-    counts neither as idle nor as covered.
+    A broker that is down is not busy, so the time between the last reading before a restart and the first one after it
+    counts as neither idle nor covered.
     """
     known = readings.setdefault(WATCHED, [])
     before_ns, before_s = known[-1] if known else (at_ns, 0.0)
@@ -165,19 +165,19 @@ _GAUGE_NAMES = ("machine_cores", "memory_bytes", "under_replicated", "leaders", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A reading of one broker with some of the measurements; others may be in separate samples."""
+    """Reading of some of one broker's measurements; the others may be in separate samples."""
 
     at_ns: int
-    """On the monotonic clock."""
+    """Time of the reading on the monotonic clock."""
     kind: str = ""
     """Kind of probe, such as `ExporterProbe`; probes of the same kind read the same measurements."""
     readings: Mapping[str, float]
-    """The measurements, by name; names not in `_GAUGES` are counters. Empty if the reading failed.
+    """Measurements by name; names not in `_GAUGES` are counters. Empty if the reading failed.
 
-    `request_handler_idle_s` is the idle time of an average request handler. Before Kafka 4.3, a broker that is also a
-    controller counts two pools together, and `request_handler_pools` is 2 (KIP-1207).
-    `machine_cpu_s` is the CPU time of all programs on this machine, and of its host's other virtual machines;
-    `own_cpu_s` is this process's share of it.
-    `produce_total_s` is the total time of `produce_total_requests` requests; Kafka counts each one in whole
-    milliseconds.
+    - `request_handler_idle_s` is the average idle time per request handler. Before Kafka 4.3, a broker that is also a
+      controller counts two pools together, and `request_handler_pools` is 2 (KIP-1207).
+    - `machine_cpu_s` is the CPU time of all programs on this machine and of its host's other virtual machines;
+      `own_cpu_s` is this process's share of it.
+    - `produce_total_s` is the total time of `produce_total_requests` requests; Kafka measures each request in whole
+      milliseconds.
     """

@@ -45,18 +45,18 @@ EXIT_TIMEOUT_S = 1.0
 
 @dataclass(slots=True)
 class _Log:
-    """The samples and failures for one broker and one kind of probe."""
+    """Samples and failures for one broker and one kind of probe."""
 
     first: Sample
     """A failed reading at the time of the first attempt, for probes that never answer."""
     samples: list[Sample] = field(default_factory=list)
-    """The samples; after a failed reading, a sample has no measurements."""
+    """Samples; after a failed reading, a sample without measurements is added."""
     begun: int = 0
     ended: int = 0
-    """Numbers of started and completed readings."""
+    """Number of completed readings; `begun` is the number of started ones."""
     failures: int = 0
     reason: str = ""
-    """The reason for the last failure."""
+    """Reason for the last failure."""
 
     def add(self, sample: Sample) -> None:
         self.samples.append(sample)
@@ -77,14 +77,14 @@ class _Log:
 
 
 class BrokerWatcher:
-    """Watcher that reads each probe once a second, each time in a separate thread, from entry to exit.
+    """Watcher that reads each probe once a second from entry to exit, with a separate thread for each reading.
 
     All probes are read at the same regular times, so a slow probe misses some readings but does not delay other probes.
     Failures and hangs are counted, and the probe is read again.
     """
 
     def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]], *, interval_s: float = INTERVAL_S) -> None:
-        """Watch the probes that `probes` returns by broker; called in each interval, because brokers may restart."""
+        """Watch the probes returned by `probes`, which is called in each interval because brokers may restart."""
         self._probes = probes
         self._interval_s = interval_s
         self._closing = threading.Event()
@@ -101,7 +101,7 @@ class BrokerWatcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take a last reading from each probe, without waiting longer for unresponsive probes."""
+        """Take a last reading from each probe, but do not wait longer for unresponsive probes."""
         deadline_s = time.monotonic() + EXIT_TIMEOUT_S
         self._closing.set()
         for timer in self._edges.values():
@@ -111,7 +111,7 @@ class BrokerWatcher:
             reading.join(max(0.0, deadline_s - time.monotonic()))
 
     def read_at(self, at_ns: int) -> None:
-        """Take one more reading of CPU time at an instant of the monotonic clock, or now if it has passed."""
+        """Take one more reading of CPU time at an instant on the monotonic clock, or now if the instant has passed."""
         if at_ns in self._edges:
             return
         timer = threading.Timer(max(0, at_ns - time.monotonic_ns()) / NS_PER_S, self._read_cpu)
@@ -139,7 +139,7 @@ class BrokerWatcher:
         return sorted((notice for notice in found if notice is not None), key=str)
 
     def _run(self) -> None:
-        """Start a reading of each probe at regular times, unless the probe has not completed its last one."""
+        """Start a reading of each probe at regular times, unless the probe's last reading is still in progress."""
         readings: dict[tuple[Key, Probe], threading.Thread] = {}
         origin_s = time.monotonic()
         while True:
@@ -194,7 +194,7 @@ _CONNECT_TIMEOUT_S = 10
 _CLIENT_EXIT_TIMEOUT_S = 5
 
 _MIN_UNKNOWN_RESPONSES = 3
-"""Consecutive responses without the topic that prove its deletion: a broker that has just started may not know it."""
+"""Number of consecutive responses that prove a topic's deletion. A broker that has just started may not know it yet."""
 
 
 class ClientWatcher(ABC):
@@ -205,7 +205,7 @@ class ClientWatcher(ABC):
         self._access = access
         self._interval_s = interval_s
         self._reason = "no answer"
-        """The reason for the last failure."""
+        """Reason for the last failure."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"kafkaperf-{type(self).__name__}", daemon=True)
 
@@ -219,7 +219,7 @@ class ClientWatcher(ABC):
 
     @abstractmethod
     async def _read(self, client: Any) -> None:
-        """Query the cluster once, and store any news."""
+        """Query the cluster once, and store the result."""
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=BoundedLoop) as runner:
@@ -254,7 +254,7 @@ class TopicWatcher(ClientWatcher):
     def __init__(self, bootstrap_servers: str, access: Access, topic: str) -> None:
         super().__init__(bootstrap_servers, access, interval_s=INTERVAL_S)
         self.states: list[tuple[int, PartitionState]] = []
-        """The partitions whose state changed, each with the time on the monotonic clock in ns."""
+        """States of the partitions that changed, each with the time on the monotonic clock in ns."""
         self._known: PartitionState = {}
         self._unknown = 0
         """Number of consecutive responses from brokers that did not know the topic."""
@@ -266,7 +266,7 @@ class TopicWatcher(ClientWatcher):
             raise ClusterLostError(gone(self._topic))
 
     def unread(self) -> list[Notice]:
-        """Return a warning if the topic's partitions could not be read, otherwise none; call this after exit."""
+        """Return a warning if the topic's partitions could not be read, otherwise none; call this after the exit."""
         if self.states:
             return []
         return [Notice(Remark.PARTITIONS_UNREAD, {"topic": self._topic, "reason": self._reason})]
@@ -291,12 +291,12 @@ class TopicWatcher(ClientWatcher):
 
 
 OFFSETS_INTERVAL_S = 0.1
-"""Interval between two readings, and thus the shortest commit interval that they can show. Each reading takes 1 ms of
+"""Interval between two readings, and thus the shortest commit interval that readings can show. Each takes 1 ms of
 CPU time here, and up to 2 ms on the brokers."""
 _LATEST = -1
 """Timestamp for the end offset in a ListOffsets request."""
 _NO_LEADER = -1
-"""Leader of a partition whose replicas are all down, in a metadata response."""
+"""Leader id in a metadata response for a partition whose replicas are all down."""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -308,10 +308,10 @@ class GroupOffsets:
     at_ns: Int64s
     """Instants on the monotonic clock, shape `(readings,)`."""
     committed: Int64s
-    """Offset after the last committed record, shape `(readings, partitions)`. On a partition without commits, this
-    is the first of the `ends`."""
+    """Offset after the last committed record, shape `(readings, partitions)`. For a partition without commits, this
+    is the first value in `ends`."""
     ends: Int64s
-    """End offset, shape `(readings, partitions)`; read right after the committed offsets."""
+    """End offset, shape `(readings, partitions)`, read right after the committed offsets."""
 
     @classmethod
     def of(cls, readings: Sequence[tuple[int, Sequence[int], Sequence[int]]], partitions: int) -> GroupOffsets:
@@ -337,7 +337,7 @@ class GroupWatcher(ClientWatcher):
         return {group: GroupOffsets.of(found, self._partitions) for group, found in self._readings.items()}
 
     def waiting_for(self, offsets: Mapping[int, int], *, timeout_s: float) -> Iterator[None]:
-        """Wait until every group has committed these offsets, by partition, or the time is up; yield meanwhile."""
+        """Wait until every group has committed the given offset in each partition, or time is up; yield meanwhile."""
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s and not all(
             readings and all(readings[-1][1][partition] >= offset for partition, offset in offsets.items())
@@ -367,7 +367,7 @@ class GroupWatcher(ClientWatcher):
         return _by_partition((partition, code, offset) for partition, offset, _, code in answer.topics[0][1])
 
     async def _ends(self, client: Any) -> list[int]:
-        if not self._knows_leaders:  # aiokafka's own request would create a topic that was deleted
+        if not self._knows_leaders:  # aiokafka's own request would recreate a deleted topic
             client.cluster.update_metadata(await client.send(client.get_random_node(), ask_for_topics([self._topic])))
             self._knows_leaders = True
         leaders: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
