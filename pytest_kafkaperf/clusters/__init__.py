@@ -1,4 +1,4 @@
-"""Kafka clusters that the plugin starts or that others run. Read target, spec, cluster, provision.
+"""Kafka clusters, whether started by the plugin or run by others. Read target, spec, cluster, provision.
 
 - target: values of `--kafka-cluster` and `--kafka-compare`
 - spec: the cluster that a test requests

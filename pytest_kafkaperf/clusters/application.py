@@ -1,4 +1,4 @@
-"""Applications under test: processes that use a test's cluster, and that the plugin starts, watches and stops."""
+"""Applications under test: processes that use a test's cluster and that the plugin starts, watches and stops."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ _NOT_ON_PATH = (
 )
 _POLL_S = 0.05
 _SESSION_TIMEOUT_S = 60
-"""Time for Kafka to remove a member that did not leave its group: `session.timeout.ms`, which is 45 s by default."""
+"""Maximum time for Kafka to remove a member that did not leave its group; `session.timeout.ms` is 45 s by default."""
 _MEMBER_POLL_S = 0.5
 _MOST_GROUPS = 10
-"""Maximum number of consumer groups in an error text."""
+"""Maximum number of consumer groups that an error message lists."""
 _LEAST_ANSWER_S = 1.0
 """Minimum time limit for a call to the user's function `ready`, so that the last call can still return the reason."""
 
@@ -112,7 +112,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.cluster = cluster
         self.side = side
         self.events: list[Event] = []
-        """Stops and starts by the test."""
+        """Stops and starts triggered by the test."""
         self.created: list[str] = []
         """Topics that were created for the application, while it is open."""
         self.closing = contextlib.ExitStack()
@@ -127,7 +127,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._changing = threading.Lock()
         """Lock held while a process starts or stops (up to 10 s), so that there is never a second instance."""
         self.side_by_side: Sequence[Application] = ()
-        """Applications that run at the same time; if they have the same group, they share its partitions."""
+        """Applications that run at the same time. Those with the same group share its partitions."""
         self._others: set[str] = set()
         """Ids of the members that the consumer group had before the application started."""
         self._members: set[str] = set()
@@ -153,7 +153,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
     @property
     def section(self) -> tuple[str, str]:
         """Section in pytest's report: the title (name, and how it ended) and the text (last lines of output)."""
-        self._process.failure()  # finds out
+        self._process.failure()  # determines how the process ended
         return f"{self} ({self._process.ending or 'running'})", self.output or "no output"
 
     def probes(self) -> Sequence[Probe]:
@@ -161,7 +161,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return [] if self.pid is None else self._process.probes()
 
     def on(self, live_baseline: Cluster) -> Application:
-        """Return the same application for another cluster, not opened yet."""
+        """Return the same application for another cluster, without opening it."""
         return Application(self._recipe, live_baseline, "baseline")
 
     def open(self) -> Self:
@@ -177,7 +177,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
             stack.callback(self._delete_topics, admin)
             for topic, partitions in self._recipe.topics.items():
                 try:
-                    # Ctrl-C waits: only what was certainly created is deleted afterwards.
+                    # Ctrl-C waits, because only topics that were certainly created are deleted afterwards.
                     with contextlib.suppress(TopicExistsError), without_interrupt():
                         admin.create_topic(topic, Scenario(partitions=partitions))
                         self.created.append(topic)
@@ -225,7 +225,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.start()
 
     def check(self) -> None:
-        """Raise `ApplicationError` with the exit status and last lines of output if it exited unexpectedly; cheap."""
+        """Raise `ApplicationError` with the exit status and the last output lines after an unexpected exit; cheap."""
         if (failure := self._process.failure()) is not None:
             is_taken = "ddress already in use" in failure or (self._kind == "port" and _accepts(self._sign))
             raise ApplicationError(f"{self._taken_port()}: {failure}" if is_taken else failure)
@@ -234,9 +234,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
         """Start the process and wait until it is ready, without recording an event.
 
         Raises:
-            ApplicationError: it exited, or was not ready in time.
-            ClusterError: its consumer group could not be read, or it was closed.
-            UsageError: it cannot be started, or is already running.
+            ApplicationError: the application exited, or was not ready in time.
+            ClusterError: its consumer group could not be read, or the application was closed.
+            UsageError: the application cannot be started, or is already running.
 
         """
         with self._changing:
@@ -252,7 +252,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
                 self._forget(members)
 
     def _forget(self, members: set[str]) -> None:
-        """Remove members that have not left the group, or wait until Kafka has done so.
+        """Remove members that have not left the group, or wait until Kafka has removed them.
 
         Another application may have joined the group while this one started. Its member looks like one of ours, so only
         members on the plugin's own brokers are removed.
@@ -346,9 +346,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
             if self._kind != "group":
                 return self._missing_sign()
             state, members = self._group_members()
-        except (OSError, ClusterError) as error:  # such as a refused connection
+        except (OSError, ClusterError) as error:  # for example, a refused connection
             return str(error) or type(error).__name__
-        # Other members may be of a process that has ended, which Kafka has not noticed yet.
+        # Other members may belong to a process whose exit Kafka has not detected yet.
         working = {name for name, member in members.items() if member.partitions}
         self._members = working - self._others
         if state != "Stable" or not self._members:
@@ -358,7 +358,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return None
 
     def _other_groups(self) -> str:
-        """Return which other groups have members, one of which may be the application's; empty if none is known."""
+        """Return text that lists the other groups with members, one of which may be the application's, if any."""
         if self._kind != "group":
             return ""
         found: list[str] = []
@@ -398,7 +398,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return same_cluster and other._recipe.ready == self._recipe.ready
 
     def _asked(self, timeout_s: float) -> str | None:
-        """Call the user's function in a thread, which limits its time; return the reason as `_missing` does."""
+        """Call the user's function in a thread to limit its time; return the reason as `_missing` does."""
         answer: Future[Any] = Future()
 
         def ask() -> None:
@@ -420,14 +420,14 @@ def _environment(cluster: Cluster, side: str, folder: Path, inherited: Mapping[s
         "KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
         **access.variables(),
         "KAFKAPERF_SIDE": side,
-        "PYTHONUNBUFFERED": "1",  # buffered output of a killed process would be lost
+        "PYTHONUNBUFFERED": "1",  # a killed process's buffered output would be lost
     }
     key = None if access.key is None else access.key.get_secret_value()
     for name, text in (("CA", access.trusted), ("CERTIFICATE", access.certificate), ("KEY", key)):
         path = own[f"KAFKA_SSL_{name}_FILE"] = None if text is None else str(folder / f"{name.lower()}.pem")
         if path is not None and text is not None:
             Path(path).write_text(text, encoding="ascii")
-    # The user's variables may belong to another cluster.
+    # The user's variables may be for another cluster.
     given = {name: text for name, text in inherited.items() if name not in own}
     return given | {name: text for name, text in own.items() if text is not None}
 

@@ -25,7 +25,7 @@ _TAIL_BYTES = 16 * 1024
 _JVM_OPTIONS = re.compile(r"(NOTE: )?Picked up ")
 """Start of the line in which a JVM prints the options from `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
 _MOST_BYTES = 64 * 1024**2
-"""Maximum size of the log, after which the log starts over."""
+"""Maximum size of the log in bytes. A log that exceeds it starts over."""
 
 
 def _private(path: str, flags: int) -> int:
@@ -34,7 +34,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def path_from(python: str) -> str:
-    """Return `PATH` with this interpreter's environment first."""
+    """Return `PATH` with this interpreter's virtual environment first."""
     own = os.path.dirname(python)  # noqa: PTH120 - a link stays one, as in a virtual environment
     return os.pathsep.join((own, os.environ.get("PATH", os.defpath)))
 
@@ -58,7 +58,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int | None:
-        """Process id; None before the first start, and while it is stopped."""
+        """Process id; None before the first start and while the process is stopped."""
         return None if self._process is None or self._stopped else self._process.pid
 
     @property
@@ -105,7 +105,7 @@ class ChildProcess:
                         stderr=subprocess.STDOUT,
                         start_new_session=True,
                     )
-                except ValueError as error:  # a null byte, or "=" in the name of a variable
+                except ValueError as error:  # a null byte, or "=" in a variable's name
                     raise OSError(str(error)) from None
             self._stopped = False
             supervisor.kill_later(self._process.pid)
@@ -201,7 +201,7 @@ def _signal(group: int, number: int) -> bool:
 
 
 def _lives(group: int) -> bool:
-    """Return True if some process in the group has not exited; zombies still belong to the group."""
+    """Return True if any process in the group has not exited; zombies still belong to the group."""
     if not _signal(group, 0):
         return False
     for one in supervisor.all_processes():

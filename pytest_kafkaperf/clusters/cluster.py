@@ -64,17 +64,18 @@ class Cluster:
     version: str = "unknown"
     """Kafka version; `unknown` for an external cluster."""
     client_config: Mapping[str, Any] = field(default_factory=dict)
-    """Keyword arguments for aiokafka clients, without the servers. A fixture that makes a `Cluster` may also use Java's
-    names (`security.protocol`, ...)."""
+    """Keyword arguments for aiokafka clients, without the servers. A fixture that creates a `Cluster` can also use the
+    Java client's names (`security.protocol`, ...)."""
     access: Access = field(default_factory=Access, repr=False, compare=False)
     """The same settings as a value that can be sent to other processes; read from `client_config` by default."""
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Further entries of the fingerprint: `java`, `heap`, `image`; `config.NAME` for broker properties that differ from
+    """Further fingerprint entries: `java`, `heap`, `image`; `config.NAME` for broker properties that differ from
     Kafka's defaults; `not applied` for fields of the spec that the provider ignores."""
     metrics_urls: tuple[str, ...] = field(default=(), repr=False)
-    """URLs of the JMX exporters of an external cluster; they may contain a password."""
+    """URLs of an external cluster's JMX exporters; they may contain a password."""
     containers: tuple[Any, ...] = field(default=(), repr=False)
-    """The brokers' containers, as docker-py objects, if a fixture started them: for their CPU, memory and network."""
+    """The brokers' containers, as docker-py objects, if a fixture started them. They provide CPU, memory and network
+    measurements."""
     fleet: Fleet | None = field(default=None, repr=False, compare=False)
     """The brokers; None if the plugin did not start them."""
 
@@ -128,30 +129,30 @@ class Cluster:
         return probes | {number: [ContainerProbe(each)] for number, each in enumerate(self.containers, 1)}
 
     def check(self) -> None:
-        """Raise `ClusterLostError` with the reason if a broker that the plugin started has exited; cheap."""
+        """Raise `ClusterLostError` with the reason if a broker started by the plugin has exited. The check is cheap."""
         if self.fleet is not None:
             self.fleet.check()
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
-        """Stop a broker, or kill it, and return when it has ended. Brokers are numbered from 1.
+        """Stop or kill a broker, and return when it has exited. Brokers are numbered from 1.
 
         Raises:
             UsageError: there is no such broker, it is already stopped, or the plugin did not start it.
-            ClusterError: the broker did not end.
+            ClusterError: the broker did not exit.
 
         """
         self._owned().stop(broker, kill=kill)
 
     def start_broker(self, broker: int) -> None:
-        """Start a stopped broker and wait until it is ready; raises as `stop_broker` does."""
+        """Start a stopped broker and wait until it is ready; raises the same errors as `stop_broker`."""
         self._owned().start(broker)
 
     def pause_broker(self, broker: int) -> None:
-        """Suspend a broker and keep its connections open; raises as `stop_broker` does."""
+        """Suspend a broker and keep its connections open; raises the same errors as `stop_broker`."""
         self._owned().pause(broker)
 
     def resume_broker(self, broker: int) -> None:
-        """Resume a paused broker; raises as `stop_broker` does."""
+        """Resume a paused broker; raises the same errors as `stop_broker`."""
         self._owned().resume(broker)
 
     def _owned(self) -> Fleet:
@@ -170,8 +171,8 @@ def as_cluster(given: object) -> Cluster:
     """Convert the value returned by the user's `kafka_cluster` fixture.
 
     Args:
-        given: a `Cluster`, the text `HOST:PORT`, a started `KafkaContainer` of testcontainers or another object with
-            `get_bootstrap_server()`, or an object with `bootstrap_servers`; objects may have `client_config`, `brokers`
+        given: a `Cluster`, the text `HOST:PORT`, a started testcontainers `KafkaContainer` or another object with
+            `get_bootstrap_server()`, or an object with `bootstrap_servers`. Objects may have `client_config`, `brokers`
             and `version`.
 
     Raises:
@@ -200,7 +201,7 @@ def as_cluster(given: object) -> Cluster:
 def _of_container(given: Any) -> tuple[object, dict[str, Any]]:
     """Return the servers of an object such as testcontainers' `KafkaContainer`, and fields of a `Cluster`."""
     try:
-        # First, because it fails at once if the container was not started; the other method waits for two minutes.
+        # Call this first, because it fails immediately if the container was not started; the other waits two minutes.
         containers = (given.get_wrapped_container(),) if hasattr(given, "get_wrapped_container") else ()
         servers = given.get_bootstrap_server()
     except Exception as error:  # noqa: BLE001 - Docker's, testcontainers' or the user's own

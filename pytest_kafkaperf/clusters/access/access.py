@@ -44,17 +44,17 @@ class Access:
     login: Login | None = None
     """The login; None if and only if the protocol does not use SASL."""
     trusted: str | None = field(default=None, repr=False)
-    """Certificates of trusted authorities, PEM; None to trust the system's authorities."""
+    """Certificates of trusted authorities, in PEM format; None to trust the system's authorities."""
     certificate: str | None = field(default=None, repr=False)
-    """The client's certificate, followed by its authorities' certificates, PEM."""
+    """The client's certificate, followed by its authorities' certificates, in PEM format."""
     key: SecretStr | None = None
-    """The client's private key, PEM, not encrypted."""
+    """The client's private key, unencrypted, in PEM format."""
     check_hostname: bool = True
     options: Mapping[str, int | str] = field(default_factory=dict)
     """Further arguments for aiokafka's clients, by name."""
 
     def arguments(self) -> dict[str, Any]:
-        """Return keyword arguments for aiokafka's clients; their repr shows no secret."""
+        """Return keyword arguments for aiokafka's clients; their repr does not show secrets."""
         result: dict[str, Any] = {} if self.protocol == "PLAINTEXT" else {"security_protocol": self.protocol}
         if self.protocol.endswith("SSL"):
             result["ssl_context"] = make_context(
@@ -71,7 +71,7 @@ class Access:
         return {"KAFKA_SECURITY_PROTOCOL": self.protocol, **dict.fromkeys(LOGIN_VARIABLES), **login}
 
     def secrets(self) -> tuple[str, ...]:
-        """Return texts that must never be shown, the longest first."""
+        """Return texts that must never be shown, longest first."""
         found = set() if self.login is None else self.login.secrets()
         key = _revealed(self.key)
         if key:
@@ -79,7 +79,7 @@ class Access:
         return tuple(sorted(found, key=lambda text: (-len(text), text)))
 
     def redact(self, text: str) -> str:
-        """Replace the secrets in a text with `***`."""
+        """Replace the secrets in text with `***`."""
         for secret in self.secrets():
             text = text.replace(secret, "***")
         return text
@@ -96,7 +96,7 @@ def _revealed(secret: SecretStr | None) -> str | None:
 
 
 HOSTNAME = "ssl.endpoint.identification.algorithm"
-"""The setting that controls whether a client checks the broker's host name: `https`, or empty for no check."""
+"""Setting that controls whether clients check the broker's host name: `https`, or empty for no check."""
 
 
 def make_context(
@@ -133,7 +133,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> No
             file = stack.enter_context(path.open("w", encoding="ascii"))
         file.write(key + certificate)
         file.flush()
-        # Pass an empty password, because OpenSSL would otherwise prompt for one on the terminal.
+        # Pass an empty password. Otherwise, OpenSSL would prompt for one on the terminal.
         context.load_cert_chain(path, password="")
 
 

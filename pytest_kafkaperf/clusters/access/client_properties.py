@@ -149,7 +149,7 @@ _P = ParamSpec("_P")
 _MAX_INT = (1 << 31) - 1
 
 _NUMBERS = {"connections.max.idle.ms": 1, "metadata.max.age.ms": 1, "request.timeout.ms": 1, "retry.backoff.ms": 0}
-"""Numeric settings that all of aiokafka's clients accept, with the minimum of each."""
+"""Numeric settings that all of aiokafka's clients accept, each with its minimum."""
 
 _OPTIONS = ("client.id", *_NUMBERS)
 
@@ -191,7 +191,7 @@ def read_settings(
         given: for each name, the value and its position for error messages; the position may be empty.
         origin: the source of the settings, for error messages.
         folder: the folder to which paths are relative.
-        already: problems found before.
+        already: problems found earlier.
 
     Raises:
         UsageError: a setting is invalid; the message lists all problems.
@@ -236,7 +236,7 @@ class _Problems:
 
 
 def _usable(given: Mapping[str, str], problems: _Problems) -> dict[str, str]:
-    """Return the values that are text; empty values count as missing unless empty has a meaning."""
+    """Return the values that are text; empty values count as missing unless an empty value has a meaning."""
     values = {}
     for name, text in given.items():
         value = text.strip(JAVA_SPACE)
@@ -248,7 +248,7 @@ def _usable(given: Mapping[str, str], problems: _Problems) -> dict[str, str]:
 
 
 def _login(values: Mapping[str, str], protocol: Protocol | None, problems: _Problems) -> Login | None:
-    """Read the login; if the protocol is invalid, any login setting means that a login is intended."""
+    """Read the login. If the protocol is invalid, any login setting is taken to mean that a login is intended."""
     is_wanted = any(name in values for name in _LOGIN) if protocol is None else protocol.startswith("SASL_")
     if not is_wanted:
         return None
@@ -258,7 +258,7 @@ def _login(values: Mapping[str, str], protocol: Protocol | None, problems: _Prob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tls:
-    """Certificates and key, PEM."""
+    """Certificates and key, in PEM format."""
 
     trusted: str | None = None
     certificate: str | None = None
@@ -288,7 +288,7 @@ def _protocol(values: Mapping[str, str]) -> Protocol:
 
 
 def _without_effect(values: Mapping[str, str], protocol: Protocol) -> Iterator[str]:
-    """Yield problems for login or certificate settings that do not match the protocol; one or the other is wrong."""
+    """Yield problems for login or certificate settings that do not match the protocol, one of which is wrong."""
     for names, protocols, is_used in (
         (_LOGIN, "SASL_PLAINTEXT or SASL_SSL", protocol.startswith("SASL_")),
         (_STORES, "SSL or SASL_SSL", protocol.endswith("SSL")),

@@ -23,7 +23,7 @@ LOGIN_VARIABLES = ("KAFKA_SASL_MECHANISM", "KAFKA_SASL_USERNAME", "KAFKA_SASL_PA
 
 
 class _Secret(str):
-    """String with a hidden repr, even inside a mapping, because tracebacks print the repr of values."""
+    """String whose repr is hidden, even inside a mapping, because tracebacks print the repr of values."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class _UserAndPassword:
         return self.username
 
     def arguments(self) -> dict[str, Any]:
-        """Return keyword arguments for aiokafka's clients; their repr shows no secret."""
+        """Return keyword arguments for aiokafka's clients; their repr does not show secrets."""
         return {
             "sasl_mechanism": self.mechanism,
             "sasl_plain_username": self.username,
@@ -58,7 +58,7 @@ class _UserAndPassword:
         }
 
     def variables(self) -> dict[str, str]:
-        """Return environment variables for applications; their repr shows no secret."""
+        """Return environment variables for applications; their repr does not show secrets."""
         return {
             "KAFKA_SASL_MECHANISM": self.mechanism,
             "KAFKA_SASL_USERNAME": self.username,
@@ -161,7 +161,7 @@ def _example(mechanism: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text for use between quotes in `sasl.jaas.config`."""
+    """Escape text for use between quotes in `sasl.jaas.config`."""
     return re.sub(r'["\\]', r"\\\g<0>", text)
 
 

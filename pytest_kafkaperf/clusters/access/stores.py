@@ -23,7 +23,7 @@ _KEYSTORE_SETTINGS = ("ssl.keystore.key", "ssl.keystore.certificate.chain")
 
 
 def read_trusted(values: Mapping[str, str], folder: Path) -> str | None:
-    """Return the certificates of authorities, PEM; None if no truststore is given."""
+    """Return the authorities' certificates in PEM format; None if no truststore is given."""
     store = _store(values, folder, "truststore", settings=("ssl.truststore.certificates",))
     if store is None:
         return None
@@ -40,7 +40,7 @@ def read_trusted(values: Mapping[str, str], folder: Path) -> str | None:
 
 
 def read_own(values: Mapping[str, str], folder: Path) -> tuple[str, str] | None:
-    """Return the client's certificate chain and private key, PEM; None if no keystore is given."""
+    """Return the client's certificate chain and private key in PEM format; None if no keystore is given."""
     store = _store(values, folder, "keystore", settings=_KEYSTORE_SETTINGS)
     if store is None:
         return None
@@ -66,7 +66,7 @@ def read_own(values: Mapping[str, str], folder: Path) -> tuple[str, str] | None:
 def _store(
     values: Mapping[str, str], folder: Path, store: Literal["keystore", "truststore"], *, settings: tuple[str, ...]
 ) -> tuple[str, str | bytes] | None:
-    """Return the store's name for error texts and its content, text if it is PEM; None if no store is given."""
+    """Return the store's name for error messages, and its content (text if it is PEM); None if no store is given."""
     kind = values.get(f"ssl.{store}.type", "PKCS12").upper()
     if kind not in ("PEM", "PKCS12", "JKS"):
         raise UsageError(
@@ -106,7 +106,7 @@ def _open_pkcs12(
 ) -> tuple[PrivateKeyTypes | None, list[x509.Certificate]]:
     """Return the private key and the certificates in a store, the key's own certificate first.
 
-    The store type does not matter, because recent Java versions use the type JKS for PKCS12 as well.
+    The store type does not matter, because recent Java versions also use the type JKS for PKCS12.
     """
     name = f"ssl.{store}.password"
     password = values.get(name)
@@ -123,7 +123,7 @@ def _open_pkcs12(
 
 
 def _blocks(text: str, source: str) -> Iterator[tuple[str, str]]:
-    """Yield the label and text of each PEM block, with restored line breaks, which a properties file may lack."""
+    """Yield each PEM block's label and text; restore line breaks, which are missing from some properties files."""
     # Each search ends at the next five hyphens, so that many unterminated blocks do not take longer.
     for label, body in re.findall(r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*(?:-(?!----)[^-]*)*)-----END \1-----", text):
         dense = "".join(body.split())
@@ -146,14 +146,14 @@ def _private_key(pem: str, password: str | None, source: str) -> str:
 
 
 def unencrypted(key: PrivateKeyTypes) -> str:
-    """Return a private key as PEM: PKCS #8, not encrypted."""
+    """Return a private key in PEM format (PKCS #8, unencrypted)."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
 
 
 def pem_of(certificate: x509.Certificate) -> str:
-    """Return a certificate as PEM."""
+    """Return a certificate in PEM format."""
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 

@@ -33,7 +33,7 @@ class Resource:
     """True if `name` is a prefix, and the resource includes all names that start with it."""
 
     def __str__(self) -> str:
-        """Return the resource as text for the user."""
+        """Return the resource as text for users."""
         word = self.kind.replace("-", " ")
         return f"{word}s that start with {self.name!r}" if self.prefixed else f"{word} {self.name!r}"
 

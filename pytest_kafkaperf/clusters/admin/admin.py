@@ -36,18 +36,18 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TIMEOUT_S = 20
-"""Timeout of each call, including the wait for its effect."""
+"""Timeout for each call, including the wait for its effect."""
 LOOK_TIMEOUT_S = 5
 """Timeout for requests that no measurement depends on."""
 SWEEP_TIMEOUT_S = 10
 """Timeout for removing leftovers of crashed runs."""
 _TICK_S = 0.05
 _LOOK_S = 2.0
-"""Time without a reply after which a topic may have been deleted; by then, all brokers know a new topic."""
+"""Time without a reply after which a topic may have been deleted. By then, all brokers know about new topics."""
 _RETRY_MS = 10
-"""Interval at which a consumer queries a topic's leaders, which are unknown to it at first."""
+"""Interval at which a consumer queries a topic's leaders, which it does not know at first."""
 _TRANSACTION_TIMEOUT_MS = 60_000
-"""Default in aiokafka's and in Kafka's own producer."""
+"""Default of aiokafka's and Kafka's own producers."""
 UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError, kafka_errors.RequestTimedOutError)
 """aiokafka's errors for a broker that is down or does not respond."""
 
@@ -72,11 +72,11 @@ class TopicExistsError(ClusterError):
 
 
 class TopicRefusedError(ClusterError):
-    """The client is not permitted to create a topic, which may exist."""
+    """The client is not permitted to create a topic. The topic may already exist."""
 
 
 class Admin:
-    """Sends a test's requests other than load; connects for each call."""
+    """Client for a test's requests other than load. It connects separately for each call."""
 
     def __init__(self, bootstrap_servers: str, access: Access) -> None:
         self._servers = bootstrap_servers
@@ -115,7 +115,7 @@ class Admin:
     def abort_transactions(
         self, transactional_ids: Sequence[str], scenario: Scenario, *, timeout_s: float = TIMEOUT_S
     ) -> None:
-        """Abort open transactions like a new producer with the same id; the old producer can no longer write.
+        """Abort open transactions, as a new producer with the same id would; the old producer can no longer write.
 
         Raises:
             ClusterError: the cluster rejected it, or it took too long.
@@ -127,9 +127,9 @@ class Admin:
     def sweep(self, prefix: str = PREFIX, *, now: datetime.datetime | None = None) -> list[str]:
         """Remove topics and groups of runs that should have ended more than a day ago; return their names.
 
-        Only names in exactly the format of a run with this prefix are removed (see `run_names`), if this client may see
-        and delete them. `now` is this machine's time; None to read its clock. A run must also have ended according to
-        a broker's clock, because this machine's clock may be fast.
+        Names are removed only if they have exactly the format for a run with this prefix (see `run_names`), and if this
+        client may see and delete them. `now` is this machine's time; None to read its clock. A run must also have ended
+        according to a broker's clock, because this machine's clock may be fast.
 
         Raises:
             ClusterError: the cluster did not respond in time.
@@ -149,14 +149,14 @@ class Admin:
         return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
 
     def is_gone(self, topic: str) -> bool:
-        """Return True if the cluster responds that it does not know the topic."""
+        """Return True if the cluster reports that it does not know the topic."""
         try:
             return self._call(self._is_gone(topic), f"look up topic {topic!r}", LOOK_TIMEOUT_S)
         except ClusterError:
             return False
 
     def broker_properties(self) -> dict[int, dict[str, Property]]:
-        """Return the properties of each broker that responds, by broker id and name, without secret values.
+        """Return each responding broker's properties, by broker id and name, without secret values.
 
         Raises:
             ClusterError: this client is not permitted to read them, or no broker responded in time.
@@ -264,7 +264,7 @@ class Admin:
         return removed
 
     async def _broker_time(self, now: datetime.datetime, prefix: str) -> datetime.datetime:
-        """Return the time on a broker's clock when it appends a record to a new topic (KIP-32)."""
+        """Return the time at which a broker, by its own clock, appends a record to a new topic (KIP-32)."""
         end = now + datetime.timedelta(seconds=SWEEP_TIMEOUT_S)
         topic = round_name(run_name(end, secrets.token_bytes(SUFFIX_BYTES), prefix), 1)
         config = {"message.timestamp.type": "LogAppendTime"}
@@ -293,7 +293,7 @@ class Admin:
 
     @staticmethod
     async def _unless_deleted(asking: Coroutine[Any, Any, T], client: Any, topic: str) -> T:
-        """Return the reply to a client, which repeats its request as long as the topic exists."""
+        """Return the reply to a client that repeats its request as long as the topic exists."""
         reply = asyncio.ensure_future(asking)
         try:
             while not (await asyncio.wait([reply], timeout=_LOOK_S))[0]:
@@ -321,7 +321,7 @@ class Admin:
 
 
 def transaction_timeout_ms(scenario: Scenario) -> int:
-    """Return the time after which the cluster aborts a transaction whose producer has gone."""
+    """Return the time after which the cluster aborts a transaction whose producer is gone."""
     return int(scenario.producer_config.get("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS))
 
 
@@ -336,22 +336,22 @@ async def _started(client: Any) -> AsyncIterator[Any]:
 
 
 def _own(kind: Literal["topic", "group"], name: str) -> Resource:
-    """Return the prefix resource for a run's own topic or group, otherwise the resource itself."""
+    """Return the prefix resource for a run's own topic or group; otherwise, return the resource itself."""
     prefix = prefix_of(name)
     return Resource(kind=kind, name=prefix, prefixed=prefix != name)
 
 
 _ON_OWN_TOPICS = (Operation.CREATE, Operation.DESCRIBE, Operation.WRITE, Operation.READ, Operation.DELETE)
-"""Operations of a run on topics that it creates."""
+"""Operations that a run performs on topics that it creates."""
 _BROKER_RESOURCE = 4
 _CHANGED = (2, 3, 4)
-"""Sources of a value in DescribeConfigs: set at run time for a broker, for all brokers, or in a broker's file."""
+"""Sources of a value in DescribeConfigs: set at run time for one broker or for all brokers, or in a broker's file."""
 _DEFAULT = 5
-"""The source of a default value."""
+"""Source of a default value."""
 
 
 async def _is_unknown(client: Any, topic: str) -> bool:
-    """Return True if a broker does not know the topic; never create the topic, whatever the broker's properties."""
+    """Return True if a broker does not know the topic. The topic is never created, whatever the broker's properties."""
     answer = await client.send(client.get_random_node(), ask_for_topics([topic]))
     return bool(answer.topics[0][0] == kafka_errors.UnknownTopicOrPartitionError.errno)
 

@@ -31,14 +31,15 @@ from pytest_kafkaperf.core.notices import Notice, Remark
 T = TypeVar("T")
 
 _CLOSE_TIMEOUT_S = 2
-"""Timeout for closing a client, whose broker may be gone; nothing depends on the client any more."""
+"""Timeout for closing a client, whose broker may be gone. Nothing depends on the client anymore."""
 _MAX_NOTES = 5
 
 
 class BoundedLoop(asyncio.SelectorEventLoop):
-    """An event loop that can close while a host name is being resolved.
+    """Event loop that can be closed while a host name is being resolved.
 
-    asyncio resolves names in threads that it joins when it closes, so a slow DNS server would prolong every timeout.
+    asyncio resolves names in threads and joins them when a loop closes, so a slow DNS server would prolong every
+    timeout.
     """
 
     async def getaddrinfo(self, *arguments: Any, **named: Any) -> Any:
@@ -51,7 +52,7 @@ class BoundedLoop(asyncio.SelectorEventLoop):
                 found.set_result(socket.getaddrinfo(*arguments, **named))
             except OSError as error:
                 found.set_exception(error)
-            except UnicodeError as error:  # a part of the name is empty or too long
+            except UnicodeError as error:  # part of the name is empty or too long
                 found.set_exception(OSError(str(error)))
 
         threading.Thread(target=look_up, daemon=True).start()
@@ -79,7 +80,7 @@ def call(work: Coroutine[Any, Any, T], what: str, servers: str, *, timeout_s: fl
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a separate event loop, in another thread if the caller has a running loop."""
+    """Run a coroutine in a separate event loop, and in another thread if the caller has a running loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -114,19 +115,19 @@ async def close(client: Any) -> None:
 
 _LOGGERS = [logging.getLogger(name) for name in ("aiokafka", "asyncio")]
 _propagated: dict[logging.Logger, bool] = {}
-"""The settings of each logger before the first of the open `Notes`."""
+"""Each logger's `propagate` setting before the first of the open `Notes`."""
 _switching = threading.Lock()
 
 
 class Notes(logging.Handler):
-    """Collects warnings of aiokafka and errors of its tasks, instead of showing them in the user's terminal."""
+    """Collector of aiokafka's warnings and its tasks' errors, which would otherwise appear in the user's terminal."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
         self._texts: dict[str, str] = {}
         """Each text, with its template from the library's code and the error that ended a task."""
         self.causes: list[Exception] = []
-        """The errors that aiokafka logged."""
+        """Errors that aiokafka logged."""
 
     def __enter__(self) -> Self:
         with _switching:
@@ -147,7 +148,7 @@ class Notes(logging.Handler):
         """Keep the first line and, if a task ended with an error, that error."""
         error = f": {record.exc_info[1]!r}" if record.exc_info else ""
         causes = [value for value in record.args or () if isinstance(value, Exception)]
-        error += "".join(f" ({innermost(each)})" for each in causes if each.__cause__)  # such as an alert of TLS
+        error += "".join(f" ({innermost(each)})" for each in causes if each.__cause__)  # such as a TLS alert
         self.causes += causes
         if len(self._texts) < _MAX_NOTES:
             template = str(record.msg).strip().partition("\n")[0]
@@ -174,15 +175,15 @@ class Notes(logging.Handler):
 _ANSWER_TIMEOUT_S = 3
 """Minimum timeout for one connection or one request."""
 _ANSWER_RATIO = 0.2
-"""The same timeout for external clusters, as a share of the whole wait."""
+"""Timeout for one connection or request to an external cluster, as a share of the whole wait."""
 _START_PAUSE_S = 0.05
 """Pause between attempts to connect to brokers that are starting on this machine."""
 _EXTERNAL_PAUSE_S = 0.5
-"""The same pause for external clusters."""
+"""Pause between attempts to connect to external clusters."""
 _MIN_ATTEMPT_S = 1
 """Minimum time for the last attempt, so that it fails with a reason and not because of the timeout."""
 _REFUSALS = (SaslAuthenticationFailed, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError)
-"""Errors from a cluster that is up but that this client cannot use with its access settings."""
+"""Errors from a cluster that is running but that this client cannot use with its access settings."""
 
 
 class NotReadyError(ClusterError):
@@ -193,7 +194,7 @@ class NotReadyError(ClusterError):
         super().__init__(text)
         self.login_refused = any(isinstance(cause, _REFUSALS[:2]) for cause in causes)
         self.certificate = next((one for one in causes if isinstance(one, ssl.SSLCertVerificationError)), None)
-        """The error for a rejected certificate, if any."""
+        """Error for a rejected certificate, if any."""
 
 
 def wait_ready(
@@ -278,12 +279,12 @@ class _Attempts:
 
     @property
     def left_s(self) -> float:
-        """The time left until the timeout."""
+        """Time left until the timeout."""
         return self._deadline_s - time.monotonic()
 
     @property
     def attempt_s(self) -> float:
-        """The time for one more attempt."""
+        """Time for one more attempt."""
         return max(self.left_s, _MIN_ATTEMPT_S)
 
     def once(self, brokers: int, cluster_id: str | None) -> int:
@@ -320,11 +321,11 @@ def read_cluster_id(servers: str, access: Access, *, timeout_s: float) -> str | 
 
 
 class _NotReady(Exception):  # noqa: N818 - a result; becomes a ClusterError after the timeout
-    """The reason why an attempt did not find a ready cluster."""
+    """Reason why an attempt did not find a ready cluster."""
 
 
 class _NoConnection(_NotReady):
-    """No server of the list accepted the client."""
+    """No server in the list accepted the client."""
 
 
 async def _attempt(brokers: int, cluster_id: str | None, config: Mapping[str, Any], timeout_s: float) -> int:
@@ -351,7 +352,7 @@ async def _attempt(brokers: int, cluster_id: str | None, config: Mapping[str, An
 
 
 async def _connect_to_each(brokers: Collection[Any], config: Mapping[str, Any]) -> int:
-    """Connect to all brokers concurrently and return their number; brokers that register meanwhile are not tried.
+    """Connect to all brokers concurrently and return their number; ignore brokers that register in the meantime.
 
     The most common configuration error is an advertised address that clients cannot reach.
     """
@@ -368,7 +369,7 @@ async def _connect_to_each(brokers: Collection[Any], config: Mapping[str, Any]) 
 
 
 async def _is_reachable(broker: Any, config: Mapping[str, Any]) -> bool:
-    """Return True if the broker answers; each broker gets a separate client, which connects to one at a time."""
+    """Return True if the broker answers. Each broker gets a separate client, as a client connects to one at a time."""
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
     client = AIOKafkaClient(**{**config, "bootstrap_servers": f"{host}:{broker.port}"})
     try:

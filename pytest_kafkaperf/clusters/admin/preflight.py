@@ -1,4 +1,4 @@
-"""Checks for problems that would make the load fail, and reports errors that include the fix.
+"""Checks for problems that would make the load fail; the errors include the fix.
 
 Every request has a timeout and changes nothing, except that the cluster remembers the first transactional id of a run
 with transactions. It is not a problem if a broker does not report some information to this client.
@@ -38,7 +38,7 @@ _READS = frozenset({Operation.READ, Operation.DESCRIBE})
 
 
 TopicField = Literal["topic", "output_topic"]
-"""A scenario field that contains a topic."""
+"""Scenario field that contains a topic."""
 _CREATE: Mapping[TopicField, str] = {
     "topic": "create it, or leave out topic so that the run creates one",
     "output_topic": "create it, or add it to kafka_app(topics=...) so that the test creates it",
@@ -46,14 +46,14 @@ _CREATE: Mapping[TopicField, str] = {
 
 
 class Preflight:
-    """Checks one cluster before the load; each call opens a separate connection."""
+    """Checks of one cluster before the load. Each call opens a separate connection."""
 
     def __init__(self, bootstrap_servers: str, access: Access) -> None:
         self._servers = bootstrap_servers
         self._access = access
 
     def resolve(self, scenario: Scenario) -> Scenario:
-        """Return the scenario with the partitions and replicas of its existing topic, if it has one.
+        """Return the scenario with the partitions and replicas of its existing topic, if any.
 
         Raises:
             ClusterError: there is no such topic, or this client is not permitted to see it.
@@ -83,10 +83,10 @@ class Preflight:
         """Check the resources that the run will use; its topic already exists.
 
         Args:
-            scenario: resolved.
+            scenario: the resolved scenario.
             topic: the topic that the run writes or reads.
             member: the name of its first consumer group, which is also its first transactional id.
-            guarded: True if the cluster may deny access to groups and transactional ids, so that these are also
+            guarded: True if the cluster may deny access to groups and transactional ids, in which case these are also
                 checked.
 
         Raises:
@@ -199,14 +199,14 @@ def needed_operations(scenario: Scenario) -> frozenset[Operation]:
 
 
 def _topics(topic: str, *, own: bool) -> Resource:
-    """Return the topic as a resource; for a run's own topic, all runs' topics, so that one grant is enough."""
+    """Return the topic as a resource. For a run's own topic, it covers all runs' topics, so one grant is enough."""
     return Resource(kind="topic", name=prefix_of(topic) if own else topic, prefixed=own)
 
 
 _FEW_TOPICS = 20
 """Maximum number of topics that an error lists if none has a similar name."""
 _FRAMING_BYTES = 61 + 13
-"""Size of a batch header plus the overhead of a large record without key and headers."""
+"""Size of a batch header plus the overhead of a large record without a key or headers."""
 
 
 def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]:
@@ -231,7 +231,7 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
             f"{metadata.in_sync} of {metadata.replication_factor}; start the brokers that are down, or use acks=1"
         )
     max_bytes = metadata.config.get("max.message.bytes")
-    # The sizes of samples are not read.
+    # Sample sizes are not read.
     record_bytes = 0 if scenario.record_size is None else max(scenario.record_sizes) + _FRAMING_BYTES
     if max_bytes is not None and max(scenario.batch_size, record_bytes) > int(max_bytes) and not scenario.compression:
         yield (
@@ -242,18 +242,18 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
 
 
 def leaderless(named: str, metadata: TopicMetadata) -> str:
-    """Return the problem that some of a topic's partitions have no leader."""
+    """Return the problem text for a topic that has partitions without a leader."""
     partitions = ", ".join(map(str, metadata.leaderless))
     return f"{named} has no leader for partition {partitions}: brokers of the cluster are down; start them"
 
 
 def gone(topic: str) -> str:
-    """Return the problem that a topic was deleted during the load."""
+    """Return the problem text for a topic that was deleted during the load."""
     return f"topic {topic!r} was deleted while the load ran; exclude it from jobs that delete topics"
 
 
 def absent(topic: str, visible: Iterable[str], field: TopicField) -> str:
-    """Return the problem that a field's topic does not exist, and suggest topics with similar names."""
+    """Return the problem text for a field whose topic does not exist, and suggest topics with similar names."""
     others = sorted(name for name in visible if not name.startswith(("__", PREFIX)))
     create = _CREATE[field]
     hint = suggestion(topic, others)

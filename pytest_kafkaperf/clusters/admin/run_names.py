@@ -16,19 +16,19 @@ from collections.abc import Iterable
 PREFIX = "kafkaperf-"
 """Default prefix of a run's topics, groups and transactional ids; nothing else is ever removed."""
 LEGAL_PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{1,180}")
-"""Pattern of topic names: at most 249 of these characters, without the two underscores that start Kafka's own names."""
+"""Pattern of valid prefixes. A topic name has at most 249 of these characters; Kafka's own names start with `__`."""
 _RETAINED = datetime.timedelta(hours=1)
 """Time after the latest end of a run during which brokers keep the records in its topics."""
 KEPT = datetime.timedelta(days=1)
-"""Time after the latest end of a run before its topics and groups are removed. The end
-is based on a client's clock, which is up to 14 hours fast if it is set to local time instead of UTC."""
+"""Time that a run's topics and groups are kept after its latest end. The end is based on a client's clock, which is up
+to 14 hours fast if it is set to local time instead of UTC."""
 SUFFIX_BYTES = 6
 """Number of random bytes in a name, written as hexadecimal digits."""
 
 _TIME = "%Y%m%dT%H%M%SZ"
 _RUN = rf"(?P<prefix>{LEGAL_PREFIX.pattern})(?P<time>[0-9]{{8}}T[0-9]{{6}}Z)-[0-9a-f]{{{2 * SUFFIX_BYTES}}}"
 _TOPIC = re.compile(rf"{_RUN}(-[0-9]+)?")
-"""A round's topic, or a run's topic, because earlier versions used one topic for all rounds."""
+"""Pattern of a round's topic, or of a run's topic, because earlier versions used one topic for all rounds."""
 _GROUP = re.compile(rf"{_RUN}-[0-9]+-[0-9]+")
 
 
@@ -48,7 +48,7 @@ def group_names(run: str, *, rounds: int, groups: int) -> list[str]:
 
 
 def prefix_of(name: str) -> str:
-    """Return the prefix of a name that belongs to a run; for another name, the name itself."""
+    """Return the prefix of a name that belongs to a run; for any other name, return the name itself."""
     match = _TOPIC.fullmatch(name) or _GROUP.fullmatch(name)
     return name if match is None else match["prefix"]
 
@@ -64,7 +64,7 @@ def stale_groups(names: Iterable[str], now: datetime.datetime, prefix: str = PRE
 
 
 def retention(topic: str, now: datetime.datetime) -> dict[str, str]:
-    """Return a run topic's retention as a topic property, so that brokers delete the records if the run is killed.
+    """Return a run topic's retention as a topic property, so that brokers delete its records if the run is killed.
 
     The result is empty for other names. The size is not limited, because the audit reads the whole log.
     """

@@ -25,7 +25,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 _PROPERTIES = ("cleanup.policy", "max.message.bytes", "min.insync.replicas")
 
 _TOPIC_RESOURCE = 2
-"""The resource type for topics in `DescribeConfigs`."""
+"""Resource type for topics in `DescribeConfigs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ class TopicMetadata:
     name: str
     partitions: int
     replication_factor: int
-    """The minimum over all partitions."""
+    """Minimum across all partitions."""
     in_sync: int
-    """Number of in-sync replicas: the minimum over all partitions."""
+    """Minimum number of in-sync replicas across all partitions."""
     leaderless: tuple[int, ...] = ()
     """Partitions without a leader, which cannot be written or read."""
     operations: frozenset[Operation] | None = None
@@ -92,7 +92,7 @@ _TOPICS = types.Array(
 
 
 class _MetadataResponse(api.Response):  # type: ignore[misc] # aiokafka ships no types
-    """Metadata v8: the first version with permitted operations (KIP-430), the last before flexible versions."""
+    """Metadata v8: the first version with permitted operations (KIP-430), and the last before flexible versions."""
 
     API_KEY = 3
     API_VERSION = 8
@@ -119,7 +119,7 @@ class _MetadataStruct(api.RequestStruct):  # type: ignore[misc]
 
 
 class DescribeTopic(api.Request[_MetadataStruct]):  # type: ignore[misc]
-    """Requests the metadata and the permitted operations of one topic, without creating it."""
+    """Request for one topic's metadata and permitted operations, which does not create the topic."""
 
     API_KEY = 3
 
@@ -183,7 +183,7 @@ class _DescribeGroupsStruct(admin.DescribeGroupsRequest_v3):  # type: ignore[mis
 
 
 class DescribeGroups(api.Request[_DescribeGroupsStruct]):  # type: ignore[misc]
-    """Requests descriptions of groups and the permitted operations."""
+    """Request for the descriptions and permitted operations of groups."""
 
     API_KEY = 15
 
@@ -243,7 +243,7 @@ def group_members(
 
 def _partitions(assignment: bytes) -> int:
     """Return the number of partitions in a member's assignment."""
-    with contextlib.suppress(ValueError):  # other protocols, such as Kafka Connect's, have other assignments
+    with contextlib.suppress(ValueError):  # other protocols, such as Kafka Connect's, have different assignments
         return sum(len(numbers) for _, numbers in ConsumerProtocolMemberAssignment.decode(assignment).assignment)
     return 0
 
@@ -255,7 +255,7 @@ class _CreateTopicsStruct(admin.CreateTopicsRequest_v3):  # type: ignore[misc] #
 
 
 class CreateTopic(api.Request[_CreateTopicsStruct]):  # type: ignore[misc]
-    """Requests a new topic; aiokafka's own request has no version 4."""
+    """Request for a new topic. aiokafka's own request does not have a version 4."""
 
     API_KEY = 19
 
@@ -271,7 +271,7 @@ class CreateTopic(api.Request[_CreateTopicsStruct]):  # type: ignore[misc]
 
 _TIMEOUT_S = 20
 _ITERATIONS = 4096
-"""Kafka's minimum, which RFC 7677 also recommends, because each client connection computes this many iterations."""
+"""Number of iterations, which each client connection computes: Kafka's minimum, which RFC 7677 also recommends."""
 _SALT_BYTES = 16
 _SCRAM_SHA_512 = 2
 

@@ -208,7 +208,7 @@ _PORT_TAKEN = (
 
 @contextmanager
 def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
-    """Start brokers, provide them once they are ready, and remove them afterwards.
+    """Start brokers, provide them when they are ready, and remove them afterwards.
 
     Args:
         make: configures the brokers; called for each attempt.
