@@ -358,7 +358,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return None
 
     def _other_groups(self) -> str:
-        """Return text that lists the other groups with members, one of which may be the application's, if any."""
+        """Return text that lists any other groups with members, one of which may be the application's."""
         if self._kind != "group":
             return ""
         found: list[str] = []

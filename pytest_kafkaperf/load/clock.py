@@ -25,7 +25,7 @@ class _Clock:
 
 
 _clock = _Clock()
-"""This process's clock: set once before any load if the controller runs on another machine; otherwise, no offset."""
+"""This process's clock, set once before any load if the controller runs on another machine. The default offset is 0."""
 
 
 def set_clock(*, offset_ns: int, uncertainty_ns: int) -> None:

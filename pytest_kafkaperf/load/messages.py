@@ -125,7 +125,7 @@ class WorkerReport:
     cpu_s: float = 0.0
     """The process's user and system CPU seconds in the window."""
     busy_ratio: float = 0.0
-    """Share of the window in which the process ran or waited for a core. Near 1, the process is a bottleneck."""
+    """Share of the window in which the process ran or waited for a core. A value near 1 indicates a bottleneck."""
     repeated_batches: int = 0
     """Batches that were resent after an attempt that may have succeeded. The log may contain copies of them."""
     notes: list[Notice] = field(default_factory=list)

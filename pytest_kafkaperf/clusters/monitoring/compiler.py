@@ -26,7 +26,7 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.units import NS_PER_S
 
 ThreadCpu = Mapping[tuple[int, int], float]
-"""CPU time (s) of each compiler thread. The key consists of id and start time (in clock ticks), as ids are reused."""
+"""CPU time (s) of each compiler thread, by id and start time in clock ticks. Ids alone are not unique over time."""
 
 INTERVAL_S = 0.2
 """Time between two readings. HotSpot removes idle compiler threads, so longer gaps would miss their last work."""
@@ -34,7 +34,7 @@ INTERVAL_S = 0.2
 _NAMES = ("C1 ", "C2 ", "JVMCI", "JIT Compilation")
 """Prefixes of compiler thread names in HotSpot, GraalVM and OpenJ9. Linux truncates names to 15 bytes."""
 _TICKS_PER_S = 100
-"""Clock ticks per second in `/proc/PID/stat`. On all common processors, Linux shows 100 to programs (USER_HZ)."""
+"""Clock ticks per second in `/proc/PID/stat`. On all common processors, Linux reports 100 to programs (USER_HZ)."""
 _FAMILY_INTERVAL_S = 1.0
 """Time between two searches for a process's children."""
 _ANSWER_TIMEOUT_S = 10
@@ -167,7 +167,7 @@ class ContainerFiles:
 
 
 class JcmdThreads:
-    """Reader for systems without `/proc`: it queries a JVM with its JDK's `jcmd`, which briefly stops all threads."""
+    """Reader for systems without `/proc`. It queries a JVM with its JDK's `jcmd`, which briefly stops all threads."""
 
     is_costly = True
 

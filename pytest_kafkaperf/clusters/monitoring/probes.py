@@ -133,7 +133,7 @@ def container_readings(stats: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _cpu_s(process: psutil.Process) -> float:
-    """Return the CPU time of all threads that a process has had, to the nearest 1 ns on Linux, 10 ms elsewhere.
+    """Return the CPU time of all threads that a process has had, to the nearest 1 ns on Linux and 10 ms elsewhere.
 
     On Linux, the id of a process's CPU clock is derived from its process id, as in clock_getcpuclockid(3).
     """

@@ -84,7 +84,7 @@ class BrokerCurves(TypedDict):
     first_s: float
     """Start of the first interval, relative to the start of the round."""
     brokers: dict[str, dict[str, list[float | None]]]
-    """Curves by broker and metric name without `broker.`; in cores, bytes, bytes per second, ratios or seconds."""
+    """Curves by broker and metric name (without `broker.`), in cores, bytes, bytes per second, ratios or seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class Readings:
         return [tracks[reading] for tracks in self.tracks.values() if reading in tracks]
 
     def _rate(self, reading: str, window: tuple[int, int]) -> float | None:
-        """Return the total increase across all brokers, per second of the time in which any broker was read."""
+        """Return the total increase across all brokers, per second during which at least one broker was read."""
         tracks = self._of(reading)
         if not tracks:
             return None

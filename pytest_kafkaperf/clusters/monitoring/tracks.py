@@ -141,7 +141,7 @@ def covered_ratio(samples: Iterable[Sample], start_ns: int, end_ns: int) -> floa
 def _shows_restart(counters: Mapping[str, float], last: Mapping[str, tuple[float, int]], restarts: int) -> bool:
     """Return True if a counter fell by more than a tenth since the last known restart.
 
-    Without a restart, a counter falls only slightly, if two almost simultaneous readings are in the wrong order or if a
+    Without a restart, a counter falls slightly if two nearly simultaneous readings are in the wrong order or if a
     process has lost a child. Network counters may belong to the machine.
     """
     reliable = counters.keys() & last.keys() - set(_INDEPENDENT) - set(_SUMS)

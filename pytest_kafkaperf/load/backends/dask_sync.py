@@ -32,7 +32,7 @@ DRIFT_NS = 5_000_000
 
 
 Exchange = tuple[int, int, int]
-"""One request for the common time: times in ns of its sending, its answer (on the common clock) and the receipt."""
+"""One request for the common time: the times in ns of the request, the reply (on the common clock) and its arrival."""
 
 
 def until(begin: Clock, end: Clock | None) -> Clock:
@@ -50,7 +50,7 @@ def relative_to(controller: Clock, clock: Clock) -> Clock:
 
 
 def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str) -> Clock:
-    """Compare a clock with the common clock, using the fastest exchange; exact if both are the same clock."""
+    """Compare a clock with the common clock, using the fastest exchange. The result is exact for the same clock."""
     if name == common:
         return Clock(name=name, host=host, offset_ns=0, uncertainty_ns=0)
     sent_ns, remote_ns, received_ns = min(exchanges, key=lambda one: one[2] - one[0])
@@ -117,7 +117,7 @@ class SyncState:
         self._seen_s: dict[int, float] = {}
 
     def control(self, cells: list[int], *, now_s: float) -> dict[str, Any]:
-        """Store the controller's row; return the workers' rows, and the lost shares with the reasons."""
+        """Store the controller's row; return the workers' rows, and the lost shares with the reason for each."""
         self._controller_s = now_s
         self._rows[CONTROLLER] = (0, cells)
         rows = [[worker, *row] for worker, row in self._rows.items() if worker != CONTROLLER]
@@ -146,7 +146,7 @@ class SyncState:
 
 
 class SchedulerSync(SchedulerPlugin):
-    """Scheduler's side of all rounds of one controller. The plugin removes itself when the controller exits."""
+    """Scheduler's side of one controller's synchronization. The plugin removes itself when the controller exits."""
 
     def __init__(self, name: str, client: str) -> None:
         self.name = name

@@ -221,7 +221,7 @@ class DaskWorkers:
             check_version(f"the Dask scheduler {self._address}", name, version)
 
     def _on_workers(self, function: Callable[..., Any], *arguments: object, workers: Sequence[str]) -> dict[str, Any]:
-        """Call a function on each worker; return the results (None for missing packages), except for departed workers.
+        """Call a function on each worker; return the results (None for missing packages), ignoring workers that left.
 
         Raises:
             LoadError: the scheduler does not answer.

@@ -68,7 +68,7 @@ _FETCH_WAIT_MS = 100
 """Maximum time that a fetch waits for new records. The wait delays the next request on the same connection, such as the
 request for end offsets after the load. With Kafka's default of 500 ms, each round with consumers took 0.4 s longer."""
 _HEARTBEAT_MS = 300
-"""Heartbeat interval. Members detect a rebalance by heartbeat: with Kafka's 3 s, rounds would start up to 3 s later."""
+"""Heartbeat interval. Members learn of rebalances from heartbeats; Kafka's 3 s could delay a round's start by 3 s."""
 
 
 def make_producer(
@@ -101,7 +101,7 @@ def make_producer(
 def make_consumer(
     scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: dict[str, Any]
 ) -> aiokafka.AIOKafkaConsumer:
-    """Create, but do not start, a consumer group member that reads new records, and existing ones if required."""
+    """Create, but do not start, a consumer group member that reads new records and, optionally, existing ones."""
     defaults = {
         "heartbeat_interval_ms": _HEARTBEAT_MS,
         "fetch_max_wait_ms": _FETCH_WAIT_MS,

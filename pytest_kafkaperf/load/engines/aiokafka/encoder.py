@@ -1,6 +1,6 @@
 """Encoding of record batches (format magic 2, with codecs and CRC) and produce requests, and decoding of responses.
 
-Only produce request versions 5 to 7 (Kafka 1.0 and later) are supported, which have the same format:
+Only versions 5 to 7 of the produce request (Kafka 1.0 and later) are supported. They have the same format:
 https://kafka.apache.org/protocol#The_Messages_Produce
 """
 
