@@ -367,12 +367,12 @@ class Notice:
         return self.text
 
     def of_other_side(self) -> Notice:
-        """Return the notice for the live baseline. A busy machine affects both sides, so that notice is unchanged."""
+        """Return the notice for the live baseline. A busy machine affects both sides, so its notice is unchanged."""
         return self if self.kind is NoticeKind.BUSY_MACHINE else replace(self, other_side=True)
 
 
 def each_once(notices: Iterable[Notice]) -> tuple[Notice, ...]:
-    """Drop notices whose text repeats an earlier one, which happens if rounding makes their values look the same."""
+    """Drop notices whose text repeats an earlier notice's, which happens if rounding makes their values look equal."""
     first: dict[str, Notice] = {}
     for notice in notices:
         first.setdefault(notice.text, notice)

@@ -39,7 +39,7 @@ _PAUSE_S = 0.02
 
 
 def kill_later(pid: int) -> None:
-    """Register a child process and the process group that it leads to be killed after this process has exited."""
+    """Register a child process, along with the process group that it leads, for killing after this process exits."""
     _tell(pid)
 
 
@@ -49,7 +49,7 @@ def forget(pid: int) -> None:
 
 
 def remove_later(path: str | Path) -> None:
-    """Register a folder or file to be removed after this process has exited. The path may not exist yet."""
+    """Register a folder or file for removal after this process exits. The path may not exist yet."""
     _tell(str(Path(path).absolute()))
 
 

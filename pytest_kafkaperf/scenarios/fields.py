@@ -65,9 +65,9 @@ _WORDS = {
 """Field names from other tools. Errors about unknown fields suggest this plugin's names instead."""
 
 _MAX_SHOWN = 100
-"""Maximum number of characters of an invalid value that an error shows."""
+"""Number of characters to which an error truncates an invalid value."""
 _MAX_VERSION = 20
-"""Maximum number of digits of a schema version that an error shows."""
+"""Number of digits to which an error truncates a schema version."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -117,7 +117,7 @@ class MarkerFields(BaseModel):
             fields: the values by field name.
             where: the start of an error message.
             names: the names by which users know the fields, if different.
-            further: yields problems that only a higher layer can detect; called once each field is valid by itself.
+            further: yields problems that only a higher layer can detect; called after every field is valid by itself.
 
         Raises:
             ScenarioError: a field is unknown or a value is invalid; the message lists all problems.

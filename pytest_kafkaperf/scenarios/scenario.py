@@ -93,7 +93,7 @@ class Scenario(MarkerFields):
     """Compression codec for batches; None: no compression."""
     idempotence: fields.Flag = False
     """Idempotent producers: brokers discard duplicates caused by retries (KIP-98); requires acks `all`. Unlike in the
-    Java client, this is off by default, because it allows only one in-flight batch per partition (five in Java)."""
+    Java client, this is off by default, because it allows only one in-flight batch per partition; Java allows five."""
     transaction_size: Annotated[fields.Records, Field(ge=1, le=10**9)] | None = None
     """Number of records in each transaction; implies idempotence. None: no transactions."""
     abort_ratio: Annotated[fields.Ratio, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0

@@ -68,7 +68,7 @@ _FETCH_WAIT_MS = 100
 """Maximum time that a fetch waits for new records. The wait delays the next request on the same connection, such as the
 request for end offsets after the load. With Kafka's default of 500 ms, each round with consumers took 0.4 s longer."""
 _HEARTBEAT_MS = 300
-"""Heartbeat interval. Members learn of rebalances from heartbeats; Kafka's 3 s could delay a round's start by 3 s."""
+"""Heartbeat interval. Members learn of rebalances from heartbeats, so Kafka's 3 s could delay rounds by up to 3 s."""
 
 
 def make_producer(
