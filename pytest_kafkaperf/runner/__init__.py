@@ -5,18 +5,18 @@
 - perf_run: the state shared by a run's tests, and their results
 - shared_clusters: a run's clusters and applications
 - flow: runs one test from start to finish
-- baseline: the data or side that a test is compared with
+- baseline: the stored rounds or the side that a test is compared with
 - decision: runs trials until the test reaches a verdict
 - trial: runs trials, on one side or two
-- measure: measurements in scripts
+- measure: takes measurements in scripts
 - warmup: the warm-up before a trial's rounds
 - cold_brokers: how cold brokers affect a verdict
 - evidence: judges the trials that count
-- retest: ways to re-test a suspected regression
-- common_shift: detects a cause that many suspected regressions share
+- retest: re-tests suspected regressions
+- common_shift: detects a common cause of many suspected regressions
 - result: trials, test results, and the result of the whole run
 - baseline_update: chooses the trials that become the stored baseline
-- time_budget: one deadline for all tests
+- time_budget: a shared deadline for all tests
 - bottleneck: where time or throughput was lost
 - drift: warnings about rounds that drift
 - checkout: another revision's files and virtual environment

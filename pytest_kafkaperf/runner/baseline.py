@@ -17,22 +17,22 @@ class StoredBaseline:
 
     rounds: BaselineRounds = field(default_factory=BaselineRounds)
     revision: Revision | None = None
-    """The revision that the test could not be compared with; None if no revision was requested."""
+    """The requested revision that the test could not be compared with; None if no revision was requested."""
     note: Notice | None = None
-    """Why the test was not compared with that revision; None if no revision was requested."""
+    """Reason why the test was not compared with that revision; None if no revision was requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBaseline:
-    """Another side; the test runs alternately on it and on its own side."""
+    """The other side; rounds alternate between it and the test's own side."""
 
     side: Side
     revision: Revision | None = None
     """The other side's code, with its commit; None if both sides have the same code."""
     changes: tuple[Change, ...] = ()
-    """Differences in code and packages between the two sides."""
+    """Code and package differences between the two sides."""
     note: Notice | None = None
-    """A remark about these packages."""
+    """Remarks about these packages."""
 
 
 Baseline = StoredBaseline | LiveBaseline

@@ -1,4 +1,4 @@
-"""Updates a test's baseline: chooses the trials to write, and reports why others are left out."""
+"""Updates a test's baseline: chooses which trials to write and explains why others are left out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def update_baseline(
     thresholds: Sequence[Threshold],
     commit: str | None,
 ) -> tuple[BaselineRecord | None, list[Notice]]:
-    """Write the acceptable trials of a result, if the settings ask for it.
+    """Write a result's acceptable trials if the settings request it.
 
     Returns the written record (None if nothing was written) and notes.
 
@@ -68,7 +68,7 @@ def update_baseline(
 def accepted(
     mode: str, result: Result, *, thresholds: Sequence[Threshold], exists: bool, calibrated: bool
 ) -> tuple[list[Trial], list[Notice]]:
-    """Choose the trials to write, based on the `--kafka-update-baselines` mode and the test's verdict.
+    """Choose which trials to write, based on the `--kafka-update-baselines` mode and the test's verdict.
 
     Returns the trials (none if the baseline must not change), and the reasons for leaving out trials that the mode
     requested.
@@ -87,7 +87,7 @@ def accepted(
     if verdict is Verdict.INCONCLUSIVE:  # with --kafka-strict, the test fails
         return [], [Notice(Remark.NOT_WRITTEN, {"reason": "the test is INCONCLUSIVE"})]
     chosen = _alone(result)
-    # Trials that cleared a suspected regression are as valid as the first one, and show how much trials vary.
+    # Trials that cleared a suspected regression are as valid as the first trial, and they show how much trials vary.
     if mode != "add" and not calibrated:
         chosen = chosen[:1]
     flaws = [_flaw(thresholds, trial) for trial in chosen]
@@ -96,12 +96,12 @@ def accepted(
 
 
 def _alone(result: Result) -> list[Trial]:
-    """Return the trials that count, except side-by-side trials, whose rounds are shorter."""
+    """Return the trials that count, excluding side-by-side trials because their rounds are shorter."""
     return [trial for trial in judged(result.trials) if trial.other_side is None]
 
 
 def _flaw(thresholds: Sequence[Threshold], trial: Trial) -> str | None:
-    """Return why this trial cannot serve as a baseline for the thresholds; None if it can."""
+    """Return the reason why this trial cannot serve as a baseline for the thresholds; None if it can."""
     gated = [threshold.metric for threshold in thresholds if threshold.relative is not None]
     for metric in gated:
         flaw = flaw_of(metric, trial.measured.rounds, ratio=True) or _bound(metric, trial)
@@ -123,7 +123,7 @@ def orphans_of(
 ) -> dict[Path, str]:
     """Return the baselines whose tests no longer exist, by path.
 
-    `collected` are this run's nodeids; `files` are the test files whose tests were all collected.
+    `collected` contains this run's nodeids; `files` contains the test files that were collected completely.
 
     Raises:
         BaselineError: the folder cannot be read.
@@ -131,9 +131,9 @@ def orphans_of(
     """
     stored = store.stored()
     known = {file_of(nodeid) for nodeid in stored.values()}
-    # A folder outside this project may be shared with another project, whose baselines are left alone.
+    # Another project may share a folder outside this project; leave its baselines alone.
     ours = settings.baselines.resolve().is_relative_to(settings.root.resolve())
-    # A name in a baseline may be too long for a file name, and Path.exists would then raise an error.
+    # A name in a baseline may be too long for a file name, in which case Path.exists would raise an error.
     missing = {file for file in known if ours and not os.path.exists(settings.root / file)}  # noqa: PTH110
     complete = {*files, *missing}
     return {path: one for path, one in stored.items() if file_of(one) in complete and one not in collected}

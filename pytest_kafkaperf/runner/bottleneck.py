@@ -1,4 +1,4 @@
-"""Deduces the bottleneck of a failed test with an application: the application, or Kafka and the machine before it."""
+"""Deduces whether a failed test's bottleneck is the application, or Kafka and the machine upstream of it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Values = Mapping[str, float]
 _APPLICATION = "the application is the bottleneck"
 _BEFORE = "Kafka or the machine, before the application"
 _SAME = 0.2
-"""Change in a latency that noise can explain: with a paced load, p50 varies by 20% between trials."""
+"""Largest latency change that noise can explain: with a paced load, p50 varies by 20% between trials."""
 _MOST = 2.0
 """Change in the produce latency up to which its share of the additional time is conclusive: on a busy machine, p50
 rises from 4 to 10 ms. A larger change, for example because of a quota, may slow the application's own requests even
 more."""
 _BEHIND = 0.9
-"""Share of the input rate below which an application falls behind."""
+"""Share of the input rate below which an application is considered to fall behind."""
 _COMPUTES = 0.9
-"""CPU usage, in cores, above which an application keeps at least one thread busy."""
+"""CPU usage, in cores, above which at least one of an application's threads is considered busy."""
 _WAITS = 0.5
 """Share of the time per record spent on a CPU below which an application mostly waits. Between the two values, the
 cause is unknown, because on a busy machine even a program that only computes may get less than a core."""
 _NO_WAY = (*PROCESS_METRICS, "app.output_ratio")
-"""Application metrics that measure neither the time per record nor the record rate."""
+"""Application metrics other than the time per record and the record rate."""
 _SMALL, _LARGE = 1 / 6, 1 / 2
 """Produce latency as a share of the time through the application, or of the application's time per record. For an
 application that writes back to Kafka, the produce latency counts twice, and the consumer's fetch is added."""
@@ -39,7 +39,7 @@ application that writes back to Kafka, the produce latency counts twice, and the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """An application's metrics for one of the ways to observe it."""
+    """An application's metrics from one method of observing it."""
 
     word: str
     throughput: str
@@ -60,7 +60,7 @@ GROUP = Way(word="committed", throughput="app.throughput", latency="app.delay", 
 
 
 def bottleneck(result: Result) -> Notice | None:
-    """Return a note about where a failed test lost time or throughput; None if the values do not show it."""
+    """Return a note about where a failed test lost time or throughput; None if the values do not show where."""
     is_late = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in result.problems)
     if not result.verdict.fails or not is_late:
         return None
@@ -98,7 +98,7 @@ def _failed_way(result: Result) -> tuple[Way, list[str]] | None:
 
 
 def _rounds_before(result: Result) -> list[Values]:
-    """Return the live baseline's rounds, otherwise the stored baseline's; empty without a baseline."""
+    """Return the live baseline's rounds, or else the stored baseline's rounds; empty without a baseline."""
     live: list[Values] = [one.metrics for trial in judged(result.trials) for one in trial.other_side or ()]
     if live or not result.baseline_trials:
         return live
@@ -107,7 +107,7 @@ def _rounds_before(result: Result) -> list[Values]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Names:
-    """The metrics to compare: before the application, and at its output."""
+    """The metrics to compare: upstream of the application, and at its output."""
 
     before_latency: str
     before_throughput: str
@@ -115,14 +115,14 @@ class _Names:
     end_throughput: str
 
     def all_in(self, values: Values) -> bool:
-        """Return True if all these metrics are known and not 0."""
+        """Return True if all these metrics are known and nonzero."""
         names = (self.before_latency, self.before_throughput, self.end_latency, self.end_throughput)
         return all(values.get(name) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Evidence:
-    """Evidence against the application, and against everything before it; None without evidence."""
+    """Evidence against the application, and against everything upstream of it; None without evidence."""
 
     application: str | None
     before_it: str | None
@@ -167,7 +167,7 @@ def _behind(way: Way, names: _Names, now: Values) -> str | None:
 
 
 def _by_values(names: _Names, now: Values, behind: str | None, rate: float | None) -> _Evidence:
-    """Return the evidence from this run's values alone."""
+    """Return the evidence that this run's values provide on their own."""
     given = now[names.before_throughput]
     if rate is not None and given < _BEHIND * rate:
         text = f"{names.before_throughput} {_shown(given)} of {_shown(rate)}"
@@ -186,7 +186,7 @@ def _by_values(names: _Names, now: Values, behind: str | None, rate: float | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slowdown:
-    """The change in latency or throughput, whichever got worse by more."""
+    """The change in latency or throughput, whichever worsened more."""
 
     ratio: float
     text: str
@@ -201,8 +201,8 @@ def _slowdown(now: Values, before: Values, latency: str, throughput: str) -> _Sl
 def _by_change(
     names: _Names, now: Values, before: Values, at_end: _Slowdown, before_it: _Slowdown, behind: str | None
 ) -> _Evidence:
-    """Return the evidence about a slower application from the changes since `before`."""
-    if behind:  # then the time for one record counts
+    """Return the evidence that the application became slower, based on the changes since `before`."""
+    if behind:  # the time per record counts in this case
         additional_s = 1 / now[names.end_throughput] - 1 / before[names.end_throughput]
     else:
         additional_s = now[names.end_latency] - before[names.end_latency]
@@ -219,9 +219,9 @@ def _by_change(
 def _work(way: Way, now: Values, *, is_behind: bool) -> str:
     """Describe whether the application waits or computes; empty if its CPU usage is unknown or inconclusive.
 
-    An application that falls behind is never idle, so its throughput shows the time per record. An application that
-    keeps up is idle at times, so the time per record is the time from the acknowledgement to the output. The time until
-    a commit does not show the time per record.
+    An application that falls behind is never idle, so its throughput determines the time per record. An application
+    that keeps up is sometimes idle, so the time per record is the time from acknowledgement to output. The time until a
+    commit does not reveal the time per record.
     """
     cpu = now.get("app.cpu")
     if cpu is None:
@@ -251,7 +251,7 @@ def _told(evidence: _Evidence, work: str) -> str | None:
 
 
 def _medians(rounds: Sequence[Values], groups: int) -> Values:
-    """Return the median of each metric that all rounds have; each consumer group receives all records."""
+    """Return the median of each metric that all rounds measured; each consumer group receives all records."""
     names = set.intersection(*map(set, rounds)) if rounds else set()
     shares = {OUTPUT.throughput: 1 / groups}
     return {name: shares.get(name, 1.0) * statistics.median(one[name] for one in rounds) for name in names}

@@ -34,7 +34,7 @@ from pytest_kafkaperf.runner.settings import Revision
 _OPTION, _SETUP = "--kafka-compare", "--kafka-compare-setup"
 _SETUP_TIMEOUT_S = 1200
 _MOST_SUBJECTS = 5
-"""Maximum number of commits between the two sides that reports list; older commits are only counted."""
+"""Maximum number of commits between the two sides to list in reports; older commits are only counted."""
 _KEPT = 5
 """Number of most recently used virtual environments to keep in the cache."""
 _TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TARGET")
@@ -55,19 +55,17 @@ class Checkout:
     python: str
     commit: str | None
     subjects: tuple[str, ...] = ()
-    """This side's commits since that revision, newest first: `commit cf541ca Enrich orders`."""
+    """This side's commits since that revision, newest first, such as `commit cf541ca Enrich orders`."""
 
 
 @contextlib.contextmanager
 def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: str | None) -> Iterator[Checkout]:
-    """Provide a revision's files; a commit is checked out into a separate folder and removed afterwards.
+    """Provide a revision's files; a commit is checked out into a separate folder, which is removed afterwards.
 
-    Args:
-        revision: the revision to provide.
-        root: this side's pytest root folder.
-        files: the perf test files, relative to `root`; they and their payload files overwrite the commit's files.
-        setup: a shell command that installs the commit's packages into a separate virtual environment, which is kept
-            for later runs; None if the live baseline uses the current virtual environment.
+    Args: revision: the revision to provide. root: this side's pytest root folder. files: the perf test files, relative
+        to `root`; these files and their payload files overwrite the commit's versions. setup: a shell command that
+        installs the commit's packages into a separate virtual environment, which is cached for later runs; None if the
+        live baseline uses the current virtual environment.
 
     Raises:
         UsageError: the commit does not exist, or the command failed.
@@ -82,14 +80,14 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
         problem = f"{_OPTION}={revision}: commit {commit} cannot be checked out; {_hint(root)}"
         _check_out(commit, top, tree, problem=problem)
         inside = tree / root.resolve().relative_to(top)
-        inside.mkdir(parents=True, exist_ok=True)  # the commit may lack it
+        inside.mkdir(parents=True, exist_ok=True)  # the commit may not contain it
         python = sys.executable if setup is None else _environment(folder / "venv", inside, setup)
         _copy_tests(files, root, inside, tests=revision.tests)
         yield Checkout(root=inside, python=python, commit=commit, subjects=_subjects(top, commit))
 
 
 def is_base(revision: Revision, root: Path, own_commit: str | None) -> bool:
-    """Return True if this branch starts at `own_commit`, which is checked out here without local changes.
+    """Return True if `own_commit` is where this branch starts and is checked out here without local changes.
 
     Raises:
         UsageError: there is no repository, or no base branch from which this branch could have started.
@@ -99,9 +97,9 @@ def is_base(revision: Revision, root: Path, own_commit: str | None) -> bool:
 
 
 def check_revision(revision: Revision, root: Path, *, setup: str | None) -> None:
-    """Reject a revision that cannot be compared, as far as that can be checked before anything starts.
+    """Reject a revision that cannot be compared, to the extent that this can be checked before anything starts.
 
-    The arguments are the same as for `checked_out`.
+    Takes the same arguments as `checked_out`.
 
     Raises:
         UsageError: the commit or folder does not exist, or its tests would import this side's code.
@@ -119,7 +117,7 @@ def check_revision(revision: Revision, root: Path, *, setup: str | None) -> None
 
 
 def refusal_of_shared(found: Mapping[str, Path]) -> str | None:
-    """Return an error if the other side would import any of these files or folders of this side, otherwise None."""
+    """Return an error if the other side would import any of these files or folders from this side; otherwise None."""
     if not found:
         return None
     name = min(found)
@@ -131,7 +129,7 @@ def refusal_of_shared(found: Mapping[str, Path]) -> str | None:
 
 
 def _found(revision: Revision, root: Path) -> tuple[Path, str]:
-    """Return the repository's top folder and the commit's hash."""
+    """Return the repository's top-level folder and the commit's hash."""
     top = Path(
         git(root, "rev-parse", "--show-toplevel", problem=f"{_OPTION}={revision}: {root} is not in a git checkout")
     )
@@ -161,8 +159,7 @@ def _existing(revision: Revision, folder: Path, root: Path) -> Checkout:
 def _check_out(commit: str, top: Path, tree: Path, *, problem: str) -> None:
     """Check out a commit into `tree`, which may contain a clone from an earlier run.
 
-    Raises:
-        UsageError: git failed; if the checkout itself failed, the message starts with `problem`.
+    Raises: UsageError: a git command failed; if the checkout itself failed, the message starts with `problem`.
 
     """
     try:
@@ -172,12 +169,12 @@ def _check_out(commit: str, top: Path, tree: Path, *, problem: str) -> None:
         git(tree, "checkout", "--quiet", "--force", "--detach", commit, problem=problem)
         git(tree, "clean", "--quiet", "--force", "-d")
     except UsageError:
-        shutil.rmtree(tree, ignore_errors=True)  # the next run clones again
+        shutil.rmtree(tree, ignore_errors=True)  # the next run will clone again
         raise
 
 
 def _copy_tests(files: Iterable[str], root: Path, inside: Path, *, tests: str | None) -> None:
-    """Copy this side's perf test files and their payload files, as the revision's `tests` option requires."""
+    """Copy the perf test files and payload files of this side that the revision's `tests` option selects."""
     if tests == "ref":
         return
     for file in files:
@@ -197,14 +194,14 @@ def _subjects(top: Path, commit: str) -> tuple[str, ...]:
 
 
 def _payloads(file: str, root: Path) -> list[str]:
-    """Return the sample files that a test file refers to, because both sides must get the same load."""
+    """Return the sample files that a test file refers to; both sides must receive the same load."""
     found = _PAYLOAD.findall((root / file).read_text(encoding="utf-8", errors="replace"))
     names = [os.path.normpath(Path(file).parent / name) for name in found]
     return [name for name in names if not name.startswith(("/", "..")) and (root / name).is_file()]
 
 
 def installed_from(folder: Path) -> dict[str, Path]:
-    """Return the packages installed from a folder or its subfolders, each with its source folder."""
+    """Return the packages that were installed from a folder or its subfolders, each with its source folder."""
     found: dict[str, Path] = {}
     for each in importlib.metadata.distributions():
         url = json.loads(each.read_text("direct_url.json") or "{}").get("url", "")
@@ -244,7 +241,7 @@ def worktrees(root: Path) -> list[Path]:
 
 
 def commit_of(ref: str, root: Path, asked: str) -> str:
-    """Return the hash of a commit, branch or tag; errors start with `asked`, the option that contains it.
+    """Return the hash of a commit, branch or tag; error messages start with `asked`, the option that contains it.
 
     Raises:
         UsageError: the commit does not exist.
@@ -273,7 +270,7 @@ def _hint(root: Path) -> str:
 
 @contextlib.contextmanager
 def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
-    """Provide a folder: with a setup, a folder that is cached for this commit, otherwise a temporary one."""
+    """Provide a folder: one that is cached for this commit if there is a setup command, otherwise a temporary one."""
     lock = None
     if setup is not None:
         cache = platformdirs.user_cache_path("pytest-kafkaperf") / "revisions"
@@ -297,7 +294,7 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
         folder = cache / key
         folder.mkdir(exist_ok=True)
         os.utime(folder)
-        with contextlib.suppress(OSError):  # another run may be removing old folders as well
+        with contextlib.suppress(OSError):  # another run may be removing old folders at the same time
             for old in sorted(filter(Path.is_dir, cache.iterdir()), key=lambda path: -path.stat().st_mtime)[_KEPT:]:
                 with contextlib.suppress(Timeout), FileLock(old.with_suffix(".lock"), timeout=0):
                     shutil.rmtree(old, ignore_errors=True)
@@ -309,7 +306,7 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
 def _environment(folder: Path, root: Path, setup: str) -> str:
     """Return the interpreter from a virtual environment in which the setup command succeeded, now or earlier.
 
-    The environment also sees this process's packages, except those that the command installs.
+    The environment also provides this process's packages, except those that the command installs.
 
     Raises:
         UsageError: the command failed; the message contains the end of its output.

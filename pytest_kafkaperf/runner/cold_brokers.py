@@ -1,7 +1,7 @@
-"""The effect of cold brokers and applications on a verdict. Pure functions.
+"""Effects of cold brokers and applications on a verdict. Pure functions.
 
-A cold program is always slower than a warm one. If cold programs meet a limit, warm programs would meet it too, but a
-limit that cold programs miss proves nothing.
+A cold program is always slower than a warm one. If cold programs meet a limit, warm programs would also meet it; if
+they miss the limit, nothing is proven.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)
 
 
 def is_cold(trial: Trial) -> bool:
-    """Return True if the compiler of any broker or application, on either side, was still busy during a round."""
+    """Return True if any broker's or application's compiler, on either side, was still busy during a round."""
     return any(one.cold for one in trial.all_rounds)
 
 
 def cold_warnings(trials: Sequence[Trial]) -> list[Notice]:
-    """Return a warning for each side that was cold in some round; a short warm-up has a note instead."""
+    """Return a warning for each side that was cold in any round; a short warm-up gets a note instead."""
     warmed = [each for each in trials if each.warm_up_end is not WarmUpEnd.SHORT]
     return [Notice.of(problem, Remark.COLD) for problem in _problems(warmed)]
 
 
 def _problems(trials: Sequence[Trial]) -> list[Problem]:
-    """Return a problem for each side that was cold in some round."""
+    """Return a problem for each side that was cold in any round."""
     own = [one for trial in trials for one in trial.rounds]
     other = [one for trial in trials for one in trial.other_side or ()]
     cause = _cause({trial.warm_up_end for trial in trials})
@@ -49,12 +49,12 @@ def _problems(trials: Sequence[Trial]) -> list[Problem]:
 
 
 def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool) -> Judgement:
-    """Return the judgment without outcomes that cold programs may have caused.
+    """Return the judgment after removing outcomes that cold programs may have caused.
 
     The judgment does not change if the user has disabled the warm-up.
 
-    - If values are `kept` in a baseline or to measure a test's noise, the test is INVALID.
-    - An absolute limit that is not met becomes INVALID, except for counts from the log.
+    - If the values are `kept`, either in a baseline or to measure a test's noise, the test is INVALID.
+    - Unmet absolute limits become INVALID, except limits on counts from the log.
     - A side-by-side comparison becomes INVALID unless both sides were equally cold.
     - REGRESSED against a stored baseline becomes INCONCLUSIVE.
     """
@@ -108,13 +108,13 @@ def _cause(ends: set[WarmUpEnd | None]) -> Cause:
 
 
 def warm_up_notes(trials: Sequence[Trial], verdict: Verdict) -> list[Notice]:
-    """Return a note if cold brokers met the limits after a short warm-up."""
+    """Return a note if brokers that were still cold after a short warm-up met the limits."""
     are_cold = any(trial.warm_up_end is WarmUpEnd.SHORT for trial in trials)
     return [Notice(Remark.SHORT_WARM_UP)] if are_cold and not verdict.fails else []
 
 
 def describe_warm_ups(trial: Trial) -> Iterator[str]:
-    """Yield a line for each side about its warm-up, and about compiler usage during the warm-up and the rounds."""
+    """Yield a line for each side about its warm-up and about compiler usage during the warm-up and the rounds."""
     sides = (("", trial.rounds), ("the baseline: ", trial.other_side or ()))
     for warm_up, (side, rounds) in zip(trial.warm_ups, sides, strict=False):
         slices = _busiest(warm_up.shares)

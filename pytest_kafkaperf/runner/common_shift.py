@@ -1,4 +1,4 @@
-"""Detects a common cause of a run's suspected regressions: the machine or all of Kafka is slower today."""
+"""Detects when a run's suspected regressions have a common cause: the machine or Kafka as a whole is slower today."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.scale import sign_of
 
 _FEWEST = 6
-"""Minimum number of compared tests before a common cause is assumed."""
+"""Minimum number of compared tests for assuming a common cause."""
 _SHARE = 1 / 3
 """Share of compared tests above which suspected regressions are assumed to have a common cause. A side-by-side
 comparison shows whether it is the machine or Kafka. If each of 6 tests is falsely suspected with a probability of 10%,
@@ -22,7 +22,7 @@ class CommonShift:
     def __init__(self) -> None:
         self._tests = self._suspected = 0
         self._machine: str | None = None
-        """The last test with two equal sides that were both slower than the baseline; None if there is none."""
+        """The last test whose two identical sides were both slower than the baseline; None if there is none."""
 
     def add(self, result: Result, *, both_slower: bool) -> None:
         """Count a finished test; `both_slower` is True if its re-test found both sides slower than the baseline."""
@@ -36,7 +36,7 @@ class CommonShift:
         self._suspected += 1
         side_by_side = [check for check in suspected if check.trials]
         if any(check.outcome is Verdict.REGRESSED for check in side_by_side):
-            self._machine = None  # all of Kafka may be slower, so each suspected regression must be confirmed
+            self._machine = None  # Kafka as a whole may be slower, so each suspected regression must be confirmed
         elif both_slower:
             self._machine = result.nodeid
 
@@ -51,7 +51,7 @@ class CommonShift:
         return self._machine if self.is_common else None
 
     def __str__(self) -> str:
-        """Return a sentence about the common cause."""
+        """Return a sentence that describes the common cause."""
         share = f"{self._suspected} of {self._tests} tests have suspected regressions"
         found = f"{share}: the machine or all of Kafka is slower"
         if self._machine is None:

@@ -26,13 +26,13 @@ from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 OnTrial = Callable[[Sequence[Trial], Judgement], None]
 """Called after each trial, with all of the test's trials so far and their judgment."""
 OnRepeat = Callable[[Judgement], None]
-"""Called before the first trial is measured again, with the judgment of the trial so far."""
+"""Called before the first trial is repeated, with its judgment so far."""
 _MOST_COLD = 2
-"""Maximum number of times to repeat a first trial that may have failed because of cold brokers."""
+"""Maximum number of repetitions for a first trial that may have failed because of cold brokers."""
 
 
 class RetestFailedError(Exception):
-    """A way to re-test a suspected regression did not work; the message contains the reason."""
+    """A method for re-testing a suspected regression did not work; the message contains the reason."""
 
 
 class OutOfTimeError(Exception):
@@ -54,7 +54,7 @@ class Bench:
     on_trial: OnTrial = lambda *_: None
     """Called after each trial."""
     on_repeat: OnRepeat = lambda _: None
-    """Called before the first trial is measured again."""
+    """Called before the first trial is repeated."""
     began_s: float = field(default_factory=time.monotonic)
     """Start time of the first trial, in seconds on the monotonic clock."""
 
@@ -71,15 +71,15 @@ class Bench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FurtherTrials:
-    """A way to run further trials after the first one."""
+    """A method for running further trials after the first one."""
 
     runner: TrialRunner
     label: str = "trial"
     """Label for its trials in the progress display."""
     rebuilt: Rebuilt | None = None
-    """The stored baseline's brokers if they run side by side with the test's own; otherwise None."""
+    """The stored baseline's brokers if they run side by side with the test's own brokers; otherwise None."""
     note: Notice | None = None
-    """Note to report if this way is used."""
+    """Note to report if this method is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class FirstTrial:
 
 
 def first_trial(bench: Bench) -> FirstTrial:
-    """Run the first trial, and repeat it if it may have failed only because of cold brokers or this machine."""
+    """Run the first trial, and repeat it if cold brokers or this machine may be the only reason why it failed."""
     warm = _on_warm_brokers(bench)
     if not warm.trial.is_invalidated or bench.budget.refuses_trial(bench.runner.rounds) is not None:
         return warm
@@ -115,7 +115,7 @@ def first_trial(bench: Bench) -> FirstTrial:
 
 
 def _on_warm_brokers(bench: Bench) -> FirstTrial:
-    """Run the first trial; while cold brokers may be why it fails, repeat it without a restart to warm them up."""
+    """Run the first trial; as long as it may be failing because of cold brokers, repeat it without restarting them."""
     suffices = bench.judging.suffices
     short = not bench.test.needs_warm_brokers
     first = FirstTrial(trial=bench.runner.measure(bench.budget, suffices=suffices, short=short))
@@ -144,7 +144,7 @@ def _is_undecided(trial: Trial, judging: Judging) -> bool:
 
 
 def decide(bench: Bench, first: FirstTrial, way: FurtherTrials) -> Decision:
-    """Run new trials in this way until they are conclusive, or until there is no time for another trial.
+    """Run new trials with this method until they are conclusive, or until there is no time for another trial.
 
     Raises:
         RetestFailedError: the stored baseline's brokers failed. The user did not request these brokers, so the test
@@ -164,7 +164,7 @@ def decide(bench: Bench, first: FirstTrial, way: FurtherTrials) -> Decision:
 
 
 def _is_open(bench: Bench, trials: Sequence[Trial], judgement: Judgement) -> bool:
-    """Return True if these trials are not conclusive yet, or too few for a calibration."""
+    """Return True if these trials are not conclusive yet, or if there are too few for a calibration."""
     if bench.calibrate is not None:
         return len(judged(trials)) < bench.calibrate and not problems_of(trials)
     return judgement.unsettled
@@ -228,7 +228,7 @@ def _enough(bench: Bench, first: Trial) -> Notice | None:
 
 
 def _comparison(bench: Bench, trials: Sequence[Trial]) -> Notice | None:
-    """Return a note about how long a comparison with a live baseline took."""
+    """Return a note about the time that a comparison with a live baseline took."""
     if trials[0].other_side is None:
         return None
     took = Quantity(time.monotonic() - bench.began_s, Unit.SECONDS)
@@ -246,8 +246,8 @@ def _filled(first: Trial, rounds: int) -> Trial:
 def _cut_short(judgement: Judgement, filled: Judgement, reason: str) -> Judgement:
     """Return the judgment of a trial with too few rounds for a verdict.
 
-    `filled` is the judgment of the same trial, padded with rounds without values. An absolute threshold is VIOLATED
-    if the missing rounds could not change that, otherwise INVALID. Relative thresholds are INCONCLUSIVE.
+    `filled` is the judgment of the same trial, padded with rounds without values. An absolute threshold is VIOLATED if
+    the missing rounds could not change that; otherwise, it is INVALID. Relative thresholds are INCONCLUSIVE.
     """
     outcomes = {check.expression: check.outcome for check in filled.checks}
     checks = []

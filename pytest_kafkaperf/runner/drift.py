@@ -1,7 +1,7 @@
 """Drift between rounds on an external cluster, whose brokers the plugin cannot observe. Pure functions.
 
-The plugin warms up the brokers that it starts. Whether other brokers are warm can only be seen from the rounds: on a
-cold broker, each round is faster than the one before.
+The plugin warms up the brokers that it starts. For other brokers, only the rounds show whether the brokers are warm: on
+a cold broker, each round is faster than the one before.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.scale import flaw_of, logs
 
 ALPHA = 0.01
-"""False-alarm rate per test, divided equally among its sides (Bonferroni)."""
+"""False-alarm rate per test, divided equally among its sides (Bonferroni correction)."""
 LEAST_CHANGE = 0.1
 """Smallest relevant change from the first to the last round, as a ratio."""
 FEWEST_ROUNDS = 4
 """Minimum number of rounds; with fewer, even a perfectly regular drift can be noise."""
 _POINTS = 1000
-"""Number of points for the numerical integration, whose error is below 1e-4 for four or more rounds."""
+"""Number of points for the numerical integration; its error is below 1e-4 for four or more rounds."""
 
 
 def drift_warnings(result: Result, own: Side, other: Side | None = None) -> list[Notice]:
     """Return a warning for each side on an external cluster whose rounds drift more than noise can explain.
 
     Only the first trial is checked, because it provides the test's values and later trials run on a warmer cluster.
-    Capacity searches are not checked, because they choose their own rates, nor are rounds with actions. Recording a
-    custom metric does not count as an action.
+    Capacity searches are not checked because they choose their own rates. Rounds with actions are not checked either,
+    but recording a custom metric does not count as an action.
     """
     first = result.trials[0]
     acted = any(action.metric is None for action in own.actions)
@@ -69,7 +69,7 @@ def _drift(rounds: Sequence[Round], scenario: Scenario, alpha: float) -> Notice 
 
 
 def _metric_for(scenario: Scenario) -> str:
-    """Return the metric that shows how fast the cluster handles this load."""
+    """Return the metric that shows how quickly the cluster handles this load."""
     if not scenario.producers:
         return "consume.throughput"
     if scenario.rate is None:
@@ -81,13 +81,13 @@ def chance_of(values: Sequence[float]) -> float:
     """Return the probability that normal noise alone yields values whose neighbors are as similar as these.
 
     The statistic is the sum of the squared differences between neighbors, divided by the sum of the squared differences
-    from the mean. Any smooth drift makes the statistic small, whether it is a straight line or a step. The statistic
-    does not depend on the noise level, which is unknown on an external cluster.
+    from the mean. Any smooth drift, whether a straight line or a step, makes the statistic small. The statistic does
+    not depend on the noise level, which is unknown on an external cluster.
 
-    This test is the most powerful one that we tried. In 42 stored trials with half-warm brokers, whose throughput rose
-    by half within five rounds (median), it detected 10 drifts at the 1% level, whereas Student's t-test of the slope
-    detected 7. With five rounds, the Mann-Kendall test cannot reach 1% in both directions. A jump in the last of five
-    rounds cannot be distinguished from an outlier.
+    Of the tests that we tried, this one is the most powerful. In 42 stored trials with half-warm brokers, whose
+    throughput rose by half within five rounds (median), it detected 10 drifts at the 1% level, compared with 7 for
+    Student's t-test of the slope. With five rounds, the Mann-Kendall test cannot reach 1% in both directions. A jump in
+    the last of five rounds cannot be distinguished from an outlier.
 
     Sources: J. von Neumann, "Distribution of the ratio of the mean square successive difference to the variance"
     (Annals of Mathematical Statistics 12, 1941) for its distribution, a ratio of quadratic forms; J. P. Imhof,
@@ -101,7 +101,7 @@ def chance_of(values: Sequence[float]) -> float:
     steps = sum((after - before) ** 2 for before, after in itertools.pairwise(values))
     ratio = steps / sum((value - mean) ** 2 for value in values)
     weights = [2 - 2 * math.cos(math.pi * number / len(values)) - ratio for number in range(1, len(values))]
-    share = (np.arange(_POINTS) + 0.5) / _POINTS  # of the way from 0 to infinity
+    share = (np.arange(_POINTS) + 0.5) / _POINTS  # fraction of the way from 0 to infinity
     at = share / (1 - share) / math.hypot(*weights)
     angle, log_length = np.zeros(_POINTS), np.zeros(_POINTS)
     for weight in weights:

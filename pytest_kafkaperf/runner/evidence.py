@@ -1,4 +1,4 @@
-"""Judges one test: its thresholds, changes in other metrics, and its noise from a calibration."""
+"""Judges one test: its thresholds, changes in other metrics, and the noise that a calibration measured."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pytest_kafkaperf.verdict.scale import logs, no_ratio
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySide, SideBySideWithStored
 
 _NOISY = 0.05
-"""Noise between trials, on a log scale, above which a comparison needs more than the minimum number of trials."""
+"""Trial-to-trial noise, on a log scale, above which a comparison needs more than the minimum number of trials."""
 _IMPLIED = {
     "lost": "Kafka acknowledged these records, but they are not in the log",
     "errors": "these records could not be sent, after all retries",
@@ -65,7 +65,7 @@ class Judging:
     ) -> None:
         """`alone` is the reason why no side-by-side comparison can confirm a suspected regression; None if one can.
 
-        `actions` run in every round, and may explain why an implied threshold is not met.
+        `actions` are those that run in every round; they may explain why an implied threshold is not met.
         """
         self.baseline = baseline
         self.alone = alone
@@ -99,7 +99,7 @@ class Judging:
         return dataclasses.replace(judgement, checks=tuple(map(self._explained, judgement.checks)))
 
     def _explained(self, check: Check) -> Check:
-        """Explain what an unmet implied threshold means, and how to replace it; return other checks unchanged."""
+        """Add an explanation of an unmet implied threshold and how to replace it; return other checks unchanged."""
         if not check.implied or check.outcome is not Verdict.VIOLATED:
             return check
         actions = f", in rounds with {listed(self._actions)}" if self._actions else ""
@@ -112,10 +112,10 @@ class Judging:
     def suffices(self, rounds: Sequence[Round]) -> bool:
         """Return True if the first trial can stop after these rounds because further rounds could not fail the test.
 
-        This requires that the rounds pass, and that for each threshold, a majority of the declared rounds meets it
-        individually. The median of all rounds then meets the threshold regardless of the remaining rounds. This is
-        known as curtailed sampling (Dodge and Romig 1929). It does not apply to sums such as `errors`, which can grow
-        with each round. All rounds run if the test declares their number, or if values are kept in a baseline.
+        This requires that the rounds pass and that a majority of the declared rounds individually meet each threshold.
+        The median of all rounds then meets the threshold regardless of the remaining rounds. This method is known as
+        curtailed sampling (Dodge and Romig 1929). It does not apply to sums such as `errors`, which can grow with each
+        round. If the test declares the number of rounds, or if values are kept in a baseline, all rounds run.
         """
         test, most = self.test, self.test.scenario.rounds // 2 + 1
         if len(rounds) < most or self._needs_all_rounds or any(one.problems for one in rounds):
@@ -138,11 +138,11 @@ class Judging:
         return not test.thresholds or not are_medians
 
     def judge_clear(self, trials: Sequence[Trial], *, rebuilt: Rebuilt | None = None) -> Judgement:
-        """Judge suspected regressions that there is no time to confirm; clear ones fail (see `is_clear`).
+        """Judge suspected regressions when there is no time to confirm them; clear ones fail (see `is_clear`).
 
         If other programs used this machine, or if the machine is known to be slower today, only further trials could
-        rule that out as the cause. In a side-by-side comparison, both causes are already ruled out, and the last look
-        is final (see `verdict.sequential`).
+        rule out that cause. In a side-by-side comparison, both causes are already ruled out, and the last look is final
+        (see `verdict.sequential`).
         """
         judgement = self.judge(trials, rebuilt=rebuilt, final=True)
         slower = rebuilt is not None and rebuilt.slower_machine is not None
@@ -224,7 +224,8 @@ class Judging:
             judgement = self._judged(trials, accepted)
             if not judgement.verdict.fails:
                 return judgement
-            # A run that violates an absolute threshold never becomes the baseline, so others are judged by the old one.
+            # A run that violates an absolute threshold never becomes the baseline, so the old baseline judges the
+            # others.
         judgement = self._judged(trials, comparison)
         if update == "add" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
             undecided = [one for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE]
@@ -233,7 +234,7 @@ class Judging:
             ]
             later = self._judged(
                 trials, accepted
-            )  # the trials that are added to the baseline help to decide later runs
+            )  # the trials that are added to the baseline help later runs reach a verdict
             return dataclasses.replace(later, warnings=(*judgement.warnings, *doubts))
         return judgement
 
@@ -253,7 +254,7 @@ class Judging:
         certain = judge(known, sure, comparison, bounds=bounds)
         if _fails(certain):
             return _led(judgement, certain)
-        # Further trials can confirm a regression if the first one was slower by far more than the generator explains.
+        # Further trials can confirm a regression if the first one was far slower than the generator can explain.
         goes_on = late_only and certain.unsettled and not any(trial.problems for trial in counted[1:])
         return dataclasses.replace(judgement, unsettled=goes_on)
 
@@ -263,7 +264,7 @@ class Judging:
 
 
 def _regressed(check: Check) -> Check:
-    """Return the check for a suspected regression that does not have to be confirmed, as REGRESSED."""
+    """Return the check for a suspected regression as REGRESSED, because it does not have to be confirmed."""
     reasons = (*check.reasons, Reason(_CLEAR))
     return dataclasses.replace(check, outcome=Verdict.REGRESSED, reasons=reasons, rerun=False)
 
@@ -273,7 +274,7 @@ def _fails(judgement: Judgement) -> bool:
 
 
 def _led(judgement: Judgement, certain: Judgement) -> Judgement:
-    """Return an INVALID judgment with the failures that are certain anyway; its problems become doubts.
+    """Return an INVALID judgment with the failures that are certain regardless; its problems become doubts.
 
     Checks that fail only because of untrustworthy values are INVALID.
     """
@@ -300,7 +301,7 @@ def _led_check(check: Check, sure: Check | None) -> Check:
 
 
 def is_acceptable(verdict: Verdict, judgement: Judgement) -> bool:
-    """Return True if a test failed only because it is slower, beyond doubt.
+    """Return True if a test failed only because it is undoubtedly slower.
 
     `--kafka-accept=regressed` does not accept VIOLATED or INVALID thresholds, or doubtful runs.
     """
@@ -309,13 +310,13 @@ def is_acceptable(verdict: Verdict, judgement: Judgement) -> bool:
 
 
 def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:
-    """Return True if a single round meets the threshold."""
+    """Return True if this round meets the threshold on its own."""
     value = one.metrics.get(threshold.metric.name)
     return limit is not None and value is not None and holds(value, threshold.operator, limit)
 
 
 def stale_notes(result: Result) -> list[Notice]:
-    """Return a note if the test has improved so much that its baseline can no longer reveal regressions."""
+    """Return a note if a test has improved so much that its baseline can no longer reveal regressions."""
     relative = [check for check in result.checks if check.is_relative]
     is_stale = relative and all(check.outcome is Verdict.IMPROVED for check in relative)
     return [Notice(Remark.STALE)] if is_stale else []

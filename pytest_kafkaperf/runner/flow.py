@@ -41,7 +41,7 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 
 
 class Watch(NamedTuple):
-    """Callbacks for the progress of each load, for all trials so far with their judgment, and for a repetition."""
+    """Callbacks for each load's progress, for all trials so far with their judgment, and for a repetition."""
 
     progress: OnProgress = lambda *_: None
     trials: OnTrial = lambda *_: None
@@ -54,7 +54,7 @@ SILENT = Watch()
 def run_test(
     test: PerfTest, own: Side, run: PerfRun, *, later: Sequence[PerfTest] = (), watch: Watch = SILENT
 ) -> Result:
-    """Measure and judge one test on its own side, and keep the result.
+    """Measure and judge one test on its own side, and store the result.
 
     `later` are the tests after this one, which share the time budget.
 
@@ -73,7 +73,7 @@ def run_test(
     test, absent = _resolved(test if own.actions else as_run(test), own.cluster)
     baseline = run.baseline_of(test, own)
     if isinstance(baseline, StoredBaseline):
-        test = dataclasses.replace(test, live_baseline=None)  # the other revision may lack the test
+        test = dataclasses.replace(test, live_baseline=None)  # the other revision may not contain the test
     judging = _judging(test, own, baseline, run)
     sides = [own] if isinstance(baseline, StoredBaseline) else [own, baseline.side]
     runner = run.trial_runner(test, sides, on_progress=watch.progress)
@@ -96,8 +96,8 @@ def run_test(
 def measured(bench: Bench, suspected: Suspected) -> Decision:
     """Run the first trial, and further trials if necessary.
 
-    Calibrations and comparisons with a live baseline continue until they decide. A regression against a stored baseline
-    is only suspected at first, so it is re-tested.
+    Calibrations continue until they are complete, and comparisons with a live baseline until they are conclusive. A
+    regression against a stored baseline is initially only suspected, so it is re-tested.
     """
     first = first_trial(bench)
     judgement = bench.judging.judge([first.trial])
@@ -109,14 +109,14 @@ def measured(bench: Bench, suspected: Suspected) -> Decision:
 
 
 def _not_run(judging: Judging, absent: ClusterError | None, no_time: Notice | None) -> Decision:
-    """Return the decision on a test whose topic does not exist or that there is no time for, with a note about it."""
+    """Return the decision, with a note, for a test whose topic does not exist or for which there is no time."""
     trials = (not_run(absent),)
     notes = (no_time,) if absent is None and no_time is not None else ()
     return Decision(trials=trials, judgement=judging.judge(trials), notes=notes, partial=True)
 
 
 def refused_for_time(test: PerfTest, run: PerfRun, later: Sequence[PerfTest]) -> Result | None:
-    """Return a result if the time budget does not allow this test, without starting a cluster; otherwise None."""
+    """Return a result, without starting a cluster, if the time budget does not allow this test; otherwise None."""
     if run.settings.time_budget_s is None:
         return None
     no_time = run.budget_of(as_run(test), later).obstacle
@@ -130,9 +130,9 @@ def refused_for_time(test: PerfTest, run: PerfRun, later: Sequence[PerfTest]) ->
 
 
 def _resolved(test: PerfTest, cluster: Cluster) -> tuple[PerfTest, ClusterError | None]:
-    """Return the test with its samples' content and its existing topic's partitions.
+    """Return the test with its samples' content and with its existing topic's partitions.
 
-    If the topic does not exist, returns the error as well.
+    If the topic does not exist, the error is returned as well.
 
     Raises:
         ScenarioError: the sample file cannot be read.
@@ -204,7 +204,7 @@ def _result(
 
 
 def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun) -> tuple[Change, ...]:
-    """Return the differences from the baseline in code, brokers and machine."""
+    """Return the code, broker and machine differences from the baseline."""
     if isinstance(baseline, LiveBaseline):
         code = () if baseline.revision is None else commit_change(baseline.revision.commit, run.commit)
         facts = differences(baseline.side.cluster.fingerprint, cluster.fingerprint)
@@ -217,7 +217,7 @@ def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun)
 
 
 def _remarked(result: Result, baseline: Baseline, own: Side) -> Result:
-    """Return the result with remarks about its bottleneck and about drifting rounds."""
+    """Return the result with remarks about its bottleneck and drifting rounds."""
     remarks = [note for note in (bottleneck(result), baseline.note) if note is not None]
     other = baseline.side if isinstance(baseline, LiveBaseline) else None
     return dataclasses.replace(

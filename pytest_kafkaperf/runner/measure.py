@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 _WARM_UP_S = 60.0
-"""Maximum warm-up for brokers started here, the same as the default in tests."""
+"""Maximum warm-up for brokers started here; the same as the default in tests."""
 
 
 def measure(
@@ -36,22 +36,19 @@ def measure(
     max_rate: str | None = None,
     writable_topics: Sequence[str] = (),
 ) -> Trial:
-    """Measure the rounds of a scenario as a test does: `measure({"rate": "5k/s"}, "localhost:9092")`.
+    """Measure a scenario's rounds as a test would: `measure({"rate": "5k/s"}, "localhost:9092")`.
 
     `measure(...)["produce.latency.p99"].median` is a value in the metric's base unit.
 
-    Args:
-        scenario: the scenario, or its fields as in the `kafka_scenario` marker.
-        cluster: a value of `--kafka-cluster`, or anything that a `kafka_cluster` fixture may return. Brokers that are
-            started here are warmed up before the rounds and stopped afterwards.
-        workers: a value of `--kafka-workers`; None to choose the number of worker processes by a short load.
-        allow_unlimited: allow load without a limit on an external cluster.
-        max_rate: a value of `kafka_max_rate`, the maximum rate on an external cluster; None for its default.
+    Args: scenario: the scenario, or its fields as in the `kafka_scenario` marker. cluster: a value of
+        `--kafka-cluster`, or anything that a `kafka_cluster` fixture may return. Brokers that are started here are
+        warmed up before the rounds and stopped afterwards. workers: a value of `--kafka-workers`; None to choose the
+        number of worker processes with a short probe load. allow_unlimited: allow unlimited load on an external
+        cluster. max_rate: a value of `kafka_max_rate`, the maximum rate on an external cluster; None for its default.
         writable_topics: existing topics of an external cluster that the scenario may write to.
 
-    Raises:
-        KafkaPerfError: the scenario or the cluster is invalid, the cluster failed, or the measurement is not
-            trustworthy; the message has the reason.
+    Raises: KafkaPerfError: the scenario or the cluster is invalid, the cluster failed, or the measurement is not
+        trustworthy; the message gives the reason.
 
     """
     given = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario, further=client_problems)

@@ -1,10 +1,10 @@
-"""The other side when two revisions are compared: a second pytest process, which does not measure anything.
+"""The other side of a comparison between two revisions: a second pytest process that does not measure anything.
 
 The peer runs the same test in another revision, and keeps its cluster, fixtures and applications alive while this
 process alternately measures both sides. The messages (see `peer_messages`) are:
 
-- First, the peer sends its packages and the tests that it has collected.
-- `run` starts a test; the peer replies when the test calls `kafka_perf()` or ends without doing so.
+- At first, the peer sends its package versions and the tests that it collected.
+- `run` starts a test; the peer replies when the test calls `kafka_perf()` or ends without calling it.
 - `check`, `renew`, `act` and `application` prepare the peer's side for a round; replies contain its new state.
 - `stop` ends the test; the peer replies after fixture teardown.
 
@@ -52,7 +52,7 @@ _END_TIMEOUT_S = 60
 
 
 class NewTestError(errors.KafkaPerfError):
-    """The other revision does not contain the test, so there is nothing to compare the test with."""
+    """The other revision does not contain the test, so there is nothing to compare it with."""
 
 
 class IncomparableTestError(errors.KafkaPerfError):
@@ -112,12 +112,12 @@ class PeerApp:
         self._peer.call("application", self._name, "launch")
 
     def start(self) -> None:
-        """Start the process, and add an event to the timeline."""
+        """Start the process and add an event to the timeline."""
         self._peer.call("application", self._name, "start")
 
 
 class Peer:
-    """The second pytest, as this process sees it."""
+    """The second pytest process, as seen by this process."""
 
     def __init__(
         self, revision: Revision, checkout: Checkout, options: Sequence[str], *, files: Sequence[str], root: Path
@@ -147,7 +147,7 @@ class Peer:
             peer_messages.INTERPRETER: sys.executable,
             "PATH": path_from(checkout.python),
             "KAFKAPERF_SIDE": "baseline",
-            "PYTEST_ADDOPTS": "",  # may contain report options, which are only for this side
+            "PYTEST_ADDOPTS": "",  # may contain report options, which apply only to this side
             "COMPOSE_PROJECT_NAME": f"kafkaperf-revision-{secrets.token_hex(4)}",
         }
         # A cache folder is necessary because `addopts` may contain options such as `--ff`.
@@ -190,7 +190,7 @@ class Peer:
             self._running = nodeid, self._send("run", nodeid, following)
 
     def test(self, nodeid: str, own: Side) -> LiveBaseline:
-        """Return the other side of a test once it is ready; `own` is this side.
+        """Return a test's other side once it is ready; `own` is this side.
 
         Raises:
             ClusterError: the test failed there before it called `kafka_perf()`.
@@ -299,7 +299,7 @@ class Peer:
         )
 
     def _update(self, state: Mapping[str, Any] | None) -> None:
-        """Store the other side's state: its processes and their events."""
+        """Store the other side's state, which consists of its processes and their events."""
         if self._test is None or state is None:
             return
         if self._brokers is not None:
@@ -341,7 +341,7 @@ class Peer:
             raise ClusterLostError(f"{self._name} {how}; {log}") from None
 
     def _read(self) -> None:
-        """Assign replies to waiting requests until the connection is closed."""
+        """Deliver replies to waiting requests until the connection is closed."""
         while (message := self._channel.receive()) is not None:
             waiting = self._hello if "protocol" in message else self._waiting.pop(_number_of(message), None)
             if waiting is None or waiting.done():

@@ -1,4 +1,4 @@
-"""The messages between the two pytest processes that compare revisions: JSON lines over a socket pair."""
+"""Messages between the two pytest processes that compare revisions, as JSON lines over a socket pair."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from pytest_kafkaperf.core.notices import Event, EventKind
 
 PROTOCOL = 4
 SOCKET = "KAFKAPERF_PEER_SOCKET"
-"""Environment variable with the file descriptor of the peer's socket."""
+"""Environment variable that contains the file descriptor of the peer's socket."""
 ORIGIN = "KAFKAPERF_PEER_ORIGIN"
-"""Environment variable with the measuring side's code folders, which the peer must not import from."""
+"""Environment variable that lists the measuring side's code folders, from which the peer must not import."""
 INTERPRETER = "KAFKAPERF_PEER_INTERPRETER"
-"""Environment variable with the measuring side's Python interpreter."""
+"""Environment variable that contains the path to the measuring side's Python interpreter."""
 
 
 _MOST_CHARACTERS = 64 << 20
-"""Maximum length of a message; longer lines are split, so their parts are not valid messages."""
+"""Maximum length of a message; longer lines are split, and their parts are not valid messages."""
 
 
 class Channel:
@@ -39,7 +39,7 @@ class Channel:
         self._socket = end
         self._lines = end.makefile("r", encoding="utf-8", errors="replace")
         self.skipped = 0
-        """Number of lines that were not messages."""
+        """Number of lines received that were not messages."""
         self._sending = threading.Lock()
 
     def send(self, **message: Any) -> None:
@@ -87,7 +87,7 @@ def probes_to_json(found: Sequence[probes.Probe]) -> list[dict[str, Any]]:
 
 
 def probes_from_json(described: Sequence[Mapping[str, Any]]) -> list[probes.Probe]:
-    """Return probes that read the same processes from this side."""
+    """Return probes that read the same processes on this side."""
     found = []
     for one in described:
         fields = {name: _container(value) if name == "container" else value for name, value in one.items()}
@@ -103,7 +103,7 @@ def _container(name: str) -> Any:
 
 
 def events_from_json(rows: Sequence[Sequence[Any]]) -> list[Event]:
-    """Return the events, each of which is sent as a list of fields."""
+    """Return the events; each one was sent as a list of fields."""
     return [Event(at_ns, EventKind(kind), subject, detail) for at_ns, kind, subject, detail in rows]
 
 
@@ -135,6 +135,6 @@ def packages() -> dict[str, str]:
     """Return the versions of all installed packages, by name."""
     found: dict[str, str] = {}
     for each in importlib.metadata.distributions():
-        if each.name:  # a half-removed package has no name
+        if each.name:  # a partly removed package does not have a name
             found.setdefault(each.name, each.version)  # the first one is imported
     return found
