@@ -111,7 +111,7 @@ def _flaw(thresholds: Sequence[Threshold], trial: Trial) -> str | None:
 
 
 def _bound(metric: Metric, trial: Trial) -> str | None:
-    """Return why a metric is only a lower bound, so that much worse values would look unchanged; None if it is not."""
+    """Return why a metric is only a lower bound, which makes far worse values look unchanged; None if it is exact."""
     for number, one in enumerate(trial.rounds, 1):
         if metric.name in one.at_least:
             return f"{metric.name} is only a lower bound in round {number} of {len(trial.rounds)}"

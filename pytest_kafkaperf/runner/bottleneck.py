@@ -83,7 +83,7 @@ def bottleneck(result: Result) -> Notice | None:
 
 
 def _failed_way(result: Result) -> tuple[Way, list[str]] | None:
-    """Return the first way to observe the application that has failed metrics, with these metrics; None if none has."""
+    """Return the first observation method with failed metrics, and these metrics; None if no metric failed."""
     failed = [each.metric for each in result.checks if each.outcome.fails and each.metric not in _NO_WAY]
     ways = []
     if result.scenario.output_topic is not None:

@@ -211,7 +211,7 @@ def installed_from(folder: Path) -> dict[str, Path]:
 
 
 def installed_from_others(origins: Sequence[Path], own: Path | None) -> dict[str, Path]:
-    """Return the packages installed from these folders, except from `own`, which may be inside one of them."""
+    """Return the packages installed from these folders, but not from `own`, which may be inside one of them."""
     found: dict[str, Path] = {}
     for origin in origins:
         found |= installed_from(origin)
@@ -226,7 +226,7 @@ def is_of_others(path: Path, origins: Sequence[Path], own: Path | None) -> bool:
 
 
 def top_folder(root: Path) -> Path:
-    """Return the top folder of the checkout that contains pytest's root folder; without git, the root folder itself."""
+    """Return the top level of the checkout that contains pytest's root folder; without git, the root folder itself."""
     with contextlib.suppress(UsageError):
         return Path(git(root, "rev-parse", "--show-toplevel"))
     return root.resolve()
@@ -304,7 +304,7 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
 
 
 def _environment(folder: Path, root: Path, setup: str) -> str:
-    """Return the interpreter from a virtual environment in which the setup command succeeded, now or earlier.
+    """Return the interpreter of a virtual environment in which the setup command succeeded, now or in an earlier run.
 
     The environment also provides this process's packages, except those that the command installs.
 

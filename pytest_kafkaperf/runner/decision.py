@@ -91,7 +91,7 @@ class Decision:
     notes: tuple[Notice, ...] = ()
     """Remarks about the measurement, such as repeated trials or rounds skipped by the time budget."""
     partial: bool = False
-    """True if time ran out before everything declared was measured; such results never become a baseline."""
+    """True if time ran out before all declared rounds were measured; such results never become a baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
 def end(
     bench: Bench, first: FirstTrial, trials: Sequence[Trial], way: FurtherTrials, *, out_of_time: Notice | None = None
 ) -> Decision:
-    """Judge the trials, and note how they ran; `out_of_time` is the reason why no further trial could run."""
+    """Judge the trials and add notes about how they ran; `out_of_time` is the reason why no further trial could run."""
     judging, budget = bench.judging, bench.budget
     judge = judging.judge if out_of_time is None else judging.judge_clear
     judgement = judge(trials, rebuilt=way.rebuilt)

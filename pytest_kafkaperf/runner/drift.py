@@ -33,7 +33,7 @@ _POINTS = 1000
 
 
 def drift_warnings(result: Result, own: Side, other: Side | None = None) -> list[Notice]:
-    """Return a warning for each side on an external cluster whose rounds drift more than noise can explain.
+    """Return a warning for each side with an external cluster if its rounds drift more than noise can explain.
 
     Only the first trial is checked, because it provides the test's values and later trials run on a warmer cluster.
     Capacity searches are not checked because they choose their own rates. Rounds with actions are not checked either,
@@ -55,7 +55,7 @@ def drift_warnings(result: Result, own: Side, other: Side | None = None) -> list
 
 
 def _drift(rounds: Sequence[Round], scenario: Scenario, alpha: float) -> Notice | None:
-    """Return a warning if these rounds drift; None if not, or if there are too few rounds or the metric is missing."""
+    """Return a warning if these rounds drift; None if they do not, or if there are too few or the metric is missing."""
     subject = CATALOGUE[_metric_for(scenario)]
     metrics = [one.metrics for one in rounds]
     if len(rounds) < FEWEST_ROUNDS or flaw_of(subject, metrics, ratio=True) is not None:

@@ -110,7 +110,7 @@ class Judging:
         return dataclasses.replace(check, reasons=(Reason(f"{meaning}{actions}"), Reason(replaced)))
 
     def suffices(self, rounds: Sequence[Round]) -> bool:
-        """Return True if the first trial can stop after these rounds because further rounds could not fail the test.
+        """Return True if the first trial can stop after these rounds because no further round could make the test fail.
 
         This requires that the rounds pass and that a majority of the declared rounds individually meet each threshold.
         The median of all rounds then meets the threshold regardless of the remaining rounds. This method is known as
@@ -239,7 +239,7 @@ class Judging:
         return judgement
 
     def _judged(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
-        """Judge the thresholds by the trials that count; if these have problems, only by what is still certain."""
+        """Judge the thresholds using the trials that count; if these have problems, use only what is still certain."""
         counted, bounds = judged(trials), frozenset(at_least(trials))
         problems = (*problems_of(trials), *self._skew_problems(trials))
         thresholds = (*self.test.thresholds, *self.test.implied)
@@ -290,7 +290,7 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
 
 
 def _led_check(check: Check, sure: Check | None) -> Check:
-    """Return a check with the outcome that is certain; `sure` is the check if it fails on certain values, or None."""
+    """Return a check with its certain outcome; `sure` is the check if it fails even on certain values, or else None."""
     if sure is not None:
         is_less = sure.observed != check.observed
         reasons = (Reason(f"{sure.reason}, {_AT_LEAST}"),) if is_less else sure.reasons
@@ -323,7 +323,7 @@ def stale_notes(result: Result) -> list[Notice]:
 
 
 def baseline_doubts(result: Result) -> list[Notice]:
-    """Return reasons to trust a baseline less, either the one that was compared with or the one that this run wrote."""
+    """Return reasons to place less trust in the baseline that was used for comparison or written by this run."""
     days = result.baseline.days if result.baseline_trials is not None else ()
     doubts, written = [], result.days_written
     known = result.baseline.trials if written is None else [one.rounds for one in result.trials]
@@ -349,7 +349,7 @@ _MACHINE = ("java", "kernel", "cpu", "cpu family")
 
 
 def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[Notice]:
-    """Return a note if a comparison on started brokers was so noisy that less noise would save trials."""
+    """Return a note if a comparison on the plugin's brokers was so noisy that less noise would save trials."""
     deviations = [each.trials[-1].deviation or 0.0 for each in checks if each.trials]
     started = test.live_baseline is not None and not isinstance(test.settings.compare, External)
     if not started or test.spec.low_noise or max(deviations, default=0.0) < _NOISY:

@@ -1,4 +1,4 @@
-"""The state shared by all perf tests in a run: clusters, baselines and results."""
+"""State shared by all perf tests in a run: clusters, baselines and results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from pytest_kafkaperf.verdict.outcome import Ungated, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
 
 _LOSSES = ("lost", "app.output_ratio")
-"""Metrics that fail a test because of lost records."""
+"""Metrics that make a test fail because of lost records."""
 
 
 class PerfRun:
@@ -54,15 +54,15 @@ class PerfRun:
     ) -> None:
         """Start the time budget at `began_s`, in seconds on the monotonic clock.
 
-        `files` are the files with perf tests, and `peer_options` are the pytest options for their other revision.
-        `is_base` is True if the code would be compared with itself (see `checkout.is_base`).
+        `files` are the files that contain perf tests, and `peer_options` are the pytest options for running the other
+        revision. `is_base` is True if the code would be compared with itself (see `checkout.is_base`).
         """
         self.settings = settings
         self.is_base = is_base
         self.peer: Peer | None = None
         """The other revision's pytest process; None before it has started, or if no revisions are compared."""
         self._opened_for: str | None = None
-        """The test for which the other side was started; if the start failed, this test's error contains the reason."""
+        """The test for which the other side was started; if the start failed, that test's error contains the reason."""
         self._files = files
         self._peer_options = peer_options
         self._open = contextlib.ExitStack()
@@ -75,14 +75,14 @@ class PerfRun:
         self.pruned = False
         """True if these baselines were deleted."""
         self.stopwatch = Stopwatch()
-        """Measures where the time of the current test goes; restarts with each test."""
+        """Measures how the current test spends its time; restarts with each test."""
         self.clusters = SharedClusters(settings, self.stopwatch)
         self.created = now()
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
         self._began_s = began_s
         self._time_budget: RunBudget | None = None
-        """The run's time budget, which the first test fixes for all tests; None before that."""
+        """The run's time budget, which the first test determines for all tests; None before that."""
         self._store = BaselineStore(settings.baselines)
         self.shift = CommonShift()
 
@@ -92,11 +92,10 @@ class PerfRun:
             self.clusters.close()
 
     def announce(self, test: PerfTest, later: Sequence[PerfTest]) -> None:
-        """Make the other side set up this test in parallel with this side; do nothing without another revision.
+        """Make the other side set up this test in parallel with this side; without another revision, do nothing.
 
-        Raises:
-            ClusterError: the other side has exited.
-            UsageError: the other side could not be started, or is not comparable.
+        Raises: ClusterError: the other side has exited. UsageError: the other side could not be started or is not
+            comparable.
 
         """
         revision = self.settings.compare
@@ -108,7 +107,7 @@ class PerfRun:
             self.peer.begin(test.nodeid, [each.nodeid for each in later])
 
     def _opened_peer(self, revision: Revision, test: PerfTest) -> Peer:
-        """Start the other side, but try only once, because a setup can take minutes before it fails."""
+        """Start the other side; try only once, because a setup can take minutes to fail."""
         if self._opened_for is not None:
             raise UsageError(f"--kafka-compare={revision} failed; the error of {self._opened_for} has the reason")
         self._opened_for = test.nodeid
@@ -193,7 +192,7 @@ class PerfRun:
         return live
 
     def budget_of(self, test: PerfTest, later: Sequence[PerfTest]) -> PerfTestBudget:
-        """Return a test's time budget; the first call fixes the run's budget."""
+        """Return a test's time budget; the first call determines the run's budget."""
         if self._time_budget is None:
             left_s = time_left_s(self.settings.time_budget_s, self._began_s)
             self._time_budget = RunBudget([test, *later], left_s=left_s)
@@ -202,7 +201,7 @@ class PerfRun:
     def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
         """Find baselines whose tests no longer exist; delete them if the settings request it and the run was `whole`.
 
-        The other arguments are the same as for `orphans_of`.
+        The other arguments are those of `orphans_of`.
 
         Raises:
             BaselineError: the folder cannot be read, or a file cannot be deleted.
@@ -214,7 +213,7 @@ class PerfRun:
             self._store.prune(self.orphans)
 
     def run_result(self, endings: Mapping[str, Ending], errors: Sequence[str]) -> RunResult:
-        """Return the run for the reports; the arguments are facts from pytest and the plugin."""
+        """Return the run for the reports; the arguments come from pytest and the plugin."""
         providers = [result.cluster.provider for result in self.results]
         facts = self.results[0].cluster.fingerprint if self.results else {}
         return RunResult(
@@ -279,7 +278,7 @@ class PerfRun:
         )
 
     def add(self, test: PerfTest, result: Result, *, both_slower: bool = False) -> Result:
-        """Store a result for the reports; if another plugin repeats a test, `repeated` chooses the run that counts.
+        """Store a result for the reports; if another plugin repeats a test, `repeated` selects the run that counts.
 
         `both_slower` is True if a side-by-side re-test found both sides slower than the stored baseline.
         """
@@ -312,7 +311,7 @@ class PerfRun:
         self.results[-1] = dataclasses.replace(result, notes=(*result.notes, *notes), days_written=days)
 
     def _update_baseline(self, test: PerfTest, key: str, result: Result) -> tuple[int | None, list[Notice]]:
-        """Return the number of days in the written baseline, or None if none was written, and remarks."""
+        """Return the number of days in the written baseline (None if no baseline was written), and remarks."""
         record, notes = update_baseline(
             self._store,
             self.settings,
@@ -325,7 +324,7 @@ class PerfRun:
 
 
 def repeated(result: Result, before: Result) -> Result:
-    """Return a repeated test's result: its last run counts if it could be judged, but lost records still fail it."""
+    """Return a repeated test's result: its last run counts if it could be judged, but lost records always fail it."""
     if before.verdict.fails and result.verdict is Verdict.INCONCLUSIVE:
         return dataclasses.replace(before, notes=(*before.notes, Notice(Remark.REPEAT_UNDECIDED)))
     notes = (*result.notes, Notice(Remark.TEST_REPEATED, {"verdict": before.verdict}))

@@ -42,11 +42,11 @@ _USUAL_S = 2.0
 _SHORT_WARMUP_S = 0.3
 """Maximum warm-up load before a round in side-by-side trials, in seconds."""
 _OPTION = {"ini": "kafka_{}", "command line": "--kafka-{}"}
-"""Spelling of a scenario field in the ini file and on the command line."""
+"""Spelling of scenario fields in the ini file and on the command line."""
 _IMPLIED = {"lost": ("lost", "app.output_ratio"), "errors": ("errors", "error_ratio"), "unsent": ("unsent",)}
-"""Metrics that must be 0 wherever they are measured, with the metrics whose thresholds replace this rule."""
+"""Metrics that must be 0 wherever they are measured, each with the metrics whose thresholds replace this rule."""
 _RECORDS_BEYOND = 50
-"""Number of records beyond a quantile that is enough to make its noise small compared with other noise."""
+"""Number of records beyond a quantile that makes the quantile's noise small compared with other noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,22 +64,22 @@ class PerfTest:
     parameters: Mapping[str, Any] = field(repr=False)
     """The test's parameters except scenario fields; cluster fields have their effective values."""
     levels: tuple[tuple[str, Mapping[str, Any]], ...] = field(repr=False)
-    """Sources and their fields, in order of increasing precedence."""
+    """Sources with their fields, in order of increasing precedence."""
     folder: Path = field(repr=False)
-    """The folder that contains the test's file; paths are relative to it."""
+    """The folder that contains the test's file; relative paths refer to this folder."""
     settings: Settings = field(repr=False)
     taken_by: str | None = None
     """User code that uses the cluster directly: `the fixture quota takes the cluster`; None if there is none."""
     plan: SearchPlan | None = None
     """The capacity search that each round runs; None if the test declares its rate."""
     is_smoke_test: bool = False
-    """True to only check that the scenario runs, without judging thresholds or writing a baseline."""
+    """True to check only that the scenario runs, without judging thresholds or writing a baseline."""
 
     @property
     def needs_warm_brokers(self) -> bool:
         """False if only absolute limits are judged, because a test that passes on cold brokers passes on warm ones.
 
-        True for capacity searches and tests without thresholds, which are run for their values.
+        True for capacity searches and for tests without thresholds, which are run for their values.
         """
         if self.is_smoke_test:
             return False
@@ -102,15 +102,15 @@ class PerfTest:
         )
 
     def replacing(self, name: str) -> list[str]:
-        """Return this test's metrics whose thresholds replace the implied threshold on a metric."""
+        """Return this test's metrics whose thresholds replace a metric's implied threshold."""
         return [other for other in _IMPLIED[name] if other == name or other in self.scenario.metrics()]
 
     def with_overrides(
         self, overrides: Mapping[str, Any], *, where: str = "kafka_scenario: ", names: Mapping[str, str] = OWN_NAMES
     ) -> PerfTest:
-        """Return the test with the arguments of a `kafka_perf()` call, which only the command line can override.
+        """Return the test with a `kafka_perf()` call's arguments, which only the command line can override.
 
-        Errors start with `where`; `names` maps fields to the arguments that set them under another name.
+        Error messages start with `where`; `names` maps fields to the arguments that set them under another name.
 
         Raises:
             ScenarioError: a field is invalid.
@@ -127,7 +127,7 @@ class PerfTest:
         return replace(self, scenario=scenario, thresholds=limits, sources=sources, levels=levels)
 
     def without_search(self) -> PerfTest:
-        """Return the test for a `kafka_perf()` call, without the ini file's thresholds on capacity search metrics.
+        """Return the test for a `kafka_perf()` call, excluding the ini file's thresholds on capacity search metrics.
 
         Raises:
             ScenarioError: the test's own markers have such a threshold.
@@ -143,7 +143,7 @@ class PerfTest:
         return replace(self, thresholds=tuple(kept))
 
     def with_search(self, limits: Sequence[Any], *, low: Any, high: Any, hold: Any) -> PerfTest:
-        """Return the test for a capacity search; the arguments are the same as for `kafka_perf.capacity()`.
+        """Return the test for a capacity search; the arguments are those of `kafka_perf.capacity()`.
 
         The test runs a single round unless it declares `rounds` or has a threshold relative to the baseline.
 
@@ -170,7 +170,7 @@ class PerfTest:
         return replace(test, plan=replace(plan, implied=test.implied))
 
     def with_recorded(self, names: Collection[str]) -> PerfTest:
-        """Return the test after its custom metrics were added, which makes their units known.
+        """Return the test after its custom metrics were added and their units are known.
 
         Raises:
             ScenarioError: the test has a threshold on a custom metric that was not added, or with a wrong unit.
@@ -188,8 +188,8 @@ class PerfTest:
     def in_short_rounds(self) -> PerfTest:
         """Return the same test with short rounds, for side-by-side trials.
 
-        With short rounds, disturbances that last a few seconds affect both sides equally. Lengths set on the command
-        line, loads with a number of records, and loads with a changing rate are not shortened.
+        Short rounds ensure that disturbances of a few seconds affect both sides equally. Durations set on the command
+        line, loads with a fixed number of records, and loads with a changing rate are not shortened.
         """
         scenario = self.scenario
         update: dict[str, Any] = {"rounds": _PAIRS, "warmup": min(scenario.warmup, _SHORT_WARMUP_S)}
@@ -213,7 +213,7 @@ class PerfTest:
         return ", ".join(parts) or None
 
     def as_smoke_test(self) -> PerfTest:
-        """Return the same test with a single round and no live baseline; a capacity search runs its lowest rate.
+        """Return the same test with a single round and without a live baseline; a capacity search runs its lowest rate.
 
         Only thresholds on lost and failed records remain, because they do not depend on performance.
         """
@@ -232,7 +232,7 @@ def read_perftest(
 ) -> PerfTest:
     """Read a test's markers, in order of increasing precedence, and its parameters.
 
-    A parameter that has the name of a scenario or cluster field sets that field. Paths of sample files are relative to
+    A parameter with the name of a scenario or cluster field sets that field. Paths of sample files are relative to
     `folder`.
 
     Raises:
@@ -295,7 +295,7 @@ def read_perftest(
 
 
 def _of_settings(settings: Settings, measured: Collection[str]) -> list[Threshold]:
-    """Return the thresholds in the ini file that apply to a test that measures these metrics."""
+    """Return the ini file's thresholds that apply to a test with these metrics."""
     return [one for one in settings.thresholds if one.metric.is_own or one.metric.name in measured]
 
 
@@ -329,7 +329,7 @@ def _timed(scenario: Scenario, sources: Mapping[str, str], thresholds: Sequence[
 
 
 def _least_s(rate: float | None, thresholds: Sequence[Threshold], least_s: float) -> float:
-    """Return the duration of a round, at least `least_s`, with enough records for each quantile with a threshold."""
+    """Return a round duration of at least `least_s` that provides enough records for each quantile with a threshold."""
     if rate is None:
         return least_s
     names = [threshold.metric.name for threshold in thresholds]
@@ -338,7 +338,7 @@ def _least_s(rate: float | None, thresholds: Sequence[Threshold], least_s: float
 
 
 def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: str = "kafka_cluster: ") -> ClusterSpec:
-    """Return the cluster with the run's options and these fields, which are in order of increasing precedence.
+    """Return the cluster with the run's options and these fields, given in order of increasing precedence.
 
     Raises:
         ScenarioError: a field is invalid; the message starts with `where`.
@@ -354,7 +354,7 @@ def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: 
 
 
 def _live_baseline(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
-    """Return the live baseline's spec: the test's cluster with the changes from the options."""
+    """Return the live baseline's spec: the test's cluster with the changes that the options specify."""
     wanted = settings.compare
     if wanted is None or isinstance(wanted, Revision):  # another revision runs on the same cluster
         return None if wanted is None else spec
@@ -415,7 +415,7 @@ def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[
 
 
 def _too_few(name: str, scenario: Scenario) -> str | None:
-    """Return an explanation if a round has too few records for a quantile; otherwise None."""
+    """Return an explanation if a round has too few records for a quantile; None otherwise."""
     family, _, part = name.partition(".p")
     if f"p{part}" not in FEWEST_RECORDS or f"{family}.p99" not in scenario.metrics():
         return None
@@ -429,7 +429,7 @@ _NEEDED = {
     "produce": "a rate",
     "unsent": "a rate",
 }
-"""Declarations that a metric requires in a test with producers, by the metric's name or its first part."""
+"""Declarations that a metric requires in a test with producers, by the name of the metric or its first part."""
 
 
 def _requirement(name: str, scenario: Scenario) -> str:

@@ -1,4 +1,4 @@
-"""Finds perf tests that exist only in the other revision, because their thresholds are no longer judged.
+"""Finds perf tests that exist only in the other revision and whose thresholds are therefore no longer judged.
 
 Neither side runs these tests, so the source is searched for functions with a `kafka_perf` argument. Tests that use
 `kafka_perf` through another fixture are not found, nor are removed parameters.
@@ -18,14 +18,10 @@ _FIXTURE = "kafka_perf"
 def removed_tests(root: Path, other: Path, commit: str | None) -> tuple[str, ...]:
     """Return the nodeids, without parameters, of perf tests that exist on the other side but not in `root`.
 
-    Args:
-        root: this side's pytest root folder.
-        other: a folder in a git repository that contains the other side's tests.
-        commit: the commit of `other` to read; None to read its current files.
+    Args: root: this side's pytest root folder. other: a folder in a git repository that contains the other side's
+        tests. commit: the commit of `other` to read; None to read the current files.
 
-    Raises:
-        OSError: a file cannot be read.
-        UsageError: git failed after it had found the files.
+    Raises: OSError: a file cannot be read. UsageError: git failed after it found the files.
 
     """
     removed = []

@@ -32,7 +32,7 @@ from pytest_kafkaperf.verdict.scale import Measured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValues:
-    """One metric's values in its base unit, such as seconds or records/s."""
+    """One metric's values in the metric's base unit, such as seconds or records/s."""
 
     metric: Metric
     """The metric, which defines the unit and whether higher or lower values are better."""
@@ -82,7 +82,7 @@ def values_of(name: str, rounds: Sequence[Round]) -> MetricValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The rounds of a test on freshly started brokers, or, on an external cluster, with new topics and clients."""
+    """A test's rounds on freshly started brokers or, on an external cluster, with new topics and clients."""
 
     created: str
     """Start time, in ISO 8601."""
@@ -90,9 +90,9 @@ class Trial:
     other_side: tuple[Round, ...] | None = None
     """Rounds of the live baseline, each paired with the round at the same index; None without a live baseline."""
     problems: tuple[Problem, ...] = ()
-    """Reasons why the trial is INVALID, those from the test's own side first; empty if the trial is valid."""
+    """Reasons why the trial is INVALID, starting with those from the test's own side; empty if the trial is valid."""
     warm_ups: tuple[WarmUp, ...] = ()
-    """The warm-up of each side, the test's own side first; empty without a warm-up."""
+    """The warm-up of each side, starting with the test's own side; empty without a warm-up."""
     own_failed: bool = False
     """True if there are no rounds, because the test's own brokers or applications did not restart."""
 
@@ -107,9 +107,9 @@ class Trial:
         return Measured(rounds=[one.metrics for one in self.rounds], other_side=other)
 
     def certain(self, *, latencies: bool) -> Measured:
-        """Return the own side's metrics that are certain despite problems: lost records, and optionally latencies.
+        """Return the test side's metrics that are certain despite problems: lost records and, optionally, latencies.
 
-        With `latencies`, rounds without a problem contribute all their metrics, and other rounds lower bounds.
+        With `latencies`, rounds without problems contribute all their metrics; other rounds contribute lower bounds.
         """
         rounds = []
         for one in self.rounds:
@@ -125,14 +125,15 @@ class Trial:
 
     @property
     def lost_records(self) -> bool:
-        """True if the test's own side lost records, in which case the trial counts whatever else happened."""
+        """True if the test's own side lost records, in which case the trial counts regardless of anything else."""
         return any(one.metrics.get("lost") for one in self.rounds)
 
     @property
     def is_invalidated(self) -> bool:
         """True if this machine is the only reason why the trial does not count.
 
-        The machine was too slow, killed a worker, or warmed up one side of a comparison more than the other.
+        For example, the machine was too slow, killed a worker, or warmed up one side of a comparison more than the
+        other.
         """
         machine_made = all(problem.kind in MACHINE_MADE for problem in self.problems)
         return (bool(self.problems) or self.is_uneven) and machine_made and not self.lost_records
@@ -144,7 +145,7 @@ class Trial:
 
     @property
     def is_uneven(self) -> bool:
-        """True if one side's compilers worked more than the other's, by more than they vary in warm programs."""
+        """True if one side's compilers worked more than the other's, beyond the variation among warm programs."""
         if self.other_side is None or self.warm_up_end is WarmUpEnd.OFF:
             return False
         return abs(_compiler(self.rounds) - _compiler(self.other_side)) >= COLD_SHARE
@@ -160,7 +161,7 @@ class Trial:
 
     @property
     def warnings(self) -> tuple[Notice, ...]:
-        """The warnings of all rounds on both sides."""
+        """The warnings from all rounds on both sides."""
         own = (notice for one in self.rounds for notice in one.warnings)
         others = (notice.of_other_side() for one in self.other_side or () for notice in one.warnings)
         return (*own, *others)
@@ -173,7 +174,7 @@ def _compiler(rounds: Sequence[Round]) -> float:
 
 
 MOST_INVALIDATED = 2
-"""Number of further trials (or a quarter of them) that can be repeated because of the machine; more are INVALID."""
+"""Number (or a quarter) of the further trials that can be repeated because of the machine; more are INVALID."""
 
 
 def judged(trials: Sequence[Trial]) -> list[Trial]:
@@ -196,10 +197,10 @@ def problems_of(trials: Sequence[Trial]) -> tuple[Problem, ...]:
 def warnings_of(trials: Sequence[Trial]) -> tuple[Notice, ...]:
     """Return the warnings from all trials, without duplicates, and the reasons for repeated trials.
 
-    Failed readings of an application that has exited unexpectedly are left out, because its problem explains them.
+    Failed readings of an application that exited unexpectedly are left out, because the exit explains them.
     """
     warnings = resolution_warnings([one for trial in trials for one in trial.all_rounds])
-    rounds = [one for trial in trials for one in trial.rounds]  # a limited other side does not hide regressions
+    rounds = [one for trial in trials for one in trial.rounds]  # a limit on the other side does not hide regressions
     if limited := sum(one.limited_by_generator for one in rounds):
         values = {"limited": limited, "rounds": Count(len(rounds), "round")}
         warnings.append(Notice(Remark.GENERATOR_LIMITS, values))
@@ -226,20 +227,20 @@ def shows_end(problems: Iterable[Problem], program: str) -> bool:
 
 
 def _numbered(trials: Sequence[Trial], *, counting: bool) -> list[tuple[int, Trial]]:
-    """Return either the trials that count or those that do not, with their numbers."""
+    """Return either the trials that count or those that do not, each with its number."""
     ids = {id(trial) for trial in judged(trials)}
     return [(number, one) for number, one in enumerate(trials, 1) if (id(one) in ids) == counting]
 
 
 def at_least(trials: Sequence[Trial]) -> tuple[str, ...]:
-    """Return the metrics that are only lower bounds in some round on the test's own side."""
+    """Return the metrics that are only lower bounds in at least one round on the test's own side."""
     rounds = [one for trial in judged(trials) for one in trial.rounds]
     return tuple(dict.fromkeys(name for one in rounds for name in one.at_least))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The measurements and verdict of one perf test."""
+    """One perf test's measurements and verdict."""
 
     nodeid: str
     """The test's node ID, as in pytest."""
@@ -260,15 +261,15 @@ class Result:
     revision: Revision | None = None
     """The revision that the test was compared with; None if both sides have the same code."""
     baseline_trials: int | None
-    """Number of stored trials that judge the thresholds; None with a live baseline or no baseline."""
+    """Number of stored trials used to judge the thresholds; None with a live baseline or without a baseline."""
     baseline: BaselineRounds = field(default_factory=BaselineRounds)
-    """The stored rounds of earlier trials, even if not comparable."""
+    """The stored rounds of earlier trials, even if they are not comparable."""
     changed: tuple[Change, ...]
-    """Differences between the baseline and this test in code, brokers and machine: `kafka: 4.0.0 -> 4.1.1`."""
+    """Code, broker and machine differences between the baseline and this test, such as `kafka: 4.0.0 -> 4.1.1`."""
     other_changes: tuple[OtherChange, ...]
-    """Significant changes of metrics without a threshold."""
+    """Significant changes in metrics without a threshold."""
     calibration: Mapping[str, Calibrated]
-    """The noise between trials, by metric; empty without `--kafka-calibrate`."""
+    """The trial-to-trial noise of each metric; empty without `--kafka-calibrate`."""
     verdict: Verdict
     """The verdict of the test."""
     accepted: bool = False
@@ -330,8 +331,8 @@ class Result:
     def values(self) -> dict[str, list[float]]:
         """Return the values of each metric, one per round that measured it, in the order of the metrics catalog.
 
-        A quantile that requires many records is left out unless all rounds measured it, because slow rounds have fewer
-        records.
+        Because slow rounds have fewer records, a quantile that requires many records is left out unless all rounds
+        measured it.
         """
         return {
             name: values
@@ -343,7 +344,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """A perf test's outcome in pytest, which differs from the verdict if test code or a fixture failed."""
+    """A perf test's outcome in pytest, which differs from its verdict if test code or a fixture failed."""
 
     nodeid: str
     outcome: Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "not run"]
@@ -372,14 +373,14 @@ def unmeasured(results: Sequence[Result], endings: Mapping[str, Ending]) -> list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A whole run in the form that all reports use; `PerfRun` creates it at the end."""
+    """A whole run in the form used by all reports; `PerfRun` creates it at the end."""
 
     results: tuple[Result, ...]
-    """The results of all tests that measured something, in execution order."""
+    """The results of all tests with measurements, in execution order."""
     endings: Mapping[str, Ending]
-    """The outcomes of all perf tests in pytest, by nodeid, including tests that measured nothing."""
+    """The pytest outcomes of all perf tests, by nodeid, including tests without measurements."""
     errors: tuple[str, ...]
-    """Errors of the run, for example files that could not be collected or reports that could not be written."""
+    """Errors in the run, for example files that could not be collected or reports that could not be written."""
     settings: Settings
     created: str
     """Start of the run, in ISO 8601."""
@@ -388,7 +389,7 @@ class RunResult:
     plugin: str
     """The plugin's version."""
     commit: str | None
-    """Commit in the tests' repository; None if unknown."""
+    """The current commit in the tests' repository; None if unknown."""
     environment: Mapping[str, Any]
     """The machine and the first test's cluster; the `key` is the name of the baseline folder."""
     environment_keys: tuple[str, ...]

@@ -41,11 +41,11 @@ class Suspected:
 
 
 Opening = Callable[[Suspected, Sequence[str]], AbstractContextManager[FurtherTrials]]
-"""Opens a way to re-test a suspected regression; the argument is the list of reasons against the previous ways."""
+"""Opens a method for re-testing a suspected regression; takes the reasons for rejecting the previous methods."""
 
 
 def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | None = None) -> Decision:
-    """Re-test a suspected regression in the first way that works, by default from `WAYS`."""
+    """Re-test a suspected regression with the first method that works, by default one of `WAYS`."""
     against: list[str] = []
     for opened in WAYS if ways is None else ways:
         try:
@@ -59,10 +59,9 @@ def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | No
 
 @contextlib.contextmanager
 def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
-    """Run the trials side by side with the stored baseline's brokers, so that only software differences remain.
+    """Run the trials side by side with the stored baseline's brokers, so only software differences remain.
 
-    Raises:
-        RetestFailedError: these brokers would not be comparable, or did not start.
+    Raises: RetestFailedError: these brokers would not be comparable or did not start.
 
     """
     run, test, baseline = suspected.run, suspected.bench.test, suspected.bench.judging.baseline
@@ -116,11 +115,11 @@ def _fresh_trials(suspected: Suspected, against: Sequence[str]) -> Iterator[Furt
 
 _LABEL = "re-test, trial"
 WAYS: tuple[Opening, ...] = (_side_by_side_with_stored, _fresh_trials)
-"""All ways, in the order in which they are tried."""
+"""All methods, in the order in which they are tried."""
 
 
 def obstacle(test: PerfTest, own: Side, baseline: BaselineRounds) -> str | None:
-    """Return why the stored baseline's brokers are not comparable with the test's own; None if they are."""
+    """Return the reason why the stored baseline's brokers are not comparable with the test's own; None if they are."""
     cluster = own.cluster
     before = baseline.fingerprint.get("provider", cluster.provider)
     reasons = {
@@ -130,7 +129,8 @@ def obstacle(test: PerfTest, own: Side, baseline: BaselineRounds) -> str | None:
         f"{test.taken_by}, and may have changed it": test.taken_by is not None,
         "the test has actions (kafka_perf.at, kafka_perf.add_metric)": bool(own.actions),
         "each round is a search for the capacity": test.plan is not None,
-        # The baseline's brokers would run with today's application: if it is slower, the machine seems to be slower.
+        # The baseline's brokers would run with today's application, so a slower application would look like a slower
+        # machine.
         "the test has an application (kafka_app)": bool(own.apps),
         "the test has an application (output_topic)": test.scenario.output_topic is not None,
         "the test has an application (watch_group)": bool(test.scenario.watch_group),
@@ -141,7 +141,7 @@ def obstacle(test: PerfTest, own: Side, baseline: BaselineRounds) -> str | None:
 def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpec:
     """Return the spec for the baseline's brokers.
 
-    Everything missing from the fingerprint, such as properties that may be secret, is taken from the test's own spec.
+    Anything missing from the fingerprint, such as properties that may be secret, comes from the test's own spec.
 
     Raises:
         ScenarioError: the fingerprint has invalid values.
@@ -177,7 +177,7 @@ def common_changes(
     """Return the differences from the baseline that both sides share, so comparing the two cannot show their effect.
 
     A commit matters here only for the test's own code, because tests with an application are not re-tested side by side
-    (see `obstacle`). If the baseline's trials differ from each other, the brokers match the newest trial, but the
+    (see `obstacle`). If the baseline's trials differ from each other, the brokers match the newest trial, whereas the
     baseline's level comes from all trials.
     """
     changes = differences(baseline.fingerprint, live_baseline.fingerprint)

@@ -17,18 +17,18 @@ from pytest_kafkaperf.runner.rounds.permission import MaxRate
 from pytest_kafkaperf.scenarios.threshold import Threshold
 
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
-"""Options that set a field of every scenario."""
+"""Options that set a field in every scenario."""
 
 CLUSTER_OPTIONS = ("brokers", "jmx", "low-noise")
-"""Options that set a field of every cluster."""
+"""Options that set a field in every cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The parsed options of a run.
 
-    `command_line` and `ini` keep the original texts, for reports, and for scenario and cluster fields, which are parsed
-    together with each test's markers.
+    `command_line` and `ini` keep the original texts, both for reports and for scenario and cluster fields, which are
+    parsed together with each test's markers.
     """
 
     command_line: Mapping[str, str] = field(repr=False)  # tracebacks show reprs, and URLs may contain passwords
@@ -40,13 +40,13 @@ class Settings:
     cluster: Target
     workers: WorkerAllocation
     client_config: Path | None
-    """File of client properties for an external cluster."""
+    """Client properties file for an external cluster."""
     metrics_urls: tuple[str, ...] = field(repr=False)
     """URLs of an external cluster's JMX exporters."""
     connect_timeout_s: float
     """Maximum wait until an external cluster is ready, in seconds."""
     allow_unlimited: bool
-    """True if load at any rate, or without a rate, is allowed on clusters that the plugin did not start."""
+    """True if load at any rate or at full speed is allowed on clusters that the plugin did not start."""
     max_rate: MaxRate
     """The maximum rate on clusters that the plugin did not start."""
     writable_topics: tuple[str, ...]
@@ -54,7 +54,7 @@ class Settings:
     topic_prefix: str
     """Prefix of the topics, consumer groups and transactional ids that the run creates."""
     log_dirs: tuple[Path, ...]
-    """Folders for the logs of local brokers; tests use the first one by default."""
+    """Folders for local brokers' logs; tests use the first one by default."""
     baselines: Path
     update: str | None
     """Mode of `--kafka-update-baselines`; None if baselines are not written."""
@@ -73,9 +73,9 @@ class Settings:
     compare_setup: str | None
     """Shell command that installs a revision into a separate virtual environment."""
     compare_config: Mapping[str, str]
-    """Broker properties of the live baseline, in addition to the test's."""
+    """Broker properties for the live baseline, in addition to those of the test."""
     compare_client_config: Path | None
-    """File of client properties for an external live baseline."""
+    """Client properties file for an external live baseline."""
     calibrate: int | None
     """Number of calibration trials; None if tests are judged."""
     time_budget_s: float | None
@@ -99,11 +99,11 @@ class Settings:
         return {**named, **self.fields(CLUSTER_OPTIONS, source)}
 
     def shown(self, path: Path) -> str:
-        """Return a path as text, relative to the root folder if it is inside it."""
+        """Return a path as text, relative to the root folder if it is inside that folder."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def describe(self, *, verbose: bool, stored: bool) -> list[str]:
-        """Describe the cluster, its baseline and, if `verbose`, the source of every option.
+        """Describe the cluster, its baseline and, with `verbose`, the source of every option.
 
         `stored` is True if this run reads or writes baseline files.
         """
@@ -117,7 +117,7 @@ class Settings:
     def _describe_cluster(self, *, stored: bool) -> str:
         try:
             provider = resolve(self.cluster)
-        except UsageError as error:  # tests that override the `kafka_cluster` fixture run anyway
+        except UsageError as error:  # tests that override the `kafka_cluster` fixture run regardless
             return f"none: {error}"
         environment = self.environment or default_environment_key(provider.name)
         if isinstance(self.cluster, External):
@@ -131,7 +131,7 @@ class Settings:
         return f"{cluster}{baselines}, environment {environment}"
 
     def describe_sources(self) -> str:
-        """Describe every option that was set, with its value and source, for `-v`."""
+        """Describe every option that was set, with its value and source; used by `-v`."""
         return ", ".join(
             f"{name}={', '.join(shown_value(name, value).splitlines())} "
             f"({'command line' if name in self.command_line else 'ini'})"
@@ -146,7 +146,7 @@ class Revision:
     text: str
     """The option value."""
     ref: str | None = None
-    """Commit, branch or tag; `merge-base` is where this branch started."""
+    """Commit, branch or tag; `merge-base` is the commit where this branch started."""
     folder: Path | None = None
     """Root folder of another checkout, instead of `ref`."""
     tests: str | None = None
@@ -155,7 +155,7 @@ class Revision:
     python: str | None = None
     """Python interpreter for the other checkout; None for this one."""
     commit: str | None = None
-    """Commit of the checked-out code; None if unknown or not checked out yet."""
+    """Commit of the checked-out code; None if it is unknown or not checked out yet."""
 
     def __str__(self) -> str:
         """Return the option value, with the commit if known: `git:main (cf541ca)`."""

@@ -4,7 +4,7 @@
 - side_rounds: runs one side's rounds, trial by trial
 - round: one round's measurements
 - loads: the loads for a warm-up, a probe and a backlog
-- load_run: the topic, preflight checks and cleanup for one load
+- load_run: the topic, preflight checks and cleanup of one load
 - observers: observe brokers, applications and groups during a load
 - observations: everything that is known about one load
 - actions: a test's actions during a round
@@ -12,7 +12,7 @@
 - fold: combines observations into metrics and events
 - validity: reasons not to trust a round
 - app_groups: metrics for watched consumer groups
-- recovery: recovery after an outage
+- recovery: measures the recovery from an outage
 - samples: curves over time
 - capacity: the capacity search
 - permission: checks which loads are allowed on a cluster

@@ -1,4 +1,4 @@
-"""A test's actions in every round: at a time after the window opens, or at the end to measure a metric."""
+"""A test's actions in every round, either at a given time after the window opens or at the end to measure a metric."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 
 _JOIN_TIMEOUT_S = 120
-"""Maximum wait for an action that is still running at the end of a round, for example starting a broker."""
+"""Maximum wait for an action, such as a broker start, that is still running at the end of a round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One action and its time."""
+    """An action and its time."""
 
     at_s: float
-    """Seconds after the window opened."""
+    """Seconds after the window opens."""
     do: Callable[[], object]
     metric: str | None = None
     """Metric whose value the action returns at the end of the round; None if it runs at `at_s`."""
     text: str | None = None
-    """Description of an action by the plugin itself; None for the test's actions."""
+    """Description of one of the plugin's own actions; None for the test's actions."""
 
     def __str__(self) -> str:
-        """Return the test's call or the description, for error messages."""
+        """Return the test's call or the action's description, for error messages."""
         if self.metric is not None:
             return f"kafka_perf.add_metric({self.metric!r})"
         return self.text or f"kafka_perf.at({format_quantity(self.at_s, Unit.SECONDS)!r})"
@@ -68,10 +68,10 @@ def planned(at: object, do: Callable[[], object], *, duration_s: float | None) -
 def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> list[Action]:
     """Return the same actions for another side; `pairs` are clusters or applications here and on that side.
 
-    A plain number that the test adds as a metric belongs to the test's own side, so the other side has no value for it.
+    A plain number that the test adds as a metric belongs to the test's own side; the other side does not get a value
+    for it.
 
-    Raises:
-        UsageError: an action is neither a method of one of this side's objects nor takes one as an argument.
+    Raises: UsageError: an action is not a method of one of this side's objects and does not take one as an argument.
 
     """
 
@@ -106,7 +106,7 @@ class ActionTimer:
         """Values of custom metrics, by name."""
         self._timers: list[threading.Timer] = []
         self._acted_ns: list[int] = []
-        """Instants at which the test's actions started."""
+        """Start times of the test's actions."""
         self.problems: list[Problem] = []
         """Actions that failed or did not run."""
 
@@ -134,7 +134,7 @@ class ActionTimer:
             timer.start()
 
     def settle(self, report: LoadReport) -> None:
-        """Measure custom metrics, one after the other, unless the load failed."""
+        """Measure the custom metrics, one after another, unless the load failed."""
         for action in self._recording if report.start_ns is not None and not report.problems else ():
             self._pending.append(action)
             thread = threading.Thread(target=self._do, args=[action], daemon=True)
@@ -143,7 +143,7 @@ class ActionTimer:
 
     @property
     def acted_ns(self) -> int | None:
-        """Instant of the test's first action; None if there was none."""
+        """Time of the test's first action; None if there was none."""
         return min(self._acted_ns, default=None)
 
     def _do(self, action: Action) -> None:
@@ -165,7 +165,7 @@ class ActionTimer:
 
 
 def _value(value: object) -> float:
-    """Return the metric's value; raise ValueError if it is not valid in a baseline."""
+    """Return the metric's value; raise ValueError if a baseline cannot contain it."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise ValueError(f"the function returned {repr_of(value)}; it must return a finite number of at least 0")
     return float(value)

@@ -1,7 +1,8 @@
 """Measures watched consumer groups by their committed offsets. Pure functions.
 
-A reading is a group's committed offsets at an instant; a record counts as done at the first reading beyond its offset.
-Times therefore include the group's commit interval, which is measured, and up to one interval between readings.
+A reading contains a group's committed offsets at one instant; a record counts as done at the first reading beyond its
+offset. Times therefore include the group's commit interval, which is measured, and at most one interval between
+readings.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _MOST_POINTS = 600
-"""Maximum number of readings from which the slope of the lag is estimated, from all pairs that are far apart."""
+"""Maximum number of readings for estimating the slope of the lag, which uses all pairs that are far apart."""
 _FEWEST = 3
-"""Minimum number of readings and commit intervals in a window to estimate a slope."""
+"""Minimum number of readings and of commit intervals in a window for estimating a slope."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Watched:
-    """The measurements for all groups together; each metric has the slowest group's value."""
+    """Combined measurements for all groups; each metric has the slowest group's value."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     delay: list[Histogram] = field(default_factory=list)
-    """Record delays for each group."""
+    """Record delays, by group."""
     commit_interval_s: float | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Notice] = field(default_factory=list)
@@ -112,7 +113,7 @@ def _note_late(found: Watched, group: str, offsets: GroupOffsets, done: Int64s, 
 
 
 def _unusable(group: str, topic: str | None, offsets: GroupOffsets, begun: int, last_due_ns: int) -> Problem | None:
-    """Return a problem if a group did not commit, or if its readings end before the last record was due."""
+    """Return a problem if a group did not commit or if its readings end before the last record was due."""
     names = {"group": group, "topic": topic}
     if begun >= len(offsets.at_ns) - 1 or not (offsets.committed[begun:] != offsets.committed[begun]).any():
         return Problem(Cause.NO_COMMIT, names)
@@ -139,7 +140,7 @@ def commit_interval_s(offsets: GroupOffsets) -> float:
 
 
 def lag_of(offsets: GroupOffsets) -> Int64s:
-    """Return the total lag over all partitions at each reading."""
+    """Return the lag at each reading, summed over all partitions."""
     lag: Int64s = np.maximum(offsets.ends - offsets.committed, 0).sum(axis=1)
     return lag
 
@@ -148,8 +149,8 @@ def slope(at_s: npt.NDArray[np.float64], lag: Int64s, interval_s: float) -> floa
     """Return the growth of the lag in records/s; None if the window is shorter than three commit intervals.
 
     The lag falls with each commit and grows until the next one, so only the lowest lag of each commit interval counts.
-    The result is Theil and Sen's estimate, the median slope of all pairs; here only of pairs at least half the window
-    apart, because commits cause steps that make the slopes of close pairs meaningless.
+    The result is Theil and Sen's estimate, the median slope of all pairs; here, only pairs at least half the window
+    apart are used, because commits cause steps that make the slopes of closer pairs meaningless.
     """
     length = at_s[-1] - at_s[0] if at_s.size else 0.0
     if length < _FEWEST * interval_s or at_s.size < _FEWEST:
@@ -166,13 +167,13 @@ def slope(at_s: npt.NDArray[np.float64], lag: Int64s, interval_s: float) -> floa
 def caught_up(
     offsets: GroupOffsets, window: tuple[int, int], *, begin_ns: int, first: int, interval_s: float
 ) -> tuple[float, float | None] | None:
-    """Return the time from an instant until the lag is back at its level, and the throughput meanwhile, in records/s.
+    """Return the time from an instant until the lag is back at its level, and the throughput in that time (records/s).
 
     `window` is the range of the window's readings; `first` is the first reading that can show the return, from which
     the throughput counts. If it already shows the return, the throughput is None. The level is the highest lag before
     the instant, but at least what the topic gains in one commit interval (in two if fewer have passed), plus what it
-    gains between two readings. The lag is back once it stays at or below the level for a commit interval. Returns None
-    if it was not back at the end of the window.
+    gains between two readings. The lag counts as back once it remains at or below the level for a commit interval.
+    Returns None if the lag was not back by the end of the window.
     """
     at_ns, committed, (begun, ended) = offsets.at_ns, offsets.committed, window
     lag, interval_ns = lag_of(offsets), round(interval_s * NS_PER_S)
@@ -193,7 +194,7 @@ def caught_up(
 
 
 def not_caught_up(who: str, metric: str, waited_ns: int) -> tuple[Problem, dict[str, float]]:
-    """Return the problem that a lag was not back at its level at the end of the window, and the lower bound."""
+    """Return the problem that a lag was not back at its level by the end of the window, and the lower bound."""
     waited_s = waited_ns / NS_PER_S
     values = {"who": who, "metric": metric, "waited": Quantity(waited_s, Unit.SECONDS)}
     return Problem(Cause.NOT_CAUGHT_UP, values, metric), {metric: waited_s}
@@ -204,7 +205,7 @@ def _recovered(
 ) -> dict[str, float]:
     """Return a group's recovery metrics, without `app.recovery` if its lag was not back in time."""
     at_ns, first, metrics = offsets.at_ns, window[0], {}
-    if events:  # the lag cannot be back before the last started application has committed something
+    if events:  # the lag cannot be back before the application that started last has committed something
         starts_ns = [event.at_ns for event in events if event.kind is EventKind.STARTED]
         started_ns = max(starts_ns, default=at_ns[-1])
         since = int(np.searchsorted(at_ns, started_ns))
@@ -221,7 +222,7 @@ def _recovered(
 def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:
     """Return each record's due time, and the index of the first reading that commits it, both of shape `(records,)`.
 
-    For records that were not committed, the index is past the last reading. Due times are evenly spaced in a batch.
+    For uncommitted records, the index is past the last reading. Due times are evenly spaced within a batch.
     """
     dues, done = [], []
     for partition in np.unique(places[:, 0]).tolist():
@@ -237,8 +238,8 @@ def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:
 def _lag(offsets: GroupOffsets, begun: int, ended: int, last: int, interval_s: float) -> dict[str, float]:
     """Return the lag metrics between two readings, excluding `ended`; `last` is the reading of the last commit.
 
-    A group that is too slow keeps working at the same pace after the load. If the window has too few commits for a
-    slope, later commits except the last one count as well, with the lag as if the load had continued.
+    A group that is too slow continues at the same pace after the load. If the window has too few commits for a slope,
+    later commits except the last one count as well, with the lag as if the load had continued.
     """
     at_s, lag = offsets.at_ns / NS_PER_S, lag_of(offsets)
     if ended <= begun:

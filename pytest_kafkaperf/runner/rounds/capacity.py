@@ -1,10 +1,10 @@
-"""The capacity search: finds the highest rate that meets its thresholds. `Search` is pure; it only chooses rates.
+"""The capacity search, which finds the highest rate that meets its thresholds. `Search` is pure and only chooses rates.
 
-The search doubles the rate until a rate does not hold. It then tries the geometric mean of the highest rate that held
-and the lowest that did not, until they are `RESOLUTION` apart. No single attempt is decisive: the search tries the rate
-that did not hold twice more, and the rate that held once more, after a warm-up that outlasts any quota or buffer.
-The throughput of that last attempt is the capacity. If attempts at a rate disagree, the majority counts, and the search
-continues from there.
+The search doubles the rate until a rate does not hold. It then repeatedly tries the geometric mean of the highest rate
+that held and the lowest that did not, until the two are `RESOLUTION` apart. No single attempt is decisive: the search
+tries the rate that did not hold twice more, and the rate that held once more, after a warm-up that outlasts any quota
+or buffer. The throughput of that last attempt is the capacity. If attempts at a rate disagree, the majority counts, and
+the search continues from there.
 
 OpenMessaging Benchmark's search (`driver-kafka`, `WorkloadGenerator.findMaximumSustainableRate`) moves the rate up and
 down in one continuous load. It is known to stay at the minimum after a bad first second, to settle too high while a
@@ -33,12 +33,12 @@ RESOLUTION = 1.015
 """Ratio between the rate that does not hold and the rate that holds at the end of a search. The result is within 5% of
 the true limit, because latency rises shortly before the limit, and quotas count more bytes than just the values."""
 _FACTOR = 2.0
-"""Ratio between successive rates until one does not hold."""
+"""Ratio between successive rates until one fails to hold."""
 _NEAR = 1.1
 """Ratio between the capacity of the last search and the first rate of the next one."""
 SETTLED_S = 12.0
 """Duration of a long warm-up, in seconds. A client quota averages over `quota.window.num` windows of one second, 11 by
-default, and allows a burst after windows with less traffic."""
+default, and allows bursts after windows with less traffic."""
 _SUSTAINED_RATIO = 0.95
 """Share of the rate that must be acknowledged and received in time; below it, a backlog grows."""
 _TAIL_S = 0.1
@@ -48,7 +48,7 @@ MOST_STEPS = 60
 LIKELY_STEPS = 20
 """Typical number of steps, for time estimates: 11 to double the rate, 6 between two rates, 3 to confirm."""
 _MOST_DISTURBED = 8
-"""Maximum number of steps to discard because other programs used the machine; further ones count."""
+"""Maximum number of steps to discard because other programs used the machine; any further steps count."""
 _DECIDING = 3
 """Number of failed attempts before the search gives up on a rate. With two, 3% of searches would end far too low if one
 step in twenty fails by chance."""
@@ -75,12 +75,12 @@ class SearchPlan:
     """Thresholds that are implied in every test, such as `errors == 0`, and that each rate must meet as well."""
 
     def __str__(self) -> str:
-        """Return the thresholds, without the range, because it does not change the result."""
+        """Return the thresholds without the range, which does not change the result."""
         return ", ".join(limit.expression for limit in self.limits)
 
 
 def workload_of(scenario: Scenario, plan: SearchPlan | None) -> Mapping[str, Any]:
-    """Return the fields that identify a workload in baselines: the scenario's fields and a search's thresholds."""
+    """Return the fields that identify a workload in baselines: the scenario's fields and the search's thresholds."""
     fields: dict[str, Any] = scenario.model_dump(mode="json")
     return fields if plan is None else {**fields, "capacity": str(plan)}
 
@@ -93,36 +93,36 @@ class Try:
     settled: bool
     """True for a long warm-up of `SETTLED_S` seconds."""
     final: bool = False
-    """True if the throughput at this rate becomes the capacity if the rate holds."""
+    """True if the throughput at this rate will become the capacity, provided that the rate holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The end of a successful search."""
+    """Result of a successful search."""
 
     rate: float
     """The highest rate that holds."""
     above: StepOutcome | None
-    """The outcome of the next higher rate; None if `rate` is the highest rate in the range."""
+    """The outcome at the next higher rate; None if `rate` is the highest rate in the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missed:
-    """The end of a search that did not find any rate."""
+    """Result of a search that did not find a rate."""
 
     lowest: StepOutcome | None
-    """The outcome of the range's lowest rate; None if the search took too many steps."""
+    """The outcome at the range's lowest rate; None if the search took too many steps."""
 
 
 class Search:
-    """The state of a search: the attempts so far, from which it chooses the next rate.
+    """The state of a search, which chooses the next rate based on the attempts so far.
 
     `near` is the capacity that an earlier search found; `settled` is True if short warm-ups misled that search.
     """
 
     def __init__(self, low: float, high: float, *, near: float | None = None, settled: bool = False) -> None:
         self._settled = settled
-        """True if every step has a long warm-up, because rates held only after short warm-ups."""
+        """True if every step has a long warm-up because rates held only after short warm-ups."""
         self._low, self._high = low, high
         self._first = low if near is None else min(high, max(low, _rounded(near / _NEAR)))
         self._factor = _FACTOR if near is None else _NEAR**2
@@ -133,7 +133,7 @@ class Search:
         self._steps = 0
 
     def next(self) -> Try | Found | Missed:
-        """Return the next rate to try, or the end of the search."""
+        """Return the next rate to try, or the search's result."""
         held, broken = self._edge()
         self._asked = None
         if held is None and broken is not None and broken <= self._low and self._decided(broken):
@@ -146,7 +146,7 @@ class Search:
         return self._asked
 
     def tell(self, outcome: StepOutcome) -> None:
-        """Record the outcome of the rate that `next` returned."""
+        """Record the outcome at the rate that `next` returned."""
         asked = self._asked
         if asked is None:
             raise RuntimeError("tell() needs a rate that next() returned")
@@ -175,7 +175,7 @@ class Search:
         return Try(rate=held, settled=True, final=True)
 
     def _closer(self, held: float, broken: float | None) -> float | None:
-        """Return a rate that narrows the search; None if the highest rate so far must be confirmed."""
+        """Return a rate that narrows the search; None if the highest rate that held so far must be confirmed."""
         if broken is None:
             return min(self._high, _rounded(held * self._widened())) if held < self._high else None
         if broken / held > RESOLUTION:
@@ -263,11 +263,11 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
 
 
 _OF_LOAD = {ProblemKind.RECORDS_UNREAD, ProblemKind.NOTHING_ACKNOWLEDGED, ProblemKind.NOT_CAUGHT_UP}
-"""Problems that can disappear at a lower rate."""
+"""Problems that may disappear at a lower rate."""
 
 
 def _outcome_of(one: Round, plan: SearchPlan, scenario: Scenario) -> tuple[StepOutcome | None, str | None]:
-    """Return the outcome of a rate, and the reason if it did not hold; an outcome of None ends the search."""
+    """Return the outcome at a rate, and the reason if the rate did not hold; an outcome of None ends the search."""
     kinds, reasons = {problem.kind for problem in one.problems}, [problem.text for problem in one.problems]
     if ProblemKind.GENERATOR_TOO_SLOW in kinds:
         return StepOutcome.UNREACHED, reasons[0]
@@ -294,8 +294,8 @@ def _broken(metrics: Mapping[str, float], plan: SearchPlan) -> list[str]:
 def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
     """Return the reasons why producers or live consumers fell behind the rate, regardless of thresholds.
 
-    The last responses may arrive later by a delay that is the same for all records. A steadily growing backlog does not
-    extend this time, because it makes p99 twice the median.
+    The last responses may arrive after the window by as much as the delay that all records have. A steadily growing
+    backlog does not extend this time, because it makes p99 twice the median.
     """
     due = (1 - scenario.abort_ratio) * peak_rate(scenario.rate or 0.0)
     length_s = scenario.duration or _TAIL_S

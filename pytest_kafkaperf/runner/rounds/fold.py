@@ -33,7 +33,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 def fold(seen: Observations, scenario: Scenario) -> Round:
-    """Combine the observations of a load into a round's measurements."""
+    """Combine a load's observations into a round's measurements."""
     load = seen.load
     window = _window(seen)
     integrity = _integrity(seen)
@@ -102,7 +102,7 @@ class _Window:
     end_ns: int
     """Instant of the last acknowledged or received record."""
     changed_ns: Sequence[int] = ()
-    """Instants at which brokers and partitions changed, in order."""
+    """Times at which brokers and partitions changed, in order."""
     events: Sequence[RoundEvent] = ()
     """These changes and changes to applications, in order; only the first few of many partition changes."""
     excused: bool = False
@@ -135,7 +135,7 @@ class _Resources:
 
     metrics: Mapping[str, float] = field(default_factory=dict)
     curves: BrokerCurves | None = None
-    """None if no broker could be read."""
+    """Readings of the brokers; None if no broker could be read."""
     uses: Mapping[str, Use] = field(default_factory=dict)
     """Each broker's CPU and memory usage in the window."""
     gaps: Sequence[Notice] = ()
@@ -173,7 +173,7 @@ def _recovery(seen: Observations, series: Mapping[str, Curves], window: _Window,
 
 
 def _log_metrics(load: LoadReport, integrity: Mapping[str, float]) -> dict[str, float]:
-    """Return the log metrics; with an application, `lost` counts records that did not come out."""
+    """Return the log metrics; with an application, `lost` counts the records missing from its output."""
     acknowledged = sum(part.acknowledged for part in load.produced)
     if not acknowledged or "lost" not in integrity:
         return {**integrity}
@@ -181,7 +181,7 @@ def _log_metrics(load: LoadReport, integrity: Mapping[str, float]) -> dict[str, 
 
 
 def _silent_bounds(load: LoadReport, integrity: Mapping[str, float], silent_s: float) -> list[str]:
-    """Return the end-to-end latencies that are lower bounds because the slowest records have not come out yet."""
+    """Return the end-to-end latencies that are lower bounds because the slowest records have not been output yet."""
     if not silent_s:
         return []
     acknowledged = sum(part.acknowledged for part in load.produced)
@@ -284,7 +284,7 @@ def _consume_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
 
 
 def _catch_up(load: LoadReport) -> tuple[dict[str, float], list[Problem]]:
-    """Return the metrics for consumers that started with a backlog, and a problem if they did not catch up."""
+    """Return the metrics for consumers that started with a backlog, and a problem if the consumers did not catch up."""
     readings, start_ns = load.catch_up, load.start_ns
     if readings is None or start_ns is None:
         return {}, []
@@ -311,13 +311,13 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
 
 
 def _slowest_delays(groups: Sequence[Histogram]) -> dict[str, float]:
-    """Return the metrics for an application's delay, each for the slowest group."""
+    """Return the metrics for an application's delay; each metric refers to the slowest group."""
     delays = [_latency_metrics("app.delay", one) for one in groups]
     return {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
 
 
 def _least(load: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
-    """Return lower bounds for the latencies if a slow generator is the only problem; otherwise none."""
+    """Return lower bounds for the latencies if a slow generator is the only problem; empty otherwise."""
     if not problems or any(problem.kind is not ProblemKind.GENERATOR_TOO_SLOW for problem in problems):
         return {}
     late, latest_ns = late_records(load), max(part.latest_ns for part in load.produced)
@@ -331,7 +331,7 @@ def _least(load: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
 def _integrity(seen: Observations) -> dict[str, float]:
     """Return the numbers of lost, duplicated and reordered records, from a log audit or, without one, from counts.
 
-    If an audit was necessary but impossible, the number of apparently lost records is a lower bound, and zero proves
+    If an audit was necessary but impossible, the number of apparently lost records is a lower bound. Zero then proves
     nothing, because unacknowledged or repeated records may have taken the place of lost ones.
     """
     load, log = seen.load, seen.log
@@ -368,7 +368,7 @@ def _states_since(states: Sequence[tuple[int, PartitionState]], start_ns: int) -
 
 
 def _causes_s(seen: Observations, events_ns: Sequence[int]) -> list[float]:
-    """Return the times at which latency may have started to suffer: events, and the test's first action.
+    """Return the times at which latency may have started to degrade: those of events and of the test's first action.
 
     The times are sorted, in seconds after the start of the window.
     """
@@ -389,9 +389,9 @@ def _action(event: Event, start_ns: int, application: str | None = None) -> Roun
 
 
 def _moved_by_test(seen: Observations, changed_ns: Sequence[int]) -> bool:
-    """Return True if an event followed an action of the test.
+    """Return True if an event followed one of the test's actions.
 
-    Events alone are not an excuse, because an overloaded broker can drop out of the in-sync replicas as well.
+    Events alone are not an excuse, because an overloaded broker can also drop out of the in-sync replicas.
     """
     return seen.acted_ns is not None and any(at_ns >= seen.acted_ns for at_ns in changed_ns)
 
@@ -409,7 +409,7 @@ def _share(worker: WorkerReport) -> WorkerShare:
 
 
 def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:
-    """Return the largest uncertainty between two clocks; None if all records were timed by a single clock."""
+    """Return the largest uncertainty between two clocks; None if a single clock timed all records."""
     sending = {worker.clock for worker in workers if worker.produced}
     receiving = {worker.clock for worker in workers if worker.consumed}
     apart = [
@@ -422,7 +422,7 @@ def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:
 
 
 _LEAST_SKEW_S = 0.001
-"""Minimum skew; record timestamps are whole milliseconds."""
+"""Minimum clock skew, because record timestamps are whole milliseconds."""
 
 
 def _clock_skew_s(consumed: Sequence[Consumed]) -> float | None:

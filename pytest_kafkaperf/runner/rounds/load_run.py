@@ -1,4 +1,4 @@
-"""One load on a cluster: its topic, its names, the assignments of its workers, and the cleanup."""
+"""One load on a cluster: its topic, its names, its workers' assignments, and its cleanup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _HASTY_TIMEOUT_S = 5
-"""Time limit of each cleanup step after an aborted load, when the cluster may be gone or a user is waiting."""
+"""Time limit for each cleanup step after an aborted load, when the cluster may be gone or a user may be waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Leftovers:
     topic: Notice | None = None
 
     def warn(self, *, with_topic: bool) -> None:
-        """Show the warnings if there is no round to add them to."""
+        """Show the warnings when there is no round to add them to."""
         for notice in (self.transactions, self.topic if with_topic else None):
             if notice is not None:
                 warn(notice.text)
@@ -40,7 +40,7 @@ class Leftovers:
 
 @dataclass(slots=True, kw_only=True)
 class LoadRun:
-    """One load. A round consists of one load, or of several for a capacity search."""
+    """One load; a round consists of a single load or, in a capacity search, several."""
 
     cluster: Cluster
     admin: Admin
@@ -52,9 +52,9 @@ class LoadRun:
     read_partitions: int
     """Number of partitions in the topic that the consumers read."""
     began: bool = False
-    """True once workers may have written records that must be aborted, not counting the backlog."""
+    """True once workers may have written records, other than the backlog, that must be aborted."""
     nonce: Nonce = field(default_factory=lambda: (secrets.randbits(63), secrets.randbits(63)))
-    """Nonce of the tags, for topics that others write to as well."""
+    """Nonce in the record tags, for topics that other clients also write to."""
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ class LoadRun:
     def _abort_transactions(self, *, hasty: bool) -> Notice | None:
         """Abort transactions that the producers left open on an existing topic; return a warning if that fails.
 
-        Otherwise, read_committed consumers would not receive any records after an open transaction.
+        Otherwise, read_committed consumers would not receive any records that follow an open transaction.
         """
         scenario = self.scenario
         if scenario.topic is None or scenario.transaction_size is None:

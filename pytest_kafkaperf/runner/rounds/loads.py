@@ -1,4 +1,4 @@
-"""The loads for a warm-up, a probe and a backlog, derived from a scenario."""
+"""Loads for a warm-up, a probe and a backlog, derived from a scenario."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IRRELEVANT = {
 }
 """Fields that do not affect how warm a broker gets."""
 _TAGGED_BYTES = 100
-"""Record size during warm-up if the scenario's values are too short for a tag."""
+"""Record size during warm-up when the scenario's values are too short for a tag."""
 _PROBE_WARMUP_S = 0.3
 _PROBE_DURATION_S = 1.0
 
@@ -45,8 +45,8 @@ def slice_load(scenario: Scenario, phase: Phase) -> Scenario:
 def warm_up_load(scenario: Scenario, *, duration_s: float) -> Scenario:
     """Return the scenario's load at full speed, on a separate topic.
 
-    Consumers of that topic read the tags from the values. If a scenario with an application has values that are too
-    short for tags, the warm-up uses longer ones.
+    Consumers of that topic read tags from the values. If a scenario with an application has values that are too short
+    for tags, the warm-up uses longer ones.
     """
     update: dict[str, Any] = {**_IRRELEVANT, "duration": duration_s, "producers": max(1, scenario.producers)}
     if scenario.tags_in_header and (scenario.record_size is None or min(scenario.record_sizes) < TAG_BYTES):
@@ -55,12 +55,12 @@ def warm_up_load(scenario: Scenario, *, duration_s: float) -> Scenario:
 
 
 def workload_key(scenario: Scenario, phase: Phase) -> str:
-    """Return a key that is equal for scenarios that warm up a broker equally in this phase."""
+    """Return a key that is the same for all scenarios that warm up a broker equally in this phase."""
     return f"{phase}: {slice_load(scenario, phase).model_dump_json()}"
 
 
 def probe_load(scenario: Scenario) -> Scenario:
-    """Return a short load at the scenario's highest rate, which determines the number of workers."""
+    """Return a short load at the scenario's highest rate, used to determine the number of workers."""
     update: dict[str, Any] = {
         "rate": None if scenario.rate is None else peak_rate(scenario.rate),
         "records": None,
@@ -76,5 +76,5 @@ def backlog_load(scenario: Scenario, *, paced: bool) -> Scenario:
     """Return the load that writes the scenario's backlog, at full speed or, if `paced`, at its highest rate."""
     rate = peak_rate(scenario.rate) if paced and scenario.rate is not None else None
     update = {"records": scenario.backlog, "duration": None, "rate": rate, "warmup": 0.0, "backlog": 0}
-    update["abort_ratio"] = 0.0  # the whole backlog must be readable
+    update["abort_ratio"] = 0.0  # the entire backlog must be readable
     return scenario.model_copy(update=update)

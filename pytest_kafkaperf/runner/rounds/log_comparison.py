@@ -99,14 +99,14 @@ def _audit(
 
 
 def _audit_of_output(load: LoadReport) -> Audit | Unaudited | None:
-    """Compare the application's output with the acknowledged records; records that do not come out are lost."""
+    """Compare the application's output with the acknowledged records; records missing from the output are lost."""
     if load.start_ns is None or not load.consumed:
         return None  # a failed consumer does not report what it received
     if load.unknown() > MAX_NAMED:
         return _too_many_unknown(load)
     received, unmatched = (sum(getattr(part, name) for part in load.consumed) for name in ("received", "unmatched"))
     if unmatched and not received:
-        return None  # records came out without their tags, so it is unknown which ones
+        return None  # some output records lack their tags, so it is unknown which records they are
     found = outcome(load.consumed, _unknown(load), sum(part.acknowledged for part in load.produced))
     if (found.lost or found.duplicated) and any(part.reassigned for part in load.consumed):
         return Unaudited(REASSIGNED)
@@ -124,9 +124,9 @@ def _unknown(load: LoadReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
 
 
 def _audited_shared_topic(load: LoadReport, run: LoadRun, pool: WorkerPool, before: Mapping[int, int]) -> LogComparison:
-    """Audit a log whose growth proves nothing about a round's records because other clients may also write to it.
+    """Audit a log whose growth proves nothing about a round's records because other clients may be writing to it.
 
-    The audit is repeated until followers have had time to copy missing records, as in `settled_ends`.
+    As in `settled_ends`, the audit is repeated until followers have had time to copy missing records.
     """
     if load.start_ns is None:
         return LogComparison()

@@ -17,7 +17,7 @@ from pytest_kafkaperf.load.messages import Audit, LoadReport, Unaudited
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogComparison:
-    """The log of a load's topic, in comparison with the acknowledged records."""
+    """The log of a load's topic, compared with the acknowledged records."""
 
     growth: Mapping[int, int] | None = None
     """Number of offsets added to the topic's log, by partition; None if unknown."""
@@ -29,14 +29,14 @@ class LogComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observations:
-    """A load as seen by its workers, the log and the observers; created when they have all finished."""
+    """A load as seen by its workers, the log and the observers; created when all of them have finished."""
 
     load: LoadReport
     log: LogComparison = LogComparison()
     action_problems: Sequence[Problem] = ()
     """Actions that failed or did not run."""
     samples: Mapping[Key, Sequence[Sample]] = field(default_factory=dict)
-    """Readings of the brokers, by broker."""
+    """Readings from each broker."""
     compilers: Mapping[Key, Usage | None] = field(default_factory=dict)
     """Compiler CPU time of each broker and application, by program; None if unknown."""
     unread: Sequence[Notice] = ()
@@ -44,13 +44,13 @@ class Observations:
     states: Sequence[tuple[int, PartitionState]] = ()
     """Changes in the state of the topic's partitions, each with its instant."""
     groups: Mapping[str, GroupOffsets] = field(default_factory=dict)
-    """Offsets of each watched consumer group."""
+    """Offsets for each watched consumer group."""
     actions: Sequence[Event] = ()
     """Actions on brokers during the round."""
     acted_ns: int | None = None
-    """Instant of the round's first `kafka_perf.at(...)` action; None if there was none."""
+    """Time of the round's first `kafka_perf.at(...)` action; None if there was none."""
     application_events: Sequence[Event] = ()
-    """Application starts and stops by the test."""
+    """Application starts and stops that the test performed."""
     recorded: Mapping[str, float] = field(default_factory=dict)
     """Values of custom metrics, by name."""
 

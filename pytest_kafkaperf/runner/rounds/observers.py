@@ -1,4 +1,4 @@
-"""The observers of a load, which cover its topic, brokers, applications, consumer groups and the test's actions."""
+"""A load's observers, which cover the topic, brokers, applications, consumer groups and the test's actions."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Observers:
         """Return everything that is known about the load; call it after the observers have stopped."""
         actions = self._side.events
         events = [event for app in self._side.apps for event in app.events]
-        gaps = not actions and not events  # gaps are expected if the test stops a broker
+        gaps = not actions and not events  # gaps are expected when the test stops a broker
         return Observations(
             load=load,
             log=log,

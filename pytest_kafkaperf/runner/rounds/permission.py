@@ -58,9 +58,8 @@ class Permission:
     def check(self, scenario: Scenario, plan: SearchPlan | None = None) -> None:
         """Check that a load is allowed or, with a `plan`, that all loads in that capacity search are allowed.
 
-        Raises:
-            LoadError: the sample file is unusable.
-            UsageError: the load is not allowed; the message has one line per problem.
+        Raises: LoadError: the sample file is unusable. UsageError: the load is not allowed; the message contains one
+            line per problem.
 
         """
         if self.servers is None:
@@ -128,7 +127,7 @@ def permission_on(
     topics: Sequence[str] = (),
     of_script: bool = False,
 ) -> Permission:
-    """Return the permission for loads on a cluster.
+    """Return the permission to run loads on a cluster.
 
     Others may use the cluster if it comes from an option, or if the user's fixture returns servers that are not on this
     machine. On this machine, a fixture may have started a broker, or put a proxy in front of the plugin's brokers.
@@ -167,6 +166,6 @@ def parse_max_rate(text: str) -> MaxRate:
 
 
 def _record_bytes(scenario: Scenario, value_bytes: float) -> float:
-    """Return the mean size of a record's value, key and headers."""
+    """Return the mean total size of a record's value, key and headers."""
     headers = scenario.all_headers
     return value_bytes + (KEY_BYTES if scenario.key else 0) + (size_of_headers(headers) if headers else 0)

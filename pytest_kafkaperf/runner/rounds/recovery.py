@@ -15,7 +15,7 @@ _WORSE = 3.0
 """A p99 counts as disturbed if it is more than this multiple of the usual p99..."""
 
 _WORSE_BY_S = 0.02
-"""...and higher by at least this time, because a p99 of 2 ms is sometimes 6 ms without a cause."""
+"""...and exceeds it by at least this time, because a p99 of 2 ms sometimes rises to 6 ms without any cause."""
 
 _CALM_INTERVALS = 3
 """Number of consecutive calm intervals that end a disturbance; a single one can occur by chance."""
@@ -23,7 +23,7 @@ _CALM_INTERVALS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """A round's recovery from its events, as far as the series shows it."""
+    """A round's recovery from its events, to the extent that the series shows it."""
 
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The metric `recovery`; empty if it is unknown."""
@@ -89,10 +89,10 @@ class _Interval:
 
 
 def _spans(events_s: Sequence[float], produced: Curves, length_s: float | None) -> list[_Span]:
-    """Return the span of each event; empty if there is no interval before the first event to compare with.
+    """Return each event's span; empty if there is no interval before the first event for comparison.
 
     The usual p99 is the median over the intervals before the first event, including the warm-up. The series has
-    one-second intervals, based on the due times of records, so the result has a resolution of one second.
+    one-second intervals based on the records' due times, so the result has a resolution of one second.
     """
     intervals = _intervals(produced, length_s)
     first_s = min(events_s, default=-math.inf)

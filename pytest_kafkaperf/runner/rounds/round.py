@@ -27,7 +27,7 @@ class RoundEvent(NamedTuple):
     at_s: float
     """Seconds after the start of the window."""
     notice: Notice
-    """The event as a warning."""
+    """The event as the text of a warning."""
     action: Event | None = None
     """The test's action; None for a partition change."""
 
@@ -40,7 +40,7 @@ class Round:
     problems: tuple[Problem, ...] = ()
     """Reasons why the round is INVALID; empty if it is valid."""
     least: Mapping[str, float] = field(default_factory=dict)
-    """Certain lower bounds for latencies if the generator was too slow (see `least_latencies`); otherwise empty."""
+    """Latency lower bounds that are certain if the generator was too slow (see `least_latencies`); otherwise empty."""
     warnings: tuple[Notice, ...] = ()
     series: Mapping[str, Curves] = field(default_factory=dict)
     """Curves over time, including the warm-up: `produce` and, with consumers, `consume`."""
@@ -56,7 +56,7 @@ class Round:
     events: tuple[RoundEvent, ...] = ()
     """Changes in brokers, partitions and applications, in order."""
     steps: tuple[Step, ...] = ()
-    """The rates that a capacity search tried; the round itself is the last step, at the rate that it found."""
+    """The rates that a capacity search tried; the round itself is the last step, at the rate that the search found."""
     at_least: tuple[str, ...] = ()
     """Metrics that are lower bounds because a search did not try higher rates, a group did not commit everything in
     time, or latency had not recovered when the window ended."""
@@ -65,16 +65,15 @@ class Round:
     shares: tuple[WorkerShare, ...] = ()
     """Each worker process's part of the load."""
     e2e_uncertainty_s: float | None = None
-    """Maximum error of end-to-end latency if machines differ, in seconds; None if a single clock timed all records."""
+    """Maximum end-to-end latency error from differing clocks, in seconds; None if a single clock timed all records."""
     clock_skew_s: float | None = None
-    """Minimum difference between the clock of the program that created the records and this machine's, in seconds.
-    It is known only if records seem to be received before they were created; end-to-end latency is then unknown. None
-    if
-    no difference is known."""
+    """Minimum difference between the clock of the program that created the records and this machine's, in seconds. It
+    is known only if records appear to be received before they were created, in which case end-to-end latency is
+    unknown. None if no difference is known."""
     commit_interval_s: float | None = None
     """Commit interval of the slowest watched group, included in the application's times; None without a group."""
     window_s: tuple[float, float] | None = None
-    """Start and end of the window on this machine's monotonic clock, in seconds; None if no load ran."""
+    """Start and end of the window, in seconds on this machine's monotonic clock; None if no load ran."""
 
     @property
     def busy(self) -> tuple[Notice, ...]:
@@ -90,7 +89,7 @@ class Round:
 
 
 class StepOutcome(StrEnum):
-    """The outcome of one rate in a capacity search."""
+    """Outcome at one rate in a capacity search."""
 
     HELD = "held"
     BROKEN = "broken"
@@ -98,7 +97,7 @@ class StepOutcome(StrEnum):
     UNREACHED = "unreached"
     """The generator could not reach the rate, which proves nothing about the cluster."""
     DISTURBED = "disturbed"
-    """The rate did not hold while other programs used much of this machine; the search tries it again."""
+    """The rate did not hold while other programs were using much of this machine; the search tries it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 def with_path(scenario: Scenario, folder: Path, where: str) -> Scenario:
-    """Return the scenario with the path to its sample file; errors start with `where`.
+    """Return the scenario with the path to its sample file; error messages start with `where`.
 
     Raises:
         ScenarioError: the file cannot be read or is empty.
@@ -35,7 +35,7 @@ def with_path(scenario: Scenario, folder: Path, where: str) -> Scenario:
 def with_content(scenario: Scenario) -> Scenario:
     """Return the scenario with the current size and hash of its sample file.
 
-    They can differ from those at collection, because a fixture may have written the file since then.
+    They can differ from the values at collection, because a fixture may have written the file in the meantime.
 
     Raises:
         ScenarioError: the file cannot be read.
@@ -55,7 +55,7 @@ def _opened(samples: Samples, path: Path, where: str) -> Iterator[BufferedReader
     try:
         with path.open("rb") as file:
             yield file
-    except (OSError, ValueError) as error:  # ValueError: no file can have this name
+    except (OSError, ValueError) as error:  # ValueError: a file cannot have this name
         reason = error.strerror if isinstance(error, OSError) else str(error)
         start = "" if Path(samples.file).is_absolute() else "; paths are relative to the folder of the test's file"
         raise ScenarioError(f"{where}payload: cannot read the samples {str(path)!r}: {reason}{start}") from None

@@ -19,7 +19,7 @@ from pytest_kafkaperf.runner.rounds.permission import Permission, permission_on
 
 
 class Brokers(Protocol):
-    """Brokers that a run restarts: a `Fleet`, or brokers of the other revision's pytest process."""
+    """Brokers that a run restarts: a `Fleet`, or brokers that belong to the other revision's pytest process."""
 
     events: list[Event]
     """Actions on the brokers, such as a stop."""
@@ -55,7 +55,7 @@ class App(Protocol):
         """Start the process and wait until it is ready; raises `ClusterError`."""
 
     def start(self) -> None:
-        """Do the same as an action of the test, which adds an event."""
+        """Do the same as a test action, which adds an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,7 +64,7 @@ class Side:
 
     cluster: Cluster
     brokers: Brokers | None
-    """None for an external cluster, which new trials do not restart."""
+    """The brokers to restart; None for an external cluster, which new trials do not restart."""
     apps: tuple[App, ...] = ()
     actions: tuple[Action, ...] = ()
     """Actions on this side in every round."""
@@ -114,15 +114,16 @@ class Side:
     def restart(self) -> None:
         """Restart the brokers and applications; topics and clients are new in each trial anyway.
 
-        Anything that the test or its fixtures configured on the cluster remains, for example a quota. Each new
-        process is slightly faster or slower than the previous one, and restarts include this noise in the measurements.
+        Anything that the test or its fixtures configured on the cluster, such as a quota, remains in effect. Each new
+        process is slightly faster or slower than the previous one; because of the restarts, the measurements include
+        this noise.
 
         Raises:
             ClusterError: brokers or applications did not restart.
 
         """
         for app in self.apps:
-            app.end()  # without brokers, the application would fill its output with errors
+            app.end()  # without brokers, the application would flood its output with errors
         if self.brokers is not None:
             self.brokers.renew()
         for app in self.apps:

@@ -1,8 +1,8 @@
 """Runs one trial's rounds, on one side or alternately on two, with workers that both sides share.
 
-Each load has a separate topic, which is deleted afterwards. When all rounds shared one topic, the throughput of a
-broker that received 350 MB/s dropped by half after four rounds, because it was still writing earlier records to disk,
-so no two rounds were alike.
+Each load has a separate topic, which is deleted afterwards. When all rounds shared one topic, no two rounds were alike:
+the throughput of a broker that received 350 MB/s dropped by half after four rounds, because it was still writing
+earlier records to disk.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _BacklogError(ClusterError):
     def __init__(self, text: str, problem: Problem | None) -> None:
         super().__init__(text)
         self.problem = problem
-        """The load's problem; None if only some records failed."""
+        """The problem with the load; None if only some records failed."""
 
 
 class SideRounds:
@@ -85,13 +85,13 @@ class SideRounds:
     ) -> None:
         """Prepare a side; with a `plan`, each round is a capacity search.
 
-        Names of topics, groups and transactional ids start with `prefix`. The stopwatch measures where the rounds'
-        time goes; None if this is not needed.
+        Names of topics, groups and transactional ids start with `prefix`. The stopwatch measures how the rounds spend
+        their time; None if not needed.
         """
         self.side = side
         self.prefix = prefix
         self.scenario = scenario
-        """The scenario; once started, with the partitions and replicas of an existing topic."""
+        """The scenario; after the start, it includes the partitions and replicas of an existing topic."""
         self.rounds: list[Round] = []
         """The current trial's rounds so far."""
         self.broken = False
@@ -110,8 +110,8 @@ class SideRounds:
     def started(self, *, label: str, sides: int) -> Iterator[None]:
         """Prepare one trial's rounds, and delete its consumer groups at the end.
 
-        `label` is the trial's label in the progress display. `sides` is the number of sides in the trial. It is used to
-        compute the latest end of the trial, because names on the cluster include that time.
+        `label` is the trial's label in the progress display. `sides` is the number of sides in the trial. It determines
+        the trial's latest end time, which is part of the names on the cluster.
 
         Raises:
             ClusterError: the cluster does not respond, or the scenario's topic cannot be used.
@@ -122,7 +122,7 @@ class SideRounds:
         self.scenario = preflight.resolve(self.scenario)
         self._read_partitions = preflight.read_partitions(self.scenario)
         loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
-        loads += sides  # for all warm-up slices; a slice that reaches a time limit is the last one
+        loads += sides  # for all warm-up slices; a slice that reaches a time limit ends the warm-up
         slowest = self.scenario if self._plan is None else self.scenario.model_copy(update={"rate": self._plan.low})
         self._run = run_name(_latest_end(slowest, loads), secrets.token_bytes(SUFFIX_BYTES), self.prefix)
         self._label, self._loads, self._checked, self.rounds, self.broken = label, 0, set(), [], False
@@ -146,8 +146,8 @@ class SideRounds:
     def is_cold(self, phase: Phase) -> bool:
         """Return True if this warm-up phase applies because brokers or applications are not warm yet.
 
-        Brokers are warmed up once per start and scenario, because brokers that had only seen another scenario were 5%
-        slower than in their next trials.
+        Brokers are warmed up once per start and scenario, because brokers that had been warmed up only by another
+        scenario were 5% slower than in later trials.
         """
         if self.scenario.producers == 0:  # a warm-up needs records to read
             return False
@@ -176,7 +176,7 @@ class SideRounds:
         return self._measure_load(workers, side, load, f"warm-up: {phase}")
 
     def measure(self, workers: Workers) -> Round:
-        """Measure one round, which is one load, or a capacity search with a load per step.
+        """Measure one round, which is either one load or a capacity search with one load per step.
 
         Raises:
             ClusterError: the first topic could not be created, or the cluster would reject the load.
@@ -184,7 +184,7 @@ class SideRounds:
         """
 
         def load(scenario: Scenario, step: str = "") -> Round:
-            with self._stopwatch.measure(Span.TOPIC):  # a load starts with its topic
+            with self._stopwatch.measure(Span.TOPIC):  # a load starts by creating its topic
                 one = self._measure_load(workers, self.side, scenario, step)
             done = Progress(phase="done", elapsed_s=0.0, acknowledged=0, step=step, metrics=one.metrics)
             self._on_progress(self._label, len(self.rounds) + 1, done)
@@ -194,7 +194,7 @@ class SideRounds:
             measured = load(self.scenario)
         else:
             measured = find_capacity(self._plan, self.scenario, load, self.rounds)
-            measured = dataclasses.replace(measured, starts_program=True)  # each rate runs other code of the brokers
+            measured = dataclasses.replace(measured, starts_program=True)  # each rate exercises different broker code
         self.rounds.append(measured)
         return measured
 
@@ -269,7 +269,7 @@ class SideRounds:
         self._on_progress(self._label, len(self.rounds) + 1, dataclasses.replace(progress, step=step))
 
     def _count_load(self, report: LoadReport, scenario: Scenario) -> None:
-        """Split the time of a finished load at its first and last record."""
+        """Split a finished load's time at its first and last record."""
         if report.start_ns is not None:
             first_ns = report.start_ns - round(scenario.warmup * NS_PER_S)
             self._stopwatch.begin(Span.WINDOW, at_ns=first_ns)
@@ -361,7 +361,7 @@ def running(sides: Sequence[SideRounds], allocation: WorkerAllocation, *, label:
 
 
 def rounds(sides: Sequence[SideRounds], workers: Workers, turns: Iterable[int]) -> Iterator[Round]:
-    """Measure a round on each side, one right after the other; each turn is the index of the side that starts.
+    """Measure a round on each side, one right after the other; each turn is the index of the side that goes first.
 
     The caller may stop at any time. The iterator stops early if a load left the cluster or workers unusable.
     """
@@ -395,7 +395,7 @@ def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
 
 
 def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
-    """Return the latest end of a trial that starts now, based on the time limits of all its waits."""
+    """Return the latest end time for a trial that starts now, based on the time limits of all its waits."""
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
     if scenario.watch_group:
         load_s += group_drain_s(longest_s(scenario))
@@ -406,7 +406,7 @@ def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
 
 
 def _with_warning(measured: Round, warning: Notice | None) -> Round:
-    """Return the round with the warning, unless it has a problem, which matters more."""
+    """Return the round with the warning, unless the round has a problem, which matters more."""
     if warning is None or measured.problems:
         return measured
     return dataclasses.replace(measured, warnings=(*measured.warnings, warning))

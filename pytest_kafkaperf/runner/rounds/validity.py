@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 REASSIGNED = "the plugin's consumers had to rejoin their group under load, and may have skipped or repeated records"
-"""Reason why it is unknown which records the consumers have received."""
+"""Reason given when it is unknown which records the consumers have received."""
 
 _COMMITTED = ("app.delay", "app.drain", "app.start", "app.recovery")
 """Prefixes of metrics whose times include a group's commit interval."""
@@ -36,7 +36,7 @@ _ON_TIME_RATIO = 0.99
 """Share of due records that the generator must send on time; below it, the round is INVALID."""
 
 _SLOWED = 2
-"""Factor by which brokers can be slower if the machine is too busy for the generator."""
+"""Factor by which brokers can slow down when the machine is too busy for the generator."""
 
 _SATURATED_RATIO = 0.95
 """Share of time that a worker spends running or waiting for a core above which the worker is the bottleneck."""
@@ -45,22 +45,22 @@ _WORKING_RATIO = 0.5
 """Share of busy time below which only part of a worker's CPU time counts as the cost of its records."""
 
 _IDLE_RATIO = 0.2
-"""Maximum share of a core that a worker uses while it waits for brokers, for timers, metadata and polls."""
+"""Maximum share of a core that a worker uses for timers, metadata and polls while it waits for brokers."""
 
 _CHANCE = 1e-6
-"""Probability of a series of records without output below which an application has stopped instead of dropping them."""
+"""Probability of a series of records without output; below it, the application must have stopped, not dropped them."""
 
 _ON_ITS_WAY_NS = NS_PER_S // 10
-"""Time in which nothing may come out because the last records were dropped and others acknowledged late."""
+"""Period that may pass without output because the last records were dropped and others were acknowledged late."""
 
 _OTHER_PROGRAMS_RATIO = 0.15
-"""Share of all cores used by other programs above which there is a warning; on a quiet machine, they use less."""
+"""Share of all cores used by other programs that triggers a warning; on a quiet machine, they use less."""
 
 
 def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str, float]) -> list[Problem]:
     """Return the reasons why the round is INVALID, excluding lost records, which are a failure of Kafka.
 
-    `integrity` contains the numbers of `lost`, `duplicated` and `reordered` records, as far as they are known.
+    `integrity` contains the numbers of `lost`, `duplicated` and `reordered` records, where known.
     """
     if seen.problems:
         return [*seen.problems]
@@ -95,7 +95,8 @@ def load_warnings(
 def silence_s(load: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> float:
     """Return the time from an application's last output to the end of the load if the application stopped; otherwise 0.
 
-    An application that drops records on purpose continues to the end, because it would not drop that many in a row.
+    An application that drops records on purpose keeps producing output until the end; it would not drop that many in a
+    row.
     """
     acknowledged, lost = sum(part.acknowledged for part in load.produced), integrity.get("lost", 0.0)
     last_ns = max((part.last_ns or 0 for part in load.consumed), default=0)
@@ -124,7 +125,7 @@ def busy_machine(readings: Readings, load: LoadReport, end_ns: int) -> Notice | 
     found = readings.strangers(start_ns=load.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
     if found is None or found[0] < _OTHER_PROGRAMS_RATIO * found[1]:
         return None
-    used = round(2 * found[0]) / 2 or found[0]  # rounded to halves, so that rounds have equal warnings
+    used = round(2 * found[0]) / 2 or found[0]  # rounded to halves so that all rounds have the same warning
     return Notice(Remark.BUSY_MACHINE, {"used": used, "cores": found[1]})
 
 
@@ -141,8 +142,8 @@ def least_latencies(family: str, histogram: Histogram, *, late: int, latest_ns: 
     """Return lower bounds for a latency's quantiles, in seconds, in a round whose generator was too slow.
 
     The `late` records may have been delayed by any amount of time. All others, and their responses, were delayed by at
-    most `latest_ns`, the longest delay of the generator. Because such a busy machine may slow the brokers as well, late
-    records count as if they had taken no time, and all others with half of their time minus `latest_ns`.
+    most `latest_ns`, the generator's longest delay. Because such a busy machine may also slow the brokers, late records
+    count as if they had taken no time, and all others count with half of their time minus `latest_ns`.
     """
     delay_s = max(latest_ns, LATE_NS) / NS_PER_S
     found = {}
@@ -177,7 +178,7 @@ def _producing_problems(load: LoadReport, scenario: Scenario) -> list[Problem]:
 def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
     """Return the number of cores that a worker needs for its part of the rate, based on its CPU time per record.
 
-    A mostly idle worker spends CPU time on waiting as well, so only the part that waiting cannot explain counts.
+    A mostly idle worker also spends CPU time on waiting, so only the part that waiting cannot explain counts.
     """
     sent = sum(part.sent for part in worker.produced)
     if not sent or worker.busy_ratio <= _IDLE_RATIO:
@@ -191,7 +192,7 @@ def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
 def _reading_problems(load: LoadReport, scenario: Scenario, *, lost: int) -> list[Problem]:
     """Compare the records that each consumer group received with the records in the log.
 
-    If a group skipped records when it rebalanced, its consumers may not report these records as unread.
+    If a group skipped records during a rebalance, its consumers may not report these records as unread.
     """
     expected = sum(part.acknowledged for part in load.produced) - lost
     if scenario.isolation_level == "read_uncommitted":
@@ -205,7 +206,7 @@ def _reading_problems(load: LoadReport, scenario: Scenario, *, lost: int) -> lis
 
 
 def _may_have_skipped(group: int, consumed: Sequence[Consumed], expected: int) -> bool:
-    """Return True if a group rebalanced, and repeated records in its count may hide skipped ones.
+    """Return True if a group rebalanced and repeated records in its count may hide skipped ones.
 
     A consumer detects repeated records, unless another consumer received them first.
     """
@@ -216,7 +217,7 @@ def _may_have_skipped(group: int, consumed: Sequence[Consumed], expected: int) -
 
 
 def _no_output(load: LoadReport, scenario: Scenario) -> Problem:
-    """Return the problem that an application has no output, with its likely cause."""
+    """Return the problem that an application has not produced any output, with the likely cause."""
     unmatched = max(part.unmatched for part in load.consumed)
     topics = {"topic": scenario.topic, "output_topic": scenario.output_topic}
     if not unmatched:
@@ -271,7 +272,7 @@ def _shown(failures: Mapping[str, int]) -> str:
 
 
 def resolution_warnings(rounds: Sequence[Round]) -> list[Notice]:
-    """Return warnings about metrics that are uncertain because of clocks or commit intervals."""
+    """Return warnings about metrics that are uncertain because of clock differences or commit intervals."""
     clocks_s, commits_s = _resolutions(rounds)
     found = []
     if (skew_s := _clock_skew_s(rounds)) is not None:
@@ -295,7 +296,7 @@ def resolution_problems(
     for threshold, value in zip(thresholds, values, strict=True):
         name, unit, limit = threshold.metric.name, threshold.metric.unit, value
         if limit is None and isinstance(threshold.limit, Extreme):
-            limit = threshold.limit.absolute.value  # known without a baseline
+            limit = threshold.limit.absolute.value  # the value is known without a baseline
         if limit is None:
             continue
         if clocks_s is not None and limit < clocks_s and name.startswith("e2e.latency"):
@@ -304,7 +305,7 @@ def resolution_problems(
             commits_s is not None
             and unit is Unit.SECONDS
             and name.startswith(_COMMITTED)
-            and _least(name, rounds) - commits_s <= limit < commits_s  # otherwise the threshold is exceeded in any case
+            and _least(name, rounds) - commits_s <= limit < commits_s  # otherwise, the threshold is exceeded regardless
         ):
             cause, resolution = Cause.COMMIT_INTERVAL, {"interval": Quantity(commits_s, Unit.SECONDS)}
         else:
