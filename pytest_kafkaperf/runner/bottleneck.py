@@ -20,21 +20,20 @@ _BEFORE = "Kafka or the machine, before the application"
 _SAME = 0.2
 """Largest latency change that noise can explain: with a paced load, p50 varies by 20% between trials."""
 _MOST = 2.0
-"""Change in the produce latency up to which its share of the additional time is conclusive: on a busy machine, p50
-rises from 4 to 10 ms. A larger change, for example because of a quota, may slow the application's own requests even
-more."""
+"""Largest change in produce latency whose share of the additional time is conclusive: on a busy machine, p50 rises from
+4 to 10 ms. A cause of a larger change, such as a quota, may slow the application's own requests even more."""
 _BEHIND = 0.9
 """Share of the input rate below which an application is considered to fall behind."""
 _COMPUTES = 0.9
 """CPU usage, in cores, above which at least one of an application's threads is considered busy."""
 _WAITS = 0.5
-"""Share of the time per record spent on a CPU below which an application mostly waits. Between the two values, the
-cause is unknown, because on a busy machine even a program that only computes may get less than a core."""
+"""CPU share of the time per record below which an application is considered to be mostly waiting. Between the two
+values, the cause is unknown, because on a busy machine, even a CPU-bound program may get less than one core."""
 _NO_WAY = (*PROCESS_METRICS, "app.output_ratio")
 """Application metrics other than the time per record and the record rate."""
 _SMALL, _LARGE = 1 / 6, 1 / 2
-"""Produce latency as a share of the time through the application, or of the application's time per record. For an
-application that writes back to Kafka, the produce latency counts twice, and the consumer's fetch is added."""
+"""Produce latency as a share of the time through the application, or of the application's time per record. If the
+application writes back to Kafka, the produce latency counts twice, and the consumer's fetch time is added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

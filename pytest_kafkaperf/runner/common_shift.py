@@ -12,8 +12,8 @@ _FEWEST = 6
 """Minimum number of compared tests for assuming a common cause."""
 _SHARE = 1 / 3
 """Share of compared tests above which suspected regressions are assumed to have a common cause. A side-by-side
-comparison shows whether it is the machine or Kafka. If each of 6 tests is falsely suspected with a probability of 10%,
-this share is exceeded in 2 of 100 runs."""
+comparison shows whether that cause is the machine or Kafka. If each of 6 tests has a 10% probability of being falsely
+suspected, this share is exceeded in 2 of 100 runs."""
 
 
 class CommonShift:

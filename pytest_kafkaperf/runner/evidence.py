@@ -173,7 +173,7 @@ class Judging:
         return other_changes(fresh or measured, self.baseline, gated=gated)
 
     def calibrate(self, trials: Sequence[Trial]) -> tuple[dict[str, Calibrated], list[Notice]]:
-        """Return the noise of each metric with a relative threshold, and notes about metrics whose noise is unknown."""
+        """Return the noise for metrics with relative thresholds, and notes about metrics whose noise is unknown."""
         test = self.test
         if self._settings.calibrate is None or test.is_smoke_test or problems_of(trials):
             return {}, []

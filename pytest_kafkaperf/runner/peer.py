@@ -354,7 +354,7 @@ class Peer:
 
 
 def _holds(collector: str, nodeid: str) -> bool:
-    """Return True if this collector's nodeid is the test, or a folder, file or class that contains the test."""
+    """Return True if this nodeid refers to the test or to a folder, file or class that contains the test."""
     is_root = collector in ("", ".")
     return is_root or nodeid == collector or nodeid.startswith((f"{collector}/", f"{collector}::"))
 

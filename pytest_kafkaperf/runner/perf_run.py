@@ -172,7 +172,7 @@ class PerfRun:
         return live
 
     def _other_revision(self, test: PerfTest, own: Side, revision: Revision) -> Baseline:
-        """Return the test's other revision, or why it is not compared; raises the same errors as `baseline_of`."""
+        """Return the test's other revision, or why it cannot be compared; raises the same errors as `baseline_of`."""
         if self.is_base:
             rounds = BaselineRounds(ungated=Ungated.BASE)
             return StoredBaseline(rounds=rounds, revision=revision, note=Notice(Remark.IS_BASE, {"revision": revision}))

@@ -69,7 +69,7 @@ class PerfTest:
     """The folder that contains the test's file; relative paths refer to this folder."""
     settings: Settings = field(repr=False)
     taken_by: str | None = None
-    """User code that uses the cluster directly: `the fixture quota takes the cluster`; None if there is none."""
+    """User code that uses the cluster directly, such as `the fixture quota takes the cluster`; None if none does."""
     plan: SearchPlan | None = None
     """The capacity search that each round runs; None if the test declares its rate."""
     is_smoke_test: bool = False
@@ -405,7 +405,7 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
 
 
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
-    """Return a round's metrics on the `--kafka-cluster` cluster, although a fixture may provide another one."""
+    """Return a round's metrics on the `--kafka-cluster` cluster, even if a fixture provides a different cluster."""
     measured = {*scenario.metrics(), *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS}
     if not scenario.watch_group:
         measured -= {name for name in EVENT_METRICS if name.startswith("app.")}

@@ -41,7 +41,7 @@ class MetricValues:
 
     @property
     def value(self) -> float:
-        """The test's value: the median of its rounds; for faults such as `errors`, the sum or the mean."""
+        """The value for the whole test: the median of its rounds; for faults such as `errors`, the sum or the mean."""
         return self.metric.aggregate(self.rounds)
 
     @property
@@ -152,7 +152,7 @@ class Trial:
 
     @property
     def other_failed(self) -> Problem | None:
-        """The other side's failure; None if it did not fail, or if the test's own side failed or lost records."""
+        """The other side's failure; None if it did not fail or if the test's own side failed or lost records."""
         if self.own_failed or self.lost_records:
             return None
         # A problem without a round is a failed start; `own_failed` shows whether the own side failed to start.
@@ -312,7 +312,7 @@ class Result:
 
     @property
     def lower_bounds(self) -> tuple[str, ...]:
-        """Metrics that are lower bounds because a search or wait ended early or the generator limited most rounds."""
+        """Metrics that are lower bounds because a search or wait ended early, or because of a slow generator."""
         limited = [one.limited_by_generator for trial in judged(self.trials) for one in trial.rounds]
         by_generator = ("produce.throughput", "produce.bandwidth") if 2 * sum(limited) > len(limited) else ()
         unended = {problem.metric for trial in judged(self.trials) for problem in trial.problems}
@@ -348,8 +348,7 @@ class Ending:
 
     nodeid: str
     outcome: Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "not run"]
-    """`failed`: in the test's call phase; `error`: in fixture setup or teardown; `not run`: the run ended before the
-    test finished."""
+    """`failed`: during the call phase; `error`: during fixture setup or teardown; `not run`: the run ended first."""
     reason: str | None
     """The failure message or skip reason; None if the test passed."""
     file: str

@@ -174,7 +174,7 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
 def common_changes(
     baseline: BaselineRounds, live_baseline: Cluster, root: Path, commit: str | None
 ) -> tuple[Change, ...]:
-    """Return the differences from the baseline that both sides share, so comparing the two cannot show their effect.
+    """Return the differences from the baseline that both sides share, which comparing the two sides cannot reveal.
 
     A commit matters here only for the test's own code, because tests with an application are not re-tested side by side
     (see `obstacle`). If the baseline's trials differ from each other, the brokers match the newest trial, whereas the

@@ -150,8 +150,8 @@ class Revision:
     folder: Path | None = None
     """Root folder of another checkout, instead of `ref`."""
     tests: str | None = None
-    """`ref` to run that revision's tests, `head` to run this side's perf test files; None to run this side's files
-    except new ones."""
+    """`ref` for that revision's tests; `head` for this side's perf test files; None for these files without new
+    ones."""
     python: str | None = None
     """Python interpreter for the other checkout; None for this one."""
     commit: str | None = None
@@ -163,7 +163,7 @@ class Revision:
 
 
 def parse_revision(text: str, *, start: Path) -> Revision | None:
-    """Parse a `--kafka-compare` value as a revision; return None if the value is a cluster.
+    """Parse a `--kafka-compare` value as a revision; return None if the value specifies a cluster.
 
     Raises:
         UsageError: the value is incomplete or has an unknown option.

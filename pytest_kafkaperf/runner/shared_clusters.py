@@ -1,4 +1,4 @@
-"""A run's clusters (for tests, live baselines and re-tests), and the applications on them."""
+"""A run's clusters for tests, live baselines and re-tests, and the applications on those clusters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """A request for a cluster; equal requests share one."""
+    """A request for a cluster; equal requests share a cluster."""
 
     spec: ClusterSpec
     target: Target
@@ -48,7 +48,7 @@ class SharedClusters:
         self._applications: list[Application] = []
         """The running applications, on all clusters."""
         self._provided: dict[tuple[str, str], Admin] = {}
-        """The topics that were created for the current test, by servers and name."""
+        """Topics that were created for the current test, by servers and name."""
         self._swept: set[str] = set()
         """Servers of external clusters from which leftovers of crashed runs were already removed."""
 
@@ -56,7 +56,7 @@ class SharedClusters:
         """Stop all clusters that the plugin started."""
         running = self._running
         self._running = {}
-        with contextlib.ExitStack() as all_clusters:  # stops every cluster even if stopping another one fails
+        with contextlib.ExitStack() as all_clusters:  # stops every cluster even if stopping one of them fails
             for _, stack in running.values():
                 all_clusters.callback(stack.close)
 
@@ -71,8 +71,8 @@ class SharedClusters:
             if wanted in self._lasting and cluster.fleet is not None and not _is_reusable(cluster):
                 with self._stopwatch.measure(Span.START):
                     cluster.fleet.restore()
-        for application in self._applications:  # before a test's fixtures run, all have a wider scope
-            if application.pid is None and _is_reusable(application.cluster):  # otherwise the cluster will be replaced
+        for application in self._applications:  # before a test's own fixtures run, all applications have a wider scope
+            if application.pid is None and _is_reusable(application.cluster):  # otherwise, the cluster will be replaced
                 with self._stopwatch.measure(Span.SETUP):
                     application.launch()
 
@@ -92,7 +92,7 @@ class SharedClusters:
         return self._get(wanted, lasting=lasting)
 
     def live_baseline(self, test: PerfTest) -> Cluster | None:
-        """Return the cluster with which to compare a test; None if there is none; raises the same errors as `own`."""
+        """Return the cluster to compare a test with, or None if there is none; raises the same errors as `own`."""
         target = self._settings.compare
         settings = self._settings
         if target is None or test.live_baseline is None or isinstance(target, Revision):
@@ -107,13 +107,13 @@ class SharedClusters:
         return self._get(wanted)
 
     def rebuilt(self, spec: ClusterSpec) -> Cluster:
-        """Return brokers that run a stored baseline's software, for a re-test; raises the same errors as `own`."""
+        """Return brokers for a re-test that run a stored baseline's software; raises the same errors as `own`."""
         return self._get(
             _Wanted(spec=spec, target=self._settings.cluster, role="the baseline's brokers", for_retest=True)
         )
 
     def stop_rebuilt(self) -> None:
-        """Stop the brokers used for re-tests, because they would take cores and memory from the next test."""
+        """Stop the brokers used for re-tests, which would otherwise take cores and memory from the next test."""
         for wanted in [each for each in self._running if each.for_retest]:
             self._running.pop(wanted)[1].close()
 
@@ -134,7 +134,7 @@ class SharedClusters:
         )
 
     def provide_topic(self, scenario: Scenario, cluster: Cluster) -> bool:
-        """Create the topic that a test writes to, on brokers that the plugin started, unless it exists.
+        """Create the topic that a test writes to, if the plugin started the brokers and the topic does not exist.
 
         Returns:
             True if it was created for this test, now or earlier.
@@ -205,7 +205,7 @@ class SharedClusters:
         return running[0]
 
     def applications_on(self, cluster: Cluster) -> list[Application]:
-        """Return the applications that are running on a cluster."""
+        """Return the applications running on a cluster."""
         return [each for each in self._applications if each.cluster.bootstrap_servers == cluster.bootstrap_servers]
 
     def _get(self, wanted: _Wanted, *, lasting: bool = False) -> Cluster:
@@ -241,7 +241,7 @@ class SharedClusters:
 
 
 def _is_reusable(cluster: Cluster) -> bool:
-    """Return True if the next test can use the cluster; a restarted broker would be cold and lead few partitions."""
+    """Return True if the next test can use the cluster; a restarted broker is cold and leads only a few partitions."""
     try:
         cluster.check()
     except ClusterLostError:

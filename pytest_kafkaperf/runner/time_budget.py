@@ -1,4 +1,4 @@
-"""A run's time budget: a deadline, and the share of rounds to keep so that all tests meet the deadline."""
+"""A run's time budget: a deadline, and the share of rounds to keep so that all tests finish before the deadline."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _T = TypeVar("_T")
 _CLOSING_S = 2.0
 """Time reserved for stopping clusters and writing reports, in seconds."""
 _FEWEST_ROUNDS = 3
-"""Minimum number of rounds; with fewer, a single outlier could decide the median."""
+"""Minimum number of rounds; with fewer, a single outlier could determine the median."""
 _SETUP_S = 1.0
-"""Time that a trial needs to start its workers and check the cluster."""
+"""Time that a trial needs to start workers and check the cluster."""
 _FULL_WARM_UP_S, _FURTHER_WARM_UP_S, _SHORT_WARM_UP_S = 10.0, 8.0, 5.0
 """Typical times on two idle cores for a warm-up at full speed, for its second phase (at the scenario's rate or with
 applications), and for a short warm-up. These times double if other programs use half of the machine."""
@@ -33,13 +33,13 @@ _LOW_NOISE_RATIO = 0.3
 _ROUND_SETUP_S = 0.3
 """Time that a load takes beyond its warm-up and window, to create topics, connect clients and check the log."""
 _COMMIT_S = 2.5
-"""Typical wait for a group's last commit, which is half of Kafka's default interval."""
+"""Typical wait for a group's last commit: half of Kafka's default interval."""
 _START_S, _RESTART_S = 5.0, 3.0
 """Typical times to start a cluster's brokers, and to restart them for another trial."""
 _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round with a declared number of records."""
 LIKELY_TRIALS = 5
-"""Typical number of side-by-side trials until a verdict: 4 or 5 in most runs, at most 10 without a change."""
+"""Typical number of side-by-side trials needed for a verdict: 4 or 5 in most runs, at most 10 if nothing changed."""
 
 
 class RunBudget:
@@ -48,13 +48,13 @@ class RunBudget:
     def __init__(
         self, tests: Sequence[PerfTest], *, left_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Plan for all `tests` in the run; `left_s` is the time until the deadline, and `clock` returns seconds."""
+        """Plan all `tests` in the run; `left_s` is the time until the deadline, and `clock` returns seconds."""
         least_s = _least_s(tests)
         more_s = math.fsum(map(estimated_s, tests)) - least_s
         self.clock = clock
         self.deadline_s = clock() + left_s
         self.kept_ratio = min(1.0, max(0.0, left_s - least_s) / more_s) if more_s > 0 else 1.0
-        """Share of rounds to keep after each test's first three; 1 if all tests are estimated to fit."""
+        """Share of rounds to keep after each test's first three; 1 if all tests are expected to fit."""
 
 
 class PerfTestBudget:
@@ -62,7 +62,7 @@ class PerfTestBudget:
 
     The number of rounds is planned before a trial: as many as the run's share and the remaining time allow, but at
     least the three rounds that a verdict requires. A round starts only if it can finish before the deadline. Planned
-    rounds and new trials leave each of the `later` tests time for its own first three rounds.
+    rounds and new trials leave enough time for the first three rounds of each of the `later` tests.
     """
 
     def __init__(self, run: RunBudget, test: PerfTest, later: Sequence[PerfTest]) -> None:
@@ -74,7 +74,7 @@ class PerfTestBudget:
         self._alone = self._pace = _Pace(_setup_s(test), _declared_round_s(test))
         self._side_by_side = _retest_pace(test)
         self.fewest_rounds = min(_FEWEST_ROUNDS, test.scenario.rounds)
-        """The minimum number of rounds for a verdict."""
+        """Minimum number of rounds for a verdict."""
         # With a live baseline, fewer rounds would require more trials and more time.
         kept_ratio = 1.0 if _is_compared(test) else run.kept_ratio
         kept = self.fewest_rounds + kept_ratio * (test.scenario.rounds - self.fewest_rounds)
@@ -105,7 +105,7 @@ class PerfTestBudget:
             self._pace.round_s = max(self._pace.round_s, self._run.clock() - began_s)
 
     def refuses_trial(self, rounds: int) -> Notice | None:
-        """Return a note if there is no time for another trial with this number of rounds; otherwise None."""
+        """Return a note if there is no time for another trial with this number of rounds; None otherwise."""
         now_s = self._run.clock()
         usual_s = _restart_s(self._test) + self._pace.setup_s + min(rounds, self._planned) * self._pace.round_s
         needed_s = max(usual_s, now_s - self._asked_s)  # at least as long as the previous new trial took
@@ -124,7 +124,7 @@ class PerfTestBudget:
         return Notice(Remark.ROUNDS_CUT, {"ran": ran, "rounds": Count(declared, "round")})
 
     def undecided(self, first: Trial) -> str | None:
-        """Return an explanation if the first trial has too few rounds to be judged; otherwise None."""
+        """Return an explanation if the first trial has too few rounds to be judged; None otherwise."""
         if first.problems or len(first.rounds) >= self.fewest_rounds:
             return None
         ran = counted(len(first.rounds), "round")
@@ -133,7 +133,7 @@ class PerfTestBudget:
 
 @dataclass(slots=True)
 class _Pace:
-    """The expected times for one kind of trial."""
+    """Expected times for one kind of trial."""
 
     setup_s: float
     """Time before the first round, in seconds."""
@@ -149,12 +149,12 @@ def time_left_s(budget_s: float | None, began_s: float) -> float:
 
 
 def as_run(test: PerfTest) -> PerfTest:
-    """Return the test with the rounds that it will actually run: short ones side by side, except in searches."""
+    """Return the test with the rounds that will actually run: short rounds side by side, except in searches."""
     return test.in_short_rounds() if _is_compared(test) else test
 
 
 def estimated_s(test: PerfTest) -> float:
-    """Return a test's estimated time on running brokers if no regression is suspected, in seconds."""
+    """Return a test's estimated time in seconds, on running brokers and without a suspected regression."""
     test = as_run(test)
     trials = LIKELY_TRIALS if _is_compared(test) else test.settings.calibrate or 1
     return trials * _trial_s(test, test.scenario.rounds) + (trials - 1) * _restart_s(test)
@@ -168,8 +168,8 @@ def _is_compared(test: PerfTest) -> bool:
 def left_s(test: PerfTest, ends_s: Sequence[float]) -> float:
     """Return the estimated time until a test reaches a verdict, in seconds.
 
-    `ends_s` are the end times of its trials so far, in seconds since the start of the first one. They show how much
-    slower than usual this machine is.
+    `ends_s` are the end times of its trials so far, in seconds since the start of the first one. These times show how
+    much slower this machine is than usual.
     """
     done = len(ends_s)
     if _is_compared(test):
@@ -182,7 +182,7 @@ def left_s(test: PerfTest, ends_s: Sequence[float]) -> float:
 
 
 def _retest_s(test: PerfTest) -> float:
-    """Return the estimated time of a side-by-side re-test, in seconds."""
+    """Return the estimated duration of a side-by-side re-test, in seconds."""
     pace = _retest_pace(test)
     return LIKELY_TRIALS * (_restart_s(test) + pace.setup_s + test.in_short_rounds().scenario.rounds * pace.round_s)
 
@@ -193,7 +193,7 @@ def _retest_pace(test: PerfTest) -> _Pace:
 
 
 def estimate(tests: Sequence[PerfTest]) -> str:
-    """Describe the number of tests and their estimated total time: `12 perf tests, about 4 min`."""
+    """Describe the number of tests and their estimated total time, as in `12 perf tests, about 4 min`."""
     started = {test.spec for test in tests if not _is_external(test)}
     total_s = math.fsum(map(estimated_s, tests)) + _START_S * len(started)
     retests_s = [_retest_s(test) for test in tests if _can_be_suspected(test)]
@@ -208,13 +208,13 @@ def _can_be_suspected(test: PerfTest) -> bool:
 
 
 def about(seconds: float) -> str:
-    """Describe an estimated time: `about 50 s`, `about 4 min`."""
+    """Describe an estimated time, such as `about 50 s` or `about 4 min`."""
     minutes = math.ceil(seconds / 60)
     return f"about {minutes} min" if minutes > 1 else f"about {math.ceil(seconds / 10) * 10} s"
 
 
 def _least_s(tests: Iterable[PerfTest]) -> float:
-    """Return the total time that several tests take for the minimum number of rounds for a verdict, in seconds."""
+    """Return the total time, in seconds, that several tests need for the minimum number of rounds for a verdict."""
     return math.fsum(_trial_s(test, min(_FEWEST_ROUNDS, test.scenario.rounds)) for test in map(as_run, tests))
 
 
@@ -223,7 +223,7 @@ def _trial_s(test: PerfTest, rounds: int) -> float:
 
 
 def _setup_s(test: PerfTest) -> float:
-    """Return the time before a trial's first round, including the warm-up of cold brokers, in seconds."""
+    """Return the time in seconds before a trial's first round, including the warm-up of cold brokers."""
     if _is_external(test):
         return _SETUP_S
     sides = 1 if test.live_baseline is None else 2
@@ -231,7 +231,7 @@ def _setup_s(test: PerfTest) -> float:
 
 
 def _warm_up_s(test: PerfTest) -> float:
-    """Return the estimated warm-up of one side, in seconds."""
+    """Return one side's estimated warm-up time, in seconds."""
     if not test.needs_warm_brokers:
         return _SHORT_WARM_UP_S
     scenario = test.scenario
@@ -251,7 +251,7 @@ def _is_external(test: PerfTest) -> bool:
 
 
 def _declared_round_s(test: PerfTest) -> float:
-    """Return a round's declared time in seconds, doubled for a live baseline, multiplied by a search's steps."""
+    """Return a round's declared time in seconds: doubled for a live baseline, multiplied by the steps in a search."""
     length_s = window_s(test.scenario)
     load_s = test.scenario.warmup + (_UNKNOWN_LENGTH_S if length_s is None else length_s)
     times = (1 if test.live_baseline is None else 2) * (1 if test.plan is None else LIKELY_STEPS)

@@ -1,4 +1,4 @@
-"""Runs a test's trials, on one side or alternately on two; brokers restart and warm up for each trial."""
+"""Runs a test's trials on one side or alternately on two; brokers restart and warm up for each trial."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def now() -> str:
 
 
 class TrialRunner:
-    """Measures one test, trial by trial, on one side or alternately on two."""
+    """Measures one test, one trial at a time, on one side or alternately on two."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class TrialRunner:
         on_progress: OnProgress = lambda *_: None,
         stopwatch: Stopwatch | None = None,
     ) -> None:
-        """Measure on `sides`: the test's side and, if there is one, the live baseline; `gap_s` separates the trials.
+        """Measure on `sides`: the test's side and, if there is one, the live baseline; trials are `gap_s` apart.
 
-        The stopwatch measures where the test's time goes; None if this is not needed.
+        The stopwatch measures how the test spends its time; None if not needed.
         """
         self.allocation = allocation
-        """The workers from the options; from the first trial on, the number that the scenario requires."""
+        """The workers that the options specify; from the first trial on, the number that the scenario requires."""
         self._sides = sides
         self._warm_up_s = warm_up_s
         self._gap_s = gap_s
@@ -65,7 +65,7 @@ class TrialRunner:
 
     @property
     def rounds(self) -> int:
-        """The number of rounds of a trial on each side."""
+        """Number of rounds on each side in a trial."""
         return self._sides[0].scenario.rounds
 
     def measure(
@@ -78,9 +78,9 @@ class TrialRunner:
     ) -> Trial:
         """Run one trial: warm up cold brokers, then run the scenario's rounds, or as many as the time budget allows.
 
-        Before the first trial, a short load determines how many workers the scenario requires. The trial stops early if
-        `suffices` returns True for the rounds of the first side. With `short`, the warm-up is so short that brokers
-        stay cold.
+        Before the first trial, a short load determines the number of workers that the scenario requires. The trial
+        stops early if `suffices` returns True for the rounds of the first side. With `short`, the warm-up is so short
+        that brokers stay cold.
         """
         created, sides = now(), self._in_order()
         warmed: dict[SideRounds, WarmUp] = {}
@@ -116,7 +116,7 @@ class TrialRunner:
         )
 
     def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "") -> Trial:
-        """Run a trial on restarted brokers; the brokers on all sides restart at the same time.
+        """Run a trial on restarted brokers; brokers on all sides restart at the same time.
 
         A configured pause comes first, so that a longer disturbance does not affect all trials.
         """
@@ -135,7 +135,7 @@ class TrialRunner:
         return self.measure(budget, label)
 
     def _in_order(self) -> list[SideRounds]:
-        """Return the sides in the order of the next trial; each side is first in every other trial.
+        """Return the sides in the order for the next trial; each side goes first in every other trial.
 
         The order applies to the start, warm-up and rounds, so that position effects cancel out on average.
         """
@@ -166,7 +166,7 @@ def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
 
 
 def _other_side_problems(measured: Sequence[Round]) -> Iterator[Problem]:
-    """Yield the problems of the live baseline, including lost records, which make it useless as a baseline."""
+    """Yield the live baseline's problems, including lost records, which make it unusable as a baseline."""
     yield from _problems(measured, other_side=True)
     for number, one in enumerate(measured, 1):
         if lost := one.metrics.get("lost"):

@@ -1,8 +1,8 @@
 """The warm-up before a trial's rounds.
 
-A cold broker's code is not compiled yet, so its throughput is only a third of the throughput half a minute later. A
-broker is warm when its JVM's compiler is idle. A broker that has stopped getting faster is not necessarily warm: while
-the compiler works through its queue, speed and CPU time per record can remain the same for several seconds.
+A cold broker's code is not compiled yet, so its throughput is only a third of its throughput half a minute later. A
+broker is considered warm when its JVM's compiler is idle. A broker that has stopped getting faster is not necessarily
+warm: while the compiler works through its queue, speed and CPU time per record can remain the same for several seconds.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ IDLE_SLICES = 3
 """Number of consecutive slices in which the compilers must be idle."""
 _SHORT_SLICES = 3
 BLIND_S = 10.0
-"""Load duration for programs whose compiler cannot be observed, such as brokers without a JVM, in seconds."""
+"""Load duration, in seconds, for programs whose compiler cannot be observed, such as brokers without a JVM."""
 _APPLICATION_S = 3.0
-"""Load duration for applications without a known compiler, such as Python or Go programs, in seconds."""
+"""Load duration, in seconds, for applications without a known compiler, such as Python or Go programs."""
 
 
 class WarmUpEnd(StrEnum):
     """Reason why a warm-up ended."""
 
     IDLE = "idle"
-    """All programs' compilers were idle."""
+    """The compilers of all programs were idle."""
     SHORT = "short"
     """A short warm-up was enough for the test's thresholds."""
     LIMIT = "limit"
@@ -69,8 +69,9 @@ def warm_up(
 ) -> list[WarmUp]:
     """Warm up the sides until all programs' compilers are idle, for at most `most_s` on each side.
 
-    The sides take turns and get the same number of slices: first at full speed, which warms up fastest, then at the
-    scenario's rate, at which brokers run other code. Applications receive the scenario's load on their own topic.
+    The sides take turns and get the same number of slices: first at full speed, which warms up the brokers fastest,
+    then at the scenario's rate, which exercises different broker code. Applications receive the scenario's load on
+    their own topic.
 
     Args:
         sides: the sides, which all have the same scenario.
@@ -144,7 +145,7 @@ class _Slices:
         one = self.side.warm_up_slice(workers, slice_load(self.side.scenario, self._phase), self._phase)
         self.took_s += self._clock() - began_s
         self._shares.append(one.compiler)
-        if self._phase is not Phase.APPLICATION:  # an application may drop records
+        if self._phase is not Phase.APPLICATION:  # an application may drop records on purpose
             self._lost += one.metrics.get("lost", 0.0)
 
     def is_warm(self, *, short: bool) -> bool:
@@ -157,7 +158,7 @@ class _Slices:
     def _is_idle(self, program: Key, shares: Sequence[Mapping[Key, float | None]]) -> bool:
         last = [one.get(program) for one in shares[-IDLE_SLICES:]]
         known = [share for share in last if share is not None]
-        if len(known) < len(last):  # an unknown share may not be idle
+        if len(known) < len(last):  # a compiler whose share is unknown may not be idle
             needed_s = _APPLICATION_S if self._phase is Phase.APPLICATION else BLIND_S
             return len(shares) * SLICE_S >= needed_s
         return max(known) < COLD_SHARE

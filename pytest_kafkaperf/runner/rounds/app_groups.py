@@ -171,9 +171,9 @@ def caught_up(
 
     `window` is the range of the window's readings; `first` is the first reading that can show the return, from which
     the throughput counts. If it already shows the return, the throughput is None. The level is the highest lag before
-    the instant, but at least what the topic gains in one commit interval (in two if fewer have passed), plus what it
-    gains between two readings. The lag counts as back once it remains at or below the level for a commit interval.
-    Returns None if the lag was not back by the end of the window.
+    the instant, but at least the number of records that the topic gains in one commit interval (two if fewer have
+    passed) and between two readings. The lag counts as back once it remains at or below the level for a commit
+    interval. Returns None if the lag was not back by the end of the window.
     """
     at_ns, committed, (begun, ended) = offsets.at_ns, offsets.committed, window
     lag, interval_ns = lag_of(offsets), round(interval_s * NS_PER_S)

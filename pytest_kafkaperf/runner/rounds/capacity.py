@@ -30,8 +30,8 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import Absolute, Threshold, describe_limit, holds
 
 RESOLUTION = 1.015
-"""Ratio between the rate that does not hold and the rate that holds at the end of a search. The result is within 5% of
-the true limit, because latency rises shortly before the limit, and quotas count more bytes than just the values."""
+"""Ratio, at the end of a search, between the rate that does not hold and the rate that holds. The result is within 5%
+of the true limit, because latency rises just below the limit, and quotas count more bytes than those in the values."""
 _FACTOR = 2.0
 """Ratio between successive rates until one fails to hold."""
 _NEAR = 1.1
@@ -50,8 +50,8 @@ LIKELY_STEPS = 20
 _MOST_DISTURBED = 8
 """Maximum number of steps to discard because other programs used the machine; any further steps count."""
 _DECIDING = 3
-"""Number of failed attempts before the search gives up on a rate. With two, 3% of searches would end far too low if one
-step in twenty fails by chance."""
+"""Number of failed attempts before the search gives up on a rate. If one step in twenty fails by chance, two attempts
+would make 3% of searches end far too low."""
 _MISLED = 2
 """Number of failed attempts with a long warm-up after which the next search uses only long warm-ups."""
 _DIGITS = 4

@@ -104,7 +104,7 @@ class _Window:
     changed_ns: Sequence[int] = ()
     """Times at which brokers and partitions changed, in order."""
     events: Sequence[RoundEvent] = ()
-    """These changes and changes to applications, in order; only the first few of many partition changes."""
+    """These changes and changes to applications, in order; at most the first few partition changes are kept."""
     excused: bool = False
     """True if the test itself disturbed the brokers."""
 

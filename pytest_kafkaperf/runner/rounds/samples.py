@@ -1,4 +1,4 @@
-"""A scenario's sample file, located at collection and read before the load. Its content is part of the workload."""
+"""A scenario's sample file: located at collection, read before the load. Its content is part of the workload."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _SLOWED = 2
 """Factor by which brokers can slow down when the machine is too busy for the generator."""
 
 _SATURATED_RATIO = 0.95
-"""Share of time that a worker spends running or waiting for a core above which the worker is the bottleneck."""
+"""Share of time spent running or waiting for a core above which a worker counts as the bottleneck."""
 
 _WORKING_RATIO = 0.5
 """Share of busy time below which only part of a worker's CPU time counts as the cost of its records."""
@@ -108,7 +108,7 @@ def silence_s(load: LoadReport, scenario: Scenario, integrity: Mapping[str, floa
 
 
 def limited_by_generator(load: LoadReport, scenario: Scenario) -> bool:
-    """Return True if a closed loop's worker had no idle time, so the throughput is a lower bound for the cluster."""
+    """Return True if a closed loop's worker was never idle, making the throughput a lower bound for the cluster."""
     busiest = max((worker.busy_ratio for worker in load.workers if worker.produced), default=0.0)
     return scenario.rate is None and busiest > _SATURATED_RATIO
 
