@@ -31,7 +31,7 @@ applications), and for a short warm-up. These times double if other programs use
 _LOW_NOISE_RATIO = 0.3
 """Share of the usual warm-up that remains if only the JVM's quick compiler is used."""
 _ROUND_SETUP_S = 0.3
-"""Time that a load takes beyond its warm-up and window, to create topics, connect clients and check the log."""
+"""Time that a load needs to create topics, connect clients and check the log, in addition to warm-up and window."""
 _COMMIT_S = 2.5
 """Typical wait for a group's last commit: half of Kafka's default interval."""
 _START_S, _RESTART_S = 5.0, 3.0
@@ -92,7 +92,7 @@ class PerfTestBudget:
         return Notice(Remark.NOT_RUN, {"rounds": rounds, "needed": _seconds(needed_s), "left": _seconds(left_s)})
 
     def confirm(self, *, side_by_side: bool) -> None:
-        """Expect the trials of a re-test, either like the first one or side by side with the baseline's brokers."""
+        """Expect a re-test's trials, run either like the first trial or side by side with the baseline's brokers."""
         self._pace = self._side_by_side if side_by_side else self._alone
 
     def limited(self, turns: Iterable[_T]) -> Iterator[_T]:

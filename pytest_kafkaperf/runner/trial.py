@@ -143,7 +143,7 @@ class TrialRunner:
         return [*self._sides[first:], *self._sides[:first]]
 
     def _probed(self, label: str) -> tuple[WorkerAllocation, float]:
-        """Return the allocation, with the number of workers from a short load, and the records that this load lost."""
+        """Return the allocation, with the number of workers based on a short load, and the records that load lost."""
         side = self._sides[0]
         reason = undecidable(side.scenario, usable_cores())
         if reason is not None:

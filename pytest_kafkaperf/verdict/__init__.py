@@ -2,17 +2,17 @@
 
 - outcome: verdicts, checks and judgments
 - reasons: explanations of an outcome, and of why a run cannot be compared
-- judge: the judgment of a test's thresholds over its trials, and the interface that all comparisons implement
+- judge: judges a test's thresholds over its trials; defines the interface that all comparisons implement
 - limits: the result of one threshold, which is absolute, relative, or both
 - scale: the log scale on which rounds are compared
-- days: level and noise of a stored baseline, day by day
+- days: a stored baseline's level and noise, day by day
 - regression: comparisons with a stored baseline
-- sequential: the sequential test of side-by-side trials
+- sequential: the sequential test for side-by-side trials
 - side_by_side: side-by-side comparisons, with a live baseline or the stored baseline's brokers
 - detectable: minimum detectable changes, and calibration
-- other_changes: changes of metrics without a threshold
+- other_changes: changes in metrics without a threshold
 - baseline_file: the content of a baseline file
 - baseline_store: the folder of baseline files
 
-Only the last two read and write files. The package may import `core` and `scenarios`, but not clusters or load.
+Only the last two modules read and write files. The package may import `core` and `scenarios`, but not clusters or load.
 """

@@ -24,7 +24,7 @@ from pytest_kafkaperf.verdict.outcome import Ungated
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 
 _SCHEMA_VERSION = 1
-"""Version of the file format. A file with a later version raises an error and is never changed."""
+"""Version of the file format. Reading a file with a later version raises an error, and the file is never changed."""
 MAX_TRIALS = 10
 """Maximum number of trials in a baseline with `--kafka-update-baselines=add`."""
 HOW_TO_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
@@ -40,14 +40,14 @@ def _iso_time(text: str) -> str:
 
 
 def _not_empty(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Reject an empty list. `min_length` would count invalid items as missing, and add misleading errors."""
+    """Reject an empty list. `min_length` would count invalid items as missing and add misleading errors."""
     if not items:
         raise ValueError("must not be empty")
     return items
 
 
 MOST = 1e30
-"""Maximum value of a metric, so that sums and ratios of values remain finite."""
+"""Maximum value of a metric; ensures that sums and ratios of values remain finite."""
 _Value = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False, strict=True)]
 
 
@@ -57,7 +57,7 @@ class Imported(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     tool: str
-    """Name of the tool, for example `kafka-producer-perf-test`; several names are joined with `and`."""
+    """Name of the tool, such as `kafka-producer-perf-test`; multiple names are joined with `and`."""
     files: tuple[str, ...]
     """File names without folders, because folders differ between machines."""
 
@@ -80,12 +80,12 @@ class BaselineTrial(BaseModel):
 
     @property
     def day(self) -> str:
-        """Calendar day (UTC) of the measurement; trials from the same day share the machine's state."""
+        """Calendar day of the measurement (UTC); trials from the same day share the machine's state."""
         return datetime.datetime.fromisoformat(self.created).astimezone(datetime.UTC).date().isoformat()
 
 
 class TrialFields(TypedDict):
-    """Fields of a `BaselineTrial` before validation."""
+    """Fields of a `BaselineTrial`, before validation."""
 
     created: str
     fingerprint: Mapping[str, str]
@@ -110,7 +110,7 @@ class BaselineRecord(BaseModel):
     nodeid: str
     """Node ID of the test, as in pytest."""
     environment: str
-    """Environment that the baseline belongs to; also the name of the folder that contains the file."""
+    """Environment to which the baseline belongs; also the name of the folder that contains the file."""
     scenario: dict[str, JsonValue]
     """Output of `Scenario.model_dump(mode="json")`; empty if unknown, for example for imported results."""
     trials: Annotated[tuple[BaselineTrial, ...], AfterValidator(_not_empty), AfterValidator(_of_one_kind)]
@@ -158,7 +158,7 @@ class BaselineRecord(BaseModel):
 
 
 def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
-    """Add a new record's trials to an old record; keep up to `MAX_TRIALS`, preferring more days to newer trials.
+    """Add a new record's trials to an old record; keep up to `MAX_TRIALS`, preferring more days over newer trials.
 
     Returns only the new record if the workloads or external clusters differ, or if either record was imported.
     """
@@ -169,28 +169,28 @@ def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
     trials = sorted((*old.trials, *new.trials), key=lambda one: datetime.datetime.fromisoformat(one.created))
     while len(trials) > MAX_TRIALS:
         on_day = Counter(trial.day for trial in trials)
-        trials.remove(max(trials, key=lambda one: on_day[one.day]))  # the oldest of the day with the most trials
+        trials.remove(max(trials, key=lambda one: on_day[one.day]))  # from the day with the most trials, the oldest
     return new.model_copy(update={"trials": tuple(trials)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineRounds:
-    """The baseline rounds to compare a run with, or the reason why there are none."""
+    """Baseline rounds to compare a run with, or the reason why there are none."""
 
     trials: tuple[tuple[Mapping[str, float], ...], ...] = ()
     """One tuple per trial, with one mapping per round: metrics by name, in base units."""
     days: tuple[str, ...] = ()
-    """Day of each trial, in ISO 8601; empty if all ran on the same day."""
+    """Day of each trial, in ISO 8601; empty if all trials ran on the same day."""
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     """Fingerprint of the newest trial; empty if unknown."""
     mixed: tuple[Change, ...] = ()
-    """Differences between the newest trial's fingerprint and the fingerprints of earlier trials."""
+    """Differences between the newest trial's fingerprint and those of earlier trials."""
     commit: str | None = None
     """Commit of the newest trial; None if unknown."""
     obstacle: Obstacle | None = None
-    """Why the comparison does not count; None if it counts."""
+    """Reason why the comparison does not count; None if it counts."""
     ungated: Ungated | None = None
-    """Why thresholds relative to this baseline are MEASURED; None if they are judged."""
+    """Reason why thresholds relative to this baseline are MEASURED; None if they are judged."""
     stored: bool = True
     """False if this environment has no baseline for the test."""
     imported: str | None = None
@@ -211,7 +211,7 @@ def comparable_rounds(
     """Return a record's rounds for comparison with a run of this scenario.
 
     If the run's `fingerprint` is passed, results from an external cluster are compared only with results from the same
-    cluster, because another cluster has a different speed.
+    cluster, because clusters differ in speed.
     """
     changes = scenario_changes(record.scenario, scenario)
     if changes:
@@ -235,7 +235,8 @@ def scenario_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple
     """Return the differences between two workloads, such as `partitions: 6 -> 12`.
 
     If a field is missing on one side, its default value is used, because the field may be newer than the baseline. An
-    empty side is an unknown workload, for which no differences are returned. `rounds` is not part of the workload.
+    empty side represents an unknown workload, for which no differences are returned. `rounds` is not part of the
+    workload.
     """
     if not before or not now:
         return ()
@@ -265,7 +266,7 @@ def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
 
 
 def format_baseline(record: BaselineRecord) -> bytes:
-    """Convert a record to the content of a baseline file."""
+    """Convert a record to a baseline file's content."""
     content = json.dumps(record.model_dump(exclude_defaults=True), indent=2, allow_nan=False)
     return f"{content}\n".encode()
 

@@ -1,4 +1,4 @@
-"""The folder of baselines, with one file per test: `DIR/<environment>/<test file>/<test name>.json`."""
+"""The baseline folder, which contains one file per test: `DIR/<environment>/<test file>/<test name>.json`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _HASHED = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}\Z")
 
 
 class BaselineStore:
-    """The folder of all baselines."""
+    """The folder that contains all baselines."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, environment: str, nodeid: str) -> Path:
-        """Return the path to a test's baseline, which is always inside the folder and different for each test.
+        """Return the path to a test's baseline, which is always inside the folder and unique to the test.
 
         Raises:
             UsageError: the environment name is invalid.
@@ -114,10 +114,10 @@ class BaselineStore:
         return found
 
     def prune(self, paths: Collection[Path]) -> None:
-        """Delete baselines, and subfolders that become empty. Missing files are ignored.
+        """Delete baselines, and subfolders that become empty as a result. Missing files are ignored.
 
-        Raises:
-            BaselineError: a file is outside the folder (nothing is deleted then), or a file cannot be deleted.
+        Raises: BaselineError: a file is outside the folder, in which case nothing is deleted, or a file cannot be
+            deleted.
 
         """
         for path in paths:
@@ -149,7 +149,8 @@ class BaselineStore:
         """Return the baseline for comparison with a run of this scenario.
 
         If a fingerprint is passed, results from an external cluster are compared only with results from the same
-        cluster. If this environment has no baseline, returns the baseline of another environment, for information only.
+        cluster. If this environment does not have a baseline, another environment's baseline is returned, for
+        information only.
 
         Raises:
             BaselineError: this environment's file is damaged or was written by a newer version.
@@ -162,7 +163,7 @@ class BaselineStore:
         others.sort(key=lambda name: not _other_provider(name, environment))
         if not others:
             return BaselineRounds(obstacle=Obstacle(ObstacleKind.NO_BASELINE), stored=False)
-        with contextlib.suppress(BaselineError):  # a damaged file of another environment must not stop this run
+        with contextlib.suppress(BaselineError):  # a damaged file from another environment must not stop this run
             record = self.load(others[0], nodeid)
         found = comparable_rounds(record, scenario) if record is not None else BaselineRounds()
         known = ", ".join(f"{name!r}{_other_provider(name, environment)}" for name in others)
@@ -195,7 +196,7 @@ def read_baseline(path: Path) -> BaselineRecord:
 
 
 def _remove_if_empty(folder: Path) -> bool:
-    """Remove a folder if it is empty, and return True if it was."""
+    """Remove a folder if it is empty; return True if it was."""
     try:
         folder.rmdir()
     except OSError:
@@ -224,11 +225,11 @@ def _nodeid_of(path: Path) -> str | None:
 
 
 def _safe_name(text: str, *, suffix: str) -> str:
-    """Return a unique file name for a text, valid on every supported system and readable if possible.
+    """Return a unique file name for a text; it is valid on every supported system and, if possible, readable.
 
     A hash is appended if the text is not a safe name, is too long, or contains uppercase letters, because some systems
-    ignore case. A hash is also appended to a text that already looks like a name with a hash, so that no two texts
-    share a name.
+    ignore case. A hash is also appended to a text that already looks like a name with a hash, which ensures that no two
+    texts share a name.
     """
     max_length = _MAX_NAME_BYTES - len(suffix)
     kept = _UNSAFE.sub("_", text.replace("::", "."))

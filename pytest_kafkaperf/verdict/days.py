@@ -1,16 +1,16 @@
 """Comparison of trials with a stored baseline that accounts for day-to-day noise.
 
 Trials from one day have a common level, because they share the state of the machine, its neighbors and the kernel's
-write-back. A day therefore counts as one value, however many trials it has. The difference between a trial and the true
-level is the sum of day noise, trial noise and round noise. This is a nested random-effects model. Values are on the
-scale of module `scale`, where larger is worse.
+write-back. A day therefore counts as one value, regardless of its number of trials. The difference between a trial and
+the true level is the sum of day noise, trial noise and round noise. This is a nested random-effects model. Values are
+on the scale of module `scale`, where larger is worse.
 
 The variances are estimated by the method of moments, and pooled with a prior because there are only a few days. A
 difference is judged by a prediction interval, with Student's t distribution and Satterthwaite's degrees of freedom.
 
 Sources: S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992), chapter 3; A. Gelman and others,
 "Bayesian Data Analysis", 3rd edition (2013), sections 2.6 and 3.2, for the prior; G. K. Smyth, "Linear models and
-empirical Bayes methods", Statistical Applications in Genetics and Molecular Biology 3 (2004), for t tests with it;
+empirical Bayes methods", Statistical Applications in Genetics and Molecular Biology 3 (2004), for t tests that use it;
 T. Y. Lin, C. T. Liao, "Prediction intervals for general balanced linear random models", Journal of Statistical Planning
 and Inference 138 (2008).
 """
@@ -37,14 +37,14 @@ data."""
 _MEASURED = 0.08
 """Prior standard deviation between days; measured at 6% to 8% for closed-loop throughput on 2 cores."""
 _MOST_RATIO = 3.0
-"""Maximum ratio of that prior to the trials' noise; the minimum is 1. The throughput of a paced load is steady across
-days, whereas tail latency varies by more than 8% even within a day."""
+"""Maximum ratio of that prior to the trials' noise; the minimum is 1. A paced load's throughput is steady across days,
+whereas tail latency varies by more than 8% even within a day."""
 _PRIOR_FREEDOM = 3
-"""Degrees of freedom of a prior. The prior weighs as much as 4 days: with a probability of 95%, the true value is
-between 0.6 and 3.7 times the prior."""
+"""Degrees of freedom of a prior. The prior weighs as much as 4 days: with 95% probability, the true value is between
+0.6 and 3.7 times the prior."""
 LEVEL = 0.97
 """Confidence level of the interval for a change. In simulations, the coverage is at least 93%, even if days differ by
-13%, which is more than the prior assumes."""
+13%, more than the prior assumes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Variance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineLevel:
-    """The level of a baseline, and the noise by which trials from another day differ from that level."""
+    """A baseline's level, and the noise by which trials from another day differ from that level."""
 
     level: float
     """Mean over the days; a day's value is the mean over its trials, and a trial's value is the median over its
@@ -66,9 +66,9 @@ class BaselineLevel:
     of_days: Variance
     """Variance between days."""
     of_trials: Variance
-    """Variance between trials from the same day, including the noise of their rounds."""
+    """Variance between trials from the same day, including the trials' round noise."""
     trials_share: float
-    """Mean over days of 1 / number of trials."""
+    """Mean over the days of `1 / number of trials`."""
 
     @classmethod
     def of(cls, days: Sequence[Sequence[Sequence[float]]], *, least: float = 0.0) -> Self:
@@ -121,7 +121,7 @@ class Shifts:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Confidence interval for the true change, also valid on other days."""
+        """Confidence interval for the true change; it is also valid on other days."""
         half = self.most_by_noise((1 - LEVEL) / 2)
         return self.shift - half, self.shift + half
 
@@ -159,7 +159,7 @@ def level_of_day(subject: Metric, trials: Sequence[Rounds]) -> BaselineLevel | N
 
 
 def level_of_other_side(subject: Metric, trials: Sequence[Measured]) -> BaselineLevel | None:
-    """Return a metric's level in the live baseline of side-by-side trials; None if there is no value."""
+    """Return a metric's level in the live baseline of side-by-side trials; None if there is no value for it."""
     return level_of_day(subject, [trial.other_side or () for trial in trials])
 
 
@@ -181,9 +181,10 @@ def median_variance_ratio(values: int) -> float:
 
 
 def _of_trials(days: Sequence[Sequence[Sequence[float]]], least: float) -> Variance:
-    """Return the variance between trials from one day. The prior is the noise of their rounds, but at least `least`.
+    """Return the variance between trials from one day. The prior is their round noise, but at least `least`.
 
-    In 14 baselines for two tests, every metric except `broker.memory` varied less between trials than the prior.
+    In 14 baselines for two tests, every metric except `broker.memory` varied less between trials than the prior
+    assumes.
     """
     every = [rounds for trials in days for rounds in trials]
     freedom = sum(len(rounds) - 1 for rounds in every)

@@ -1,4 +1,4 @@
-"""Minimum detectable changes, and calibration, which measures noise and suspected regressions with unchanged code.
+"""Minimum detectable changes, and calibration, which measures noise and false suspicions with unchanged code.
 
 Values are on the log scale of `scale`, where larger is worse.
 """
@@ -25,8 +25,8 @@ POWER = 0.8
 """Statistical power of the minimum detectable change; 80% is the usual convention."""
 
 FEWEST_TRIALS = 3
-"""Minimum number of trials for estimating the noise between trials. Two trials give a single difference, which is often
-close to zero by chance."""
+"""Minimum number of trials for estimating the noise between trials. Two trials yield only one difference, which is
+often close to zero by chance."""
 
 _RUNS = 4000
 """Number of simulated runs, which makes the power accurate to about 0.01."""
@@ -35,7 +35,7 @@ _SEED = 20_260_815
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Noise of a metric, as standard deviations of its logarithm: 0.06 is about 6%.
+    """A metric's noise, as standard deviations of its logarithm: 0.06 is about 6%.
 
     A round is modeled as the true value plus two normally distributed errors, one for the trial and one for the round.
     This is a one-way random-effects model (S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992),
@@ -50,7 +50,7 @@ class Noise:
     """True if there were fewer than 3 trials, which is too few to estimate `between`; `between` is then set to
     `within`.
 
-    With freshly started brokers, both are similar: throughput noise was 6% within trials and 6.5% between trials.
+    With freshly started brokers, the two are similar: throughput noise was 6% within trials and 6.5% between trials.
     Setting `between` to 0 would make the minimum detectable change too small.
     """
 
@@ -129,17 +129,15 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Co
 def detectable_change(
     threshold: Threshold, rounds: Rounds, known: BaselineLevel | None, least: float | None
 ) -> float | None:
-    """Return the minimum detectable change as a ratio: -0.12 if a 12% drop in throughput is detected in 4 of 5 cases.
+    """Return the minimum detectable change as a ratio: -0.12 if a 12% throughput drop is detected in 4 of 5 cases.
 
     The change is relative to the baseline, or, for an absolute threshold, relative to the limit. Returns None if the
     change is unknown.
 
-    Args:
-        threshold: the threshold that must fail.
-        rounds: the rounds that an absolute limit applies to.
-        known: level of the stored or live baseline; None if there is no baseline.
-        least: the minimum detectable change of the threshold's relative part, on the log scale where larger is worse;
-            None if there is no such part, or if it is unknown.
+    Args: threshold: the threshold that must fail. rounds: the rounds that an absolute limit applies to. known: level of
+        the stored or live baseline; None if there is no baseline. least: the minimum detectable change for the
+        threshold's relative part, on the log scale where larger is worse; None if there is no such part or if the
+        change is unknown.
 
     """
     if not rounds:
@@ -172,7 +170,7 @@ def _detectable_absolute(subject: Metric, rounds: Rounds, known: BaselineLevel |
 
 
 _DROWNED = 3
-"""A useful threshold must detect this multiple of the tolerance; noise can add twice the tolerance."""
+"""Multiple of the tolerance that a useful threshold must detect; noise can add twice the tolerance."""
 
 _Trial = Sequence[float]
 
@@ -189,8 +187,8 @@ class Calibrated:
     detectable_change: float
     """Minimum detectable change against a baseline created from the newest of these trials."""
     detectable_over_days: float
-    """Minimum detectable change if each of these trials had run on a separate day; a best case, because results differ
-    more between days than between trials."""
+    """Minimum detectable change if each of these trials had run on a separate day; this is a best case, because results
+    differ more between days than between trials."""
 
     def drowns(self, detectable: float) -> bool:
         """Return True if this minimum detectable change exceeds three times the tolerance."""

@@ -24,25 +24,25 @@ from pytest_kafkaperf.verdict.scale import Measured, Rounds, flaw_of
 
 
 class Comparison(Protocol):
-    """Method for judging the part of a threshold that refers to the baseline; an immutable value.
+    """An immutable method for judging the part of a threshold that refers to the baseline.
 
     The implementations are `AgainstStored`, which judges the first trial alone; `FreshTrials` and
     `SideBySideWithStored`, which re-test suspected regressions; `SideBySide` for a live baseline; and `NotCompared`.
     """
 
     def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
-        """Return the trials so far that count for a threshold."""
+        """Return the trials that count for a threshold so far."""
 
     def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
         """Compare the trials that count for a threshold with the baseline, at significance level `alpha`."""
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Judge a suspected regression by the trials after the first one; return `first` if there are none."""
+        """Judge a suspected regression based on the trials after the first one; return `first` if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotCompared:
-    """Shows the comparison with the baseline, but does not judge it."""
+    """Shows the comparison with the baseline without judging it."""
 
     shown: Comparison
     reason: Ungated
@@ -57,7 +57,7 @@ class NotCompared:
         return dataclasses.replace(compared, finding=self._finding(threshold.metric, rounds_of(trials)))
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Return the first result, because nothing is suspected."""
+        """Return the first result because nothing is suspected."""
         del trials, alpha
         return first
 
@@ -79,15 +79,12 @@ def judge(
 ) -> Judgement:
     """Judge a test's thresholds.
 
-    Args:
-        thresholds: the thresholds of the test.
-        trials: all trials so far.
-        comparison: how to judge the parts of thresholds that refer to the baseline.
-        problems: reasons why the measurement is not trustworthy. If there are any, the verdict is INVALID, and the
-            checks are for information only. Exception: if a problem merely makes a metric a lower bound, and even that
-            bound exceeds an absolute threshold, the problem is ignored.
-        bounds: metrics whose values are only lower bounds. Such a value can show that a lower limit is met or an upper
-            limit is exceeded, but not the opposite.
+    Args: thresholds: the thresholds of the test. trials: all trials so far. comparison: how to judge the parts of
+        thresholds that refer to the baseline. problems: reasons why the measurement is not trustworthy. If there are
+        any, the verdict is INVALID, and the checks are for information only. Exception: if a problem only turns a
+        metric into a lower bound, and even that bound exceeds an absolute threshold, the problem is ignored. bounds:
+        metrics whose values are only lower bounds. Such a value can show that a lower limit is met or an upper limit is
+        exceeded, but not the opposite.
 
     """
     alpha = ALPHA / max(1, count_gated(thresholds))
@@ -108,9 +105,9 @@ def _judged(threshold: Threshold, trials: Sequence[Measured], comparison: Compar
 
 
 def _is_of_each(threshold: Threshold) -> bool:
-    """Return True if each trial must meet a threshold separately, as is the case for faults such as `errors`.
+    """Return True if each trial must meet a threshold separately, which is the case for faults such as `errors`.
 
-    With more trials, a sum would be larger, and a mean would hide the faults of a single trial.
+    With more trials, a sum would grow, and a mean would hide a single trial's faults.
     """
     return threshold.metric.over_rounds != "median" and threshold.relative is None
 
@@ -130,7 +127,7 @@ def _concluded(
     remaining = [problem for problem in problems if problem.metric not in exceeded]
     remaining += _doubts(results, bounds, has_problems=bool(problems))
     facts = {problem.metric: problem.fact for problem in problems if problem.metric in exceeded}
-    # If an implied threshold has no value, a problem explains it.
+    # If an implied threshold does not have a value, a problem explains why.
     shown = [one for one in results if not (one.threshold.implied and _lacks_value(one))]
     outcomes = [one.check.outcome for one in results if not _lacks_value(one)]
     verdict = worst(outcomes) if shown else Verdict.MEASURED
@@ -151,7 +148,7 @@ def _exceeded(results: Sequence[ThresholdResult]) -> set[str]:
 
 
 def _doubts(results: Sequence[ThresholdResult], bounds: Collection[str], *, has_problems: bool) -> list[Problem]:
-    """Return the problems with lower bounds and missing values; none if another threshold fails anyway."""
+    """Return the problems with lower bounds and missing values; empty if another threshold fails anyway."""
     bounded = [one for one in results if one.check.metric in bounds and _is_doubtful(one)]
     missing = [one for one in results if _lacks_value(one)]
     doubtful = [*bounded, *missing]
@@ -164,7 +161,7 @@ def _doubts(results: Sequence[ThresholdResult], bounds: Collection[str], *, has_
 def _goes_on(results: Sequence[ThresholdResult], *, paired: bool) -> bool:
     """Return True if further trials can change the verdict.
 
-    Side-by-side trials continue after a violated absolute threshold, because the median of more rounds may meet the
+    Side-by-side trials continue after an absolute threshold is violated, because the median of more rounds may meet the
     limit.
     """
     last = [one for one in results if not paired or one.check.is_relative or _is_of_each(one.threshold)]
@@ -173,7 +170,7 @@ def _goes_on(results: Sequence[ThresholdResult], *, paired: bool) -> bool:
 
 
 def _lacks_value(result: ThresholdResult) -> bool:
-    """Return True if a threshold's metric has no value in some round."""
+    """Return True if at least one round lacks a value for a threshold's metric."""
     return result.check.outcome is Verdict.INVALID
 
 

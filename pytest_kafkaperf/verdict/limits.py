@@ -1,4 +1,4 @@
-"""The result of one threshold, from its absolute limit, its comparison with the baseline, or both."""
+"""The result of one threshold, based on its absolute limit, its comparison with the baseline, or both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_kafkaperf.verdict.scale import Measured, Rounds, change_of, flaw_of,
 from pytest_kafkaperf.verdict.sequential import Look
 
 UPPER: tuple[Operator, ...] = ("<", "<=")
-"""Operators of upper limits."""
+"""Operators for upper limits."""
 MET = Finding.of(Verdict.PASSED, "")
 """Placeholder finding for a threshold without a relative part."""
 
@@ -34,7 +34,7 @@ class ComparedRounds:
     """Rounds compared with a baseline, on the log scale where larger is worse (see `scale`)."""
 
     finding: Finding
-    """The finding for the part of the limit that refers to the baseline; `MET` if there is no such part."""
+    """Finding for the part of the limit that refers to the baseline; `MET` if there is no such part."""
     level: float | None
     """Level of the baseline; None without a baseline."""
     shift: float | None = None
@@ -42,11 +42,11 @@ class ComparedRounds:
     interval: tuple[float, float] | None = None
     """Confidence interval of the shift."""
     detectable_change: float | None = None
-    """Minimum detectable change of the whole threshold, as a ratio."""
+    """Minimum detectable change for the whole threshold, as a ratio."""
     looks: tuple[Look, ...] = ()
     """The evidence after each side-by-side trial."""
     rerun: bool = False
-    """True if new trials were compared because the first one showed a suspected regression."""
+    """True if new trials were compared because the first trial showed a suspected regression."""
     stays_open: bool = False
     """True if an unsettled finding remains open until further trials settle it, even if the absolute limit is met."""
 
@@ -58,13 +58,13 @@ class ThresholdResult:
     threshold: Threshold
     check: Check
     unsettled: bool
-    """True if further trials must decide."""
+    """True if further trials are needed for a decision."""
     warning: Notice | None = None
     """Set if a re-test found both sides equal, but slower than the stored baseline; otherwise None."""
 
 
 def result_of(threshold: Threshold, trials: Sequence[Measured], compared: ComparedRounds) -> ThresholdResult:
-    """Return a threshold's result from the trials that count for it."""
+    """Return a threshold's result, based on the trials that count for it."""
     subject, rounds = threshold.metric, rounds_of(trials)
     finding = _combined(threshold, rounds, compared)
     values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
@@ -109,7 +109,7 @@ def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float,
 
 
 def _combined(threshold: Threshold, rounds: Rounds, compared: ComparedRounds) -> Finding:
-    """Return the finding for a threshold from its absolute limit, its comparison with the baseline, or both."""
+    """Return the finding for a threshold, based on its absolute limit, its comparison with the baseline, or both."""
     limit = threshold.limit
     if isinstance(limit, Absolute):
         return _judge_absolute(limit, threshold.operator, threshold.metric, rounds)
@@ -129,12 +129,12 @@ def _judge_both(limit: Extreme, threshold: Threshold, rounds: Rounds, compared: 
     if compared.stays_open and unsettled:
         outcome = Verdict.INCONCLUSIVE
     elif not compared.stays_open and outcome is not Verdict.INCONCLUSIVE:
-        unsettled = False  # the other part decides, so nothing needs to be confirmed
+        unsettled = False  # the other part decides, so there is nothing to confirm
     return Finding(outcome=outcome, reasons=reasons, unsettled=unsettled)
 
 
 def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
-    """Combine the outcomes of an absolute and a relative part, at least one of which must be met."""
+    """Combine the outcomes of an absolute and a relative part; at least one of the two must be met."""
     holding = [outcome for outcome in outcomes if outcome in (Verdict.PASSED, Verdict.IMPROVED)]
     if holding:
         return worst(holding)
@@ -145,9 +145,9 @@ def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
 
 
 def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, rounds: Rounds) -> Finding:
-    """Return the finding for an absolute limit: INVALID if a round lacks a value that could change the outcome.
+    """Return the finding for an absolute limit; INVALID if a missing value in a round could change the outcome.
 
-    If there are no rounds at all, there was no time to measure.
+    A lack of any rounds means that there was no time to measure.
     """
     problem = flaw_of(subject, rounds)
     if problem and not rounds:

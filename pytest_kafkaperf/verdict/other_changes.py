@@ -1,7 +1,7 @@
-"""Other changes: significant changes of metrics without a threshold, which never fail a test.
+"""Other changes: significant changes in metrics without a threshold, which never make a test fail.
 
 Because there are many such metrics, and none has a declared tolerance, a change is reported only if it exceeds 10% and
-noise cannot explain it (see `days`), at a significance level of 1% over all metrics and both directions together.
+noise cannot explain it (see `days`), at a significance level of 1% across all metrics and both directions combined.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pytest_kafkaperf.verdict.scale import Incomparable, Measured, change_of, ex
 from pytest_kafkaperf.verdict.sequential import differences_of, look
 
 ALPHA = 0.01
-"""False-alarm rate per run, over all metrics and both directions."""
+"""False-alarm rate per run, across all metrics and both directions."""
 LEAST_CHANGE = 0.1
-"""Smallest change that is reported, as a ratio."""
+"""Smallest change to report, as a ratio."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class OtherChange:
 def other_changes(
     trials: Sequence[Measured], baseline: BaselineRounds, *, gated: Collection[str]
 ) -> tuple[OtherChange, ...]:
-    """Return the significant changes, worst first; of related metrics, such as latency quantiles, only the largest.
+    """Return the significant changes, worst first; for related metrics, such as latency quantiles, only the largest.
 
     Trials that have a live baseline are compared with it, all others with the stored baseline. Skips metrics in
     `gated`, because they have thresholds, metrics that can be zero (except the lag), and metrics that are missing, not
@@ -67,7 +67,7 @@ def other_changes(
 
 
 def _side_by_side(subject: Metric, trials: Sequence[Measured], alpha: float) -> OtherChange | None:
-    """Return a metric's change against the live baseline if the sequential test finds it significant."""
+    """Return a metric's change from the live baseline if the sequential test finds it significant."""
     differences, _ = differences_of(subject, trials)
     if not differences:
         return None
@@ -79,7 +79,7 @@ def _side_by_side(subject: Metric, trials: Sequence[Measured], alpha: float) -> 
 
 
 def _change(subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds, alpha: float) -> OtherChange | None:
-    """Return a metric's change against the stored baseline if it is significant."""
+    """Return a metric's change from the stored baseline if it is significant."""
     comparison = compare(subject, trials, baseline)
     if isinstance(comparison, Incomparable) or not exceeds(abs(comparison.shift), math.log1p(LEAST_CHANGE)):
         return None
@@ -104,10 +104,10 @@ def _shift(one: OtherChange) -> float:
 
 
 def _importance(one: OtherChange) -> tuple[bool, float]:
-    """Return a sort key that prefers throughput to bandwidth, and then larger changes."""
+    """Return a sort key that prefers throughput over bandwidth, and then larger changes over smaller ones."""
     return one.metric.endswith(".throughput"), abs(_shift(one))
 
 
 def _family(metric: str) -> str:
-    """Return the group that a metric belongs to, for example `produce.latency`; bandwidth belongs to throughput."""
+    """Return the group to which a metric belongs, such as `produce.latency`; bandwidth belongs to throughput."""
     return ".".join(metric.split(".")[:2]).replace(".bandwidth", ".throughput")

@@ -13,7 +13,7 @@ from pytest_kafkaperf.verdict.sequential import Look
 
 
 class Verdict(StrEnum):
-    """Outcome of a threshold or a test. If outcomes differ, the one defined last takes precedence."""
+    """Outcome of a threshold or a test. When outcomes differ, the one defined last takes precedence."""
 
     PASSED = "PASSED"
     IMPROVED = "IMPROVED"
@@ -27,7 +27,7 @@ class Verdict(StrEnum):
     VIOLATED = "VIOLATED"
     """An absolute threshold is not met."""
     INVALID = "INVALID"
-    """The measurement is not trustworthy, or a metric with a threshold has no value in some round."""
+    """The measurement is not trustworthy, or at least one round lacks a value for a metric with a threshold."""
 
     @property
     def fails(self) -> bool:
@@ -41,12 +41,12 @@ class Verdict(StrEnum):
 
 
 def worst(outcomes: Sequence[Verdict]) -> Verdict:
-    """Return the outcome that takes precedence; PASSED if there is none."""
+    """Return the outcome that takes precedence; PASSED if there are none."""
     return max(outcomes, key=list(Verdict).index, default=Verdict.PASSED)
 
 
 class Ungated(StrEnum):
-    """Why thresholds relative to the baseline are not judged."""
+    """Reason why thresholds relative to the baseline are not judged."""
 
     CALIBRATION = "calibration compares the trials with each other"
     ACCEPTED = "the values become the new baseline"
@@ -55,18 +55,18 @@ class Ungated(StrEnum):
 
     @property
     def keeps_values(self) -> bool:
-        """True if the values are or become a baseline, and must therefore be usable as one."""
+        """True if the values are or will become a baseline and must therefore be usable as one."""
         return self in (Ungated.CALIBRATION, Ungated.ACCEPTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Outcome of a threshold or one of its parts."""
+    """Outcome of a threshold, or of one of its parts."""
 
     outcome: Verdict
     reasons: tuple[Reason, ...] = ()
     unsettled: bool = False
-    """True if another trial must decide."""
+    """True if another trial is needed for a decision."""
 
     @classmethod
     def of(cls, outcome: Verdict, fact: str, *, unsettled: bool = False) -> Finding:
@@ -86,37 +86,37 @@ class Check:
     expression: str
     metric: str
     observed: float | None
-    """Median of the rounds; with new trials, the median of their medians; for counts such as `errors`, the sum.
+    """Median of the rounds; with new trials, the median of the trials' medians; for counts such as `errors`, the sum.
 
-    For a threshold relative to a live baseline, it is the value that differs from `baseline` by `change`.
+    For a threshold relative to a live baseline, this is the value that differs from `baseline` by `change`.
     """
     limit_value: float | None
     baseline: float | None = None
     """Level of the stored baseline (see `days`), or geometric mean of the medians of the live baseline's trials."""
     change: float | None = None
-    """Estimated change against the baseline: +0.3 if the value rose by 30%.
+    """Estimated change from the baseline: +0.3 if the value rose by 30%.
 
-    For a stored baseline, it is the difference between `observed` and `baseline`; for a live baseline, the trimmed mean
-    over all trials.
+    For a stored baseline, this is the difference between `observed` and `baseline`; for a live baseline, it is the
+    trimmed mean over all trials.
     """
     detectable_change: float | None = None
-    """Minimum detectable change (see `detectable`): -0.12 if a 12% drop in throughput is detected in 4 of 5 cases.
+    """Minimum detectable change (see `detectable`): -0.12 if a 12% throughput drop is detected in 4 of 5 cases.
 
-    It is relative to the baseline, or, for an absolute threshold, relative to the limit.
+    This change is relative to the baseline or, for an absolute threshold, to the limit.
     """
     outcome: Verdict
     reasons: tuple[Reason, ...]
     """A reason for each part of the limit, followed by anything else that contributed to the outcome."""
     rerun: bool = False
-    """True if the first trial showed a suspected regression and new trials decided."""
+    """True if the first trial showed a suspected regression and new trials decided the outcome."""
     interval: tuple[float, float] | None = None
     """Confidence interval for `change`; None if there were too few side-by-side trials.
 
-    For a live baseline, it is a repeated confidence interval (see `sequential`). For a stored baseline, it is also
-    valid for trials on other days (see `days`).
+    For a live baseline, this is a repeated confidence interval (see `sequential`). For a stored baseline, the interval
+    is also valid for trials on other days (see `days`).
     """
     spread: tuple[float, float] | None = None
-    """Minimum and maximum of the rounds that `observed` summarizes."""
+    """Minimum and maximum over the rounds that `observed` summarizes."""
     implied: bool = False
     """True if the threshold, for example `lost == 0`, was implied and not declared; such a check exists only if it
     fails."""
@@ -132,13 +132,13 @@ class Check:
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """The obstacle to the comparison, if it is the only reason why the threshold is undecided."""
+        """The obstacle to the comparison if it is the only reason why the threshold is undecided."""
         return self.reasons[0].obstacle if len(self.reasons) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A test's verdict, with the result of each threshold."""
+    """A test's verdict and the result of each threshold."""
 
     verdict: Verdict
     checks: tuple[Check, ...]
@@ -151,7 +151,7 @@ class Judgement:
     warnings: tuple[Notice, ...] = ()
     """Warnings for the user that do not fail the test."""
     doubts: tuple[Problem, ...] = ()
-    """Problems that cannot have caused the failure, so the verdict is not INVALID."""
+    """Problems that cannot have caused the failure and therefore do not make the verdict INVALID."""
 
     @property
     def both_slower(self) -> bool:

@@ -1,4 +1,4 @@
-"""Reasons for the outcome of a threshold, and obstacles to a comparison with a baseline."""
+"""Reasons for a threshold's outcome, and obstacles to a comparison with a baseline."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason for the outcome of a threshold."""
+    """One reason for a threshold's outcome."""
 
     fact: str
     """The finding, without advice about the obstacle."""
@@ -68,7 +68,7 @@ class Reason:
 
     @classmethod
     def of(cls, obstacle: Obstacle) -> Reason:
-        """Return a reason that describes an obstacle."""
+        """Return a reason that describes the given obstacle."""
         return cls(obstacle.fact, obstacle)
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Reason:
         return self.fact if replaced else str(self)
 
     def of_part(self, part: str) -> Reason:
-        """Return this reason for one part of the threshold: `25 ms: median of 5 rounds, each 30 ms`."""
+        """Return this reason for one part of the threshold, as in `25 ms: median of 5 rounds, each 30 ms`."""
         return replace(self, fact=f"{part}: {self.fact}")
 
 

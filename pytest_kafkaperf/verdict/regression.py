@@ -2,9 +2,9 @@
 
 If a trial is worse than the stored baseline by more than the tolerance, the trial shows a suspected regression. Up to
 `TRIALS` new trials then decide, and the first trial no longer counts. If two of the new trials are within the
-tolerance, the suspicion is cleared, because the median of three can no longer exceed the tolerance. The regression is
-confirmed if the median shift exceeds the tolerance and the noise of days, trials and rounds cannot explain the shift
-(see `days`). If a run has no new trials, the first trial decides by the same rule.
+tolerance, the suspicion is cleared, because the median of three trials can no longer exceed the tolerance. The
+regression is confirmed if the median shift exceeds the tolerance and the noise of days, trials and rounds cannot
+explain the shift (see `days`). If a run has no new trials, the first trial decides by the same rule.
 
 If a baseline was imported from another tool, its noise is unknown, so only the shifts decide.
 """
@@ -40,13 +40,13 @@ class AgainstStored:
     confirmation: Confirmation = "none"
     """Method for confirming suspected regressions, which determines the minimum detectable change.
 
-    With `none`, the first trial decides.
+    With `none`, the first trial is decisive.
     """
 
     def counting(self, threshold: Threshold, trials: Sequence[Measured]) -> Sequence[Measured]:
         """Return the first trial; for absolute thresholds, all trials that did not share cores with other brokers.
 
-        Trials on shared cores do not count, because their short rounds are slower.
+        Trials on shared cores are excluded, because their short rounds are slower.
         """
         if threshold.relative is None:
             return [one for one in trials if one.other_side is None]
@@ -57,14 +57,14 @@ class AgainstStored:
         return _compared(threshold, trials, self, alpha, fresh=False)
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Return the first result, because there is no re-test."""
+        """Return the first result because there is no re-test."""
         del trials, alpha
         return first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshTrials:
-    """Compares the first trial with the stored baseline, and re-tests suspected regressions in new trials."""
+    """Compares the first trial with the stored baseline, and re-tests suspected regressions with new trials."""
 
     first: AgainstStored
 
@@ -77,7 +77,7 @@ class FreshTrials:
         return self.first.compare(threshold, trials, alpha)
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Judge a suspected regression by the trials after the first one; return `first` if there are none."""
+        """Judge a suspected regression based on the trials after the first one; return `first` if there are none."""
         fresh = trials[1:]
         if not fresh:
             return first
@@ -88,7 +88,7 @@ class FreshTrials:
 def _compared(
     threshold: Threshold, trials: Sequence[Measured], stored: AgainstStored, alpha: float, *, fresh: bool
 ) -> ComparedRounds:
-    """Compare trials with a stored baseline: the first trial, or `fresh` trials that re-test it."""
+    """Compare trials with a stored baseline: either the first trial or the `fresh` trials that re-test it."""
     subject, relative, baseline = threshold.metric, threshold.relative, stored.baseline
     found, level = compare(subject, trials, baseline), level_of(subject, baseline)
     known = level if baseline.obstacle is None and baseline.imported is None else None
@@ -118,7 +118,7 @@ def _finding(
 ) -> Finding:
     """Return the finding for a relative limit, or the reason why it could not be compared with the stored baseline."""
     flaw = flaw_of(threshold.metric, rounds) if rounds else None
-    if flaw is not None:  # INVALID regardless of the baseline
+    if flaw is not None:  # the outcome is INVALID regardless of the baseline
         return Finding.of(Verdict.INVALID, flaw)
     if stored.baseline.obstacle is not None:
         return Finding(outcome=Verdict.INCONCLUSIVE, reasons=(Reason.of(stored.baseline.obstacle),))
@@ -131,7 +131,7 @@ def _finding(
 
 
 def _judge_first(limit: Relative, subject: Metric, found: Shifts, stored: AgainstStored, alpha: float) -> Finding:
-    """Judge a relative limit by the first trial. `<` and `<=` are equivalent here, as are `>` and `>=`."""
+    """Judge a relative limit based on the first trial. `<` and `<=` are equivalent here, as are `>` and `>=`."""
     imported = stored.baseline.imported
     against = "the baseline" if imported is None else _imported_from(imported)
     text = f"{_changes(subject, found)} against {against}; {_described(limit)}"
@@ -142,10 +142,10 @@ def _judge_first(limit: Relative, subject: Metric, found: Shifts, stored: Agains
 
 
 def _judge_fresh(limit: Relative, subject: Metric, found: Shifts, stored: AgainstStored, alpha: float) -> Finding:
-    """Judge a relative limit by all new trials so far; the first trial does not count.
+    """Judge a relative limit based on all new trials so far; the first trial does not count.
 
     A single trial that is worse by `NOTHING` confirms the regression; a majority of trials within the tolerance clears
-    it.
+    the suspicion.
     """
     imported, number = stored.baseline.imported, len(found.shifts)
     against = "" if imported is None else f" against {_imported_from(imported)}"
@@ -164,9 +164,10 @@ def _judge_fresh(limit: Relative, subject: Metric, found: Shifts, stored: Agains
 def _beyond_noise(
     limit: Relative, subject: Metric, found: Shifts, texts: tuple[str, str, str], noise: float | None
 ) -> Finding:
-    """Return the finding for a shift, given the noise that may explain it, or None if the noise is unknown.
+    """Return the finding for a shift and the noise that may explain it (None if the noise is unknown).
 
-    `texts` describe the trials for three cases: within the tolerance or the noise, beyond both, beyond the tolerance.
+    `texts` describe the trials in three cases: within the tolerance or the noise, beyond both, or only beyond the
+    tolerance.
     """
     within, beyond, suspected = texts
     worse, improved = exceeds(found.shift, limit.log_tolerance), exceeds(-found.shift, limit.log_tolerance)
@@ -217,14 +218,14 @@ _FEWEST_ROUNDS = 3
 def is_clear(threshold: Threshold, trials: Sequence[Measured], baseline: BaselineRounds, *, alpha: float) -> bool:
     """Return True if every round of all trials is worse than noise can explain, and by more than twice the tolerance.
 
-    If there is no time to confirm such a suspected regression, the test fails without confirmation.
+    If there is no time to confirm a suspected regression of this kind, the test fails without confirmation.
 
     The standard deviation of the first trial's rounds is added to twice the tolerance. `benchmarks/verdict/simulate.py`
     shows how often unchanged software exceeds this limit.
     """
     subject, limit = threshold.metric, threshold.limit
     found = compare(subject, trials, baseline)
-    if not isinstance(limit, Relative) or isinstance(found, Incomparable):  # an absolute part may be met
+    if not isinstance(limit, Relative) or isinstance(found, Incomparable):  # the absolute part may be met
         return False
     if min(len(trial.rounds) for trial in trials) < _FEWEST_ROUNDS:
         return False

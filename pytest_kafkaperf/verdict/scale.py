@@ -1,7 +1,7 @@
-"""The scale on which rounds are compared, and their comparison with a live baseline, pair by pair.
+"""The scale on which rounds are compared, and their pairwise comparison with a live baseline.
 
-It is a log scale where larger is worse: each round has the value `s * log(value)`, where `s` is +1 if lower values are
-better and -1 if higher values are better. A shift of `t` on this scale is a relative change of `expm1(s * t)`.
+This is a log scale on which larger is worse: each round has the value `s * log(value)`, where `s` is +1 if lower values
+are better and -1 if higher values are better. A shift of `t` on this scale is a relative change of `expm1(s * t)`.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ def pseudomedian(differences: Sequence[float]) -> float:
 
 
 NOTHING = 1000.0
-"""Distance of 0 from every other value on the log scale, large enough for the exponential to be exactly 0."""
+"""Distance between 0 and every other value on the log scale; large enough for the exponential to be exactly 0."""
 
 
 def has_nothing(subject: Metric, rounds: Rounds) -> bool:
-    """Return True if a metric whose higher values are better is 0 in some round.
+    """Return True if a metric for which higher is better is 0 in at least one round.
 
     Noise cannot explain such a round, so the other rounds must not outvote it: the trial is worse by `NOTHING`.
     """
@@ -84,16 +84,16 @@ _ZERO = "{} can be zero, so it has no ratio to a baseline"
 
 
 _SAME = 1e-12
-"""Values on a log scale that differ by less than this count as equal, because log() has rounding errors."""
+"""Values on a log scale that differ by less than this count as equal, to allow for rounding errors of log()."""
 
 
 def exceeds(shift: float, tolerance: float) -> bool:
-    """Return True if the shift exceeds the tolerance by more than rounding errors of log()."""
+    """Return True if the shift exceeds the tolerance by more than the rounding errors of log()."""
     return shift - tolerance > _SAME
 
 
 def logs(subject: Metric, rounds: Rounds) -> tuple[float, ...]:
-    """Return the values on the log scale where larger is worse; all rounds must have the metric, with a value ≥ 0."""
+    """Return the values on the log scale where larger is worse; every round must have a value ≥ 0 for the metric."""
     sign = sign_of(subject)
     values = [one[subject.name] for one in rounds]
     return tuple(sign * (math.log(value) if value else -NOTHING) for value in values)
@@ -110,7 +110,7 @@ def value_of(subject: Metric, level: float) -> float:
 
 
 def no_ratio(subject: Metric, trials: Sequence[Rounds], *, of: str = "the baseline's ") -> str | None:
-    """Explain why no ratio can be computed from trials (by default, the baseline's); return None if one can be."""
+    """Explain why no ratio can be computed from trials (by default, the baseline's); None if one can be computed."""
     if subject.can_be_zero:
         return _ZERO.format(subject.name)
     named = ((trial, f" of {of}trial {number}") for number, trial in enumerate(trials, 1))
@@ -118,10 +118,10 @@ def no_ratio(subject: Metric, trials: Sequence[Rounds], *, of: str = "the baseli
 
 
 def flaw_of(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "") -> str | None:
-    """Explain why a metric of these rounds is unusable, because values are missing or invalid; None if it is usable.
+    """Explain why a metric is unusable in these rounds (values are missing or invalid); None if it is usable.
 
-    Zero is valid for counts, custom metrics, and metrics whose higher values are better, because there may have been no
-    output at all. A latency or broker CPU time of 0 is a failed reading. With `ratio`, zero is never valid. `of`
+    Zero is valid for counts, custom metrics, and metrics for which higher is better, because there may not have been
+    any output. A latency or broker CPU time of 0 indicates a failed reading. With `ratio`, zero is never valid. `of`
     describes the origin of the rounds in the returned text.
     """
     if not rounds:
@@ -144,9 +144,9 @@ def ratio_of(shift: float) -> float:
 
 
 def change_of(subject: Metric, shift: float) -> float:
-    """Convert a shift on the log scale to a relative change of the metric: +0.3 if the value rose by 30%."""
+    """Convert a shift on the log scale to a relative change in the metric: +0.3 if the value rose by 30%."""
     return ratio_of(sign_of(subject) * shift)
 
 
 _MOST_SHIFT = 200.0
-"""Upper limit for shifts, which prevents overflows; a factor of about 10**86."""
+"""Upper limit for shifts, which prevents overflows; it corresponds to a factor of about 10**86."""

@@ -1,13 +1,13 @@
-"""Sequential test against a live baseline: trials are added until the evidence decides.
+"""Sequential test against a live baseline: trials are added until the evidence is conclusive.
 
 For each metric, a trial yields one difference on the log scale of module `scale`, where larger is worse: the
-pseudomedian of its pairs of rounds. Trials are independent, because both sides are restarted for each one. From the
+pseudomedian over its pairs of rounds. Trials are independent, because both sides are restarted for each trial. From the
 fourth trial on, two one-sided t tests are applied to all trials so far, and the first test that succeeds decides. The
 tests use the trimmed mean of the differences, because other programs on the machine disturb some trials much more than
 others.
 
-- Regressed: the trimmed mean exceeds the tolerance. The probability that this happens at any look, although the true
-  difference is within the tolerance, is at most the significance level.
+- Regressed: the trimmed mean exceeds the tolerance. The probability that this happens at any look even though the true
+  difference is within the tolerance is at most the significance level.
 - Equal: the trimmed mean is below the target, which is `MARGIN` beyond the tolerance. If the true difference equals the
   target, this happens with a probability of at most `BETA`.
 
@@ -15,9 +15,9 @@ Later looks require weaker evidence: on the scale of the normal distribution, th
 `(trials / MOST_TRIALS) ** -0.25`, a shape between those of O'Brien and Fleming and of Pocock. Because there are few
 trials, the bounds are converted to quantiles of Student's distribution with the same probabilities.
 
-If time runs out earlier, the last look is final: it requires two trials, and can spend the part of both levels that
-earlier looks have left. This is valid because the number of trials then does not depend on their differences (error
-spending: K. K. G. Lan, D. L. DeMets, Biometrika 70, 1983).
+If time runs out earlier, the last look is final: it requires two trials and can spend what earlier looks have left of
+both levels. This is valid because the number of trials then does not depend on their differences (error spending: K. K.
+G. Lan, D. L. DeMets, Biometrika 70, 1983).
 
 Source: C. Jennison, B. W. Turnbull, "Group Sequential Methods with Applications to Clinical Trials" (2000): section 2.7
 for the shape (S. K. Wang, A. A. Tsiatis, Biometrics 43, 1987), 11.4 for unknown variances, 9 for repeated confidence
@@ -41,16 +41,15 @@ from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, difference
 
 MOST_TRIALS = 28
-"""Maximum number of trials. It limits the duration, and also the noise with which small changes are still
-detectable."""
+"""Maximum number of trials. It limits both the duration and the noise at which small changes are still detectable."""
 FEWEST_TRIALS = 4
 """Number of trials before the first look."""
 _FEWEST_LAST = 2
-"""Number of trials before a final look; a single trial does not show any noise."""
+"""Number of trials before a final look; a single trial does not reveal any noise."""
 MARGIN = 0.075
 """Distance from the tolerance to the target, the change that must be detected; on the log scale."""
 BETA = 0.05
-"""Probability that a true change equal to the target counts as equal, and that an end of the repeated confidence
+"""Probability that a true change equal to the target counts as no change, and that one end of the repeated confidence
 interval misses the true difference at some look."""
 
 _TRIMMED = 8
@@ -72,7 +71,7 @@ Decision = Literal["regressed", "improved", "equal", "open"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Evidence about one metric from all trials so far."""
+    """The evidence about one metric from all trials so far."""
 
     trials: int
     tolerance: float
@@ -83,7 +82,8 @@ class Look:
     interval: tuple[float, float] | None
     """Repeated confidence interval for the true difference; None before the first look.
 
-    All looks together have a level of 95% at each end, so a metric is equal if the interval excludes the target.
+    Across all looks, each end has a confidence level of 95%, so a metric counts as equal if the interval excludes the
+    target.
     """
     decision: Decision
     deviation: float | None
@@ -99,7 +99,7 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
     """Evaluate the differences in all trials so far, of which there must be at least one.
 
     `alpha` is the significance level of this metric. Looks after `MOST_TRIALS` use the last bound. `final` is True if
-    there is no time for another look. A single trial that is worse by `NOTHING` decides.
+    there is no time for another look. A single trial that is worse by `NOTHING` is decisive.
     """
     trials = len(differences)
     if NOTHING in differences:
@@ -143,10 +143,10 @@ def differences_of(subject: Metric, trials: Sequence[Measured]) -> tuple[list[fl
 
 
 def usable(found: Sequence[float | Incomparable]) -> tuple[list[float], str | None]:
-    """Return the differences between trials and their live baseline, and the reason if a trial has no difference.
+    """Return the differences between trials and their live baseline, and the reason if a trial lacks a difference.
 
-    Up to a quarter of the trials can lack a difference. If more trials or the only trial lack one, no differences are
-    returned.
+    Up to a quarter of the trials can lack a difference. If more trials lack one, or if the only trial does, no
+    differences are returned.
     """
     flaws = [f"{one.reason} (trial {number})" for number, one in enumerate(found, 1) if isinstance(one, Incomparable)]
     values = [one for one in found if not isinstance(one, Incomparable)]
@@ -154,7 +154,7 @@ def usable(found: Sequence[float | Incomparable]) -> tuple[list[float], str | No
 
 
 def detectable(deviation: float, *, tolerance: float, alpha: float, power: float) -> float:
-    """Simulate the smallest true difference that fails a test with probability `power`.
+    """Simulate the smallest true difference that makes a test fail with probability `power`.
 
     `deviation` is the standard deviation of the trials' differences. The random numbers are the same in every call.
     """
@@ -162,7 +162,8 @@ def detectable(deviation: float, *, tolerance: float, alpha: float, power: float
     looks = range(FEWEST_TRIALS, MOST_TRIALS + 1)
     means, errors = np.array([_trimmed_mean(draws[:, :trials]) for trials in looks]).transpose(1, 2, 0)
     needed, enough = (errors * [_quantile(level, trials) for trials in looks] for level in (alpha, BETA))
-    # In units of the deviation. The test fails at the first look that reaches `needed`, unless it passed earlier.
+    # The values are in units of the deviation. The test fails at the first look that reaches `needed`, unless it passed
+    # earlier.
     low, high = 0.0, _MOST_CHANGE
     for _ in range(_BISECTIONS):
         change = (low + high) / 2
@@ -190,12 +191,12 @@ def _trimmed_mean(differences: Floats) -> tuple[Floats, Floats]:
 
 
 def _quantile(level: float, trials: int, *, final: bool = False) -> float:
-    """Return the t required at this look so that all looks together have at most this level."""
+    """Return the t value required at this look for all looks together to have at most this level."""
     nominal, number = level / _STUDENT_EXCESS, max(0, min(trials, MOST_TRIALS) - FEWEST_TRIALS)
     bounds = _bounds(nominal)
     p = statistics.NormalDist().cdf(-bounds[number])
     if final:
-        p = max(p, nominal - _crossing(bounds[:number]))  # even correlated looks do not exceed the level
+        p = max(p, nominal - _crossing(bounds[:number]))  # even if looks are correlated, the level is not exceeded
     return student_quantile(p, trials - 2 * (trials // _TRIMMED) - 1)
 
 
@@ -210,9 +211,9 @@ instead of 1%.
 
 @functools.cache
 def _bounds(level: float) -> list[float]:
-    """Return the bound for each look, assuming standard normal differences.
+    """Return the bound for each look, assuming that differences follow the standard normal distribution.
 
-    The mean of unchanged trials exceeds its bound at some look with probability `level`.
+    With probability `level`, the mean of unchanged trials exceeds its bound at some look.
     """
     looks = range(FEWEST_TRIALS, MOST_TRIALS + 1)
     shape = [(trials / MOST_TRIALS) ** _SHAPE for trials in looks]

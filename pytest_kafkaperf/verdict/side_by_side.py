@@ -1,7 +1,8 @@
-"""Side-by-side comparisons, with a live baseline or with freshly started brokers of the stored baseline's version.
+"""Side-by-side comparisons with a live baseline or with freshly started brokers of the stored baseline's version.
 
-A sequential test over the trials decides (see `sequential`). If a comparison with the stored baseline's brokers finds
-both sides equal, the stored values differ because something has changed on both sides, for example the machine.
+A sequential test over the trials determines the outcome (see `sequential`). If a comparison with the stored baseline's
+brokers finds both sides equal, the stored values differ because something that affects both sides, such as the machine,
+has changed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class SideBySide:
         return dataclasses.replace(compared, shift=last.mean, interval=last.interval, looks=looks)
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Return the first result, because it is already based on all trials."""
+        """Return the first result because it is already based on all trials."""
         del trials, alpha
         return first
 
@@ -85,7 +86,7 @@ class _Evidence:
 
     looks: tuple[Look, ...]
     last: Look | None
-    """The look that decides; None if the trials cannot be compared."""
+    """The decisive look; None if the trials cannot be compared."""
     flaw: str | None
     """Reason why a trial does not count; None if all trials count."""
     has_differences: bool
@@ -93,7 +94,7 @@ class _Evidence:
 
 
 def _decisive(looks: Sequence[Look]) -> Look | None:
-    """Return the last look with a regression; otherwise the last look with a decision; otherwise the last look."""
+    """Return the last look with a regression, or else the last look with a decision, or else the last look."""
     decided = [one for one in looks if one.decision != "open"]
     regressed = [one for one in decided if one.decision == "regressed"]
     found = regressed or decided or looks
@@ -114,9 +115,9 @@ def _finding(threshold: Threshold, trials: Sequence[Measured], evidence: _Eviden
 
 
 def _missing_value(subject: Metric, trials: Sequence[Measured], *, some_may_lack_it: bool) -> str | None:
-    """Return the reason if a trial's own rounds lack a metric; None if they have it or there are no rounds.
+    """Return the reason if a trial's own rounds lack a metric; None if no round lacks it or there are no rounds.
 
-    Broker readings sometimes fail on either side, so they can be missing if enough other trials have them
+    Broker readings sometimes fail on either side, so a trial may lack them if enough other trials have them
     (`some_may_lack_it`). If any other metric is missing, the cause is the software under test.
     """
     if some_may_lack_it and subject.name.startswith("broker."):
@@ -154,16 +155,15 @@ class Rebuilt:
     common_changes: tuple[Change, ...] = ()
     """Differences from the baseline that apply to both sides, for example the Python version."""
     slower_machine: str | None = None
-    """A test whose side-by-side re-test found both sides slower today; None if there is none.
+    """A test whose side-by-side re-test found that both sides are slower today; None if there is none.
 
-    If there is such a test, a suspected regression is cleared as soon as the mean of its trials is within the
-    tolerance.
+    If such a test exists, a suspected regression is cleared as soon as the mean of its trials is within the tolerance.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideBySideWithStored:
-    """Compares the first trial with the stored baseline, and re-tests side by side with the baseline's brokers."""
+    """Compares the first trial with the stored baseline; re-tests side by side with the baseline's brokers."""
 
     first: AgainstStored
     rebuilt: Rebuilt
@@ -179,7 +179,7 @@ class SideBySideWithStored:
         return self.first.compare(threshold, trials, alpha)
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
-        """Judge a suspected regression by the trials after the first one; return `first` if there are none."""
+        """Judge a suspected regression based on the trials after the first one; return `first` if there are none."""
         threshold, side_by_side = first.threshold, trials[1:]
         relative = threshold.relative
         if relative is None or not side_by_side:
@@ -202,15 +202,13 @@ class SideBySideWithStored:
 def judge_suspected(
     result: ThresholdResult, stored: float | None, rebuilt: Rebuilt, *, machine: float | None
 ) -> tuple[Finding, Notice | None]:
-    """Convert the result of the side-by-side trials to the finding for the suspected regression.
+    """Convert the side-by-side trials' result to the finding for the suspected regression.
 
     If both sides are slower than the stored baseline, also returns a warning.
 
-    Args:
-        result: the result of the side-by-side trials with the baseline's brokers.
-        stored: change of the first trial against the stored values; None if unknown.
-        rebuilt: the baseline's brokers.
-        machine: change of both sides against the stored values (see `machine_change`).
+    Args: result: the result of the side-by-side trials with the baseline's brokers. stored: the first trial's change
+        from the stored values; None if unknown. rebuilt: the baseline's brokers. machine: both sides' change from the
+        stored values (see `machine_change`).
 
     """
     finding = _with_what_is_known(result, rebuilt)
@@ -246,7 +244,7 @@ def _with_what_is_known(result: ThresholdResult, rebuilt: Rebuilt) -> Finding:
 
 
 def _reason(finding: Finding, stored: float | None, *, cleared: bool) -> str:
-    """Return the reason for the finding, preceded by the change of the first trial."""
+    """Return the reason for the finding, preceded by the first trial's change."""
     reason = finding.reason
     if cleared:
         reason = f"not confirmed: {reason}"
@@ -260,11 +258,11 @@ def _reason(finding: Finding, stored: float | None, *, cleared: bool) -> str:
 def machine_change(
     subject: Metric, trials: Sequence[Measured], baseline: BaselineRounds, tolerance: float
 ) -> float | None:
-    """Return the change of both sides against the stored values; None unless it exceeds the tolerance.
+    """Return both sides' change from the stored values; None unless it exceeds the tolerance.
 
     The stored values and the first trial's values come from long rounds on a single cluster. If both sides are equal,
-    the first trial therefore represents both. The short rounds of a re-test are slower because they share cores (by a
-    third or more on two cores), so they only show whether the cause of the first trial's slowdown is gone. As in the
+    the first trial therefore represents both. A re-test's short rounds are slower because they share cores (by a third
+    or more on two cores), so they show only whether the cause of the first trial's slowdown is gone. As in the
     comparison of both sides, trials without a reading do not count.
     """
     others = [Measured(rounds=trial.other_side or ()) for trial in trials[1:]]

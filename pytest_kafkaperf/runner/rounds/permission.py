@@ -48,7 +48,7 @@ class Permission:
     topics: Sequence[str] = ()
     """Existing topics that loads may write to."""
     of_script: bool = False
-    """True if users allow more through `measure` arguments instead of ini keys."""
+    """True if users raise limits through `measure` arguments instead of ini keys."""
 
     @property
     def is_limited(self) -> bool:
@@ -138,7 +138,7 @@ def permission_on(
         unlimited: True if the rate is not limited.
         max_rate: the maximum rate; None for the default.
         topics: existing topics that loads may write to.
-        of_script: True if users allow more through `measure` arguments instead of ini keys.
+        of_script: True if users raise limits through `measure` arguments instead of ini keys.
 
     """
     servers = str(named[0]) if named else None

@@ -58,7 +58,7 @@ def recovery_of(events_s: Sequence[float], produced: Curves, length_s: float | N
 
 
 def dip(produced: Curves, event_s: float) -> tuple[float, float] | None:
-    """Return the lowest rate (records/s) of a complete interval after an event, and its start (s); None without one."""
+    """Return the lowest rate (records/s) in a complete interval after an event, and its start (s); None if unknown."""
     first_s, interval_s = produced["first_s"], produced["interval_s"]
     rates = [
         (rate, first_s + place * interval_s)
