@@ -1,21 +1,21 @@
-"""The integration with pytest, and the command line. Start with hooks, items, collection and kafka_perf.
+"""The pytest integration and the command line. Start with hooks, items, collection and kafka_perf.
 
 - hooks: the entry point, which pytest loads in every run
-- items: detection of perf tests
+- items: detects perf tests
 - options: options, ini keys and markers
 - option_values: option values, parsed into settings
-- collection: the markers of collected tests
-- calls: `kafka_perf` calls in test source code
+- collection: reads collected tests' markers
+- calls: checks `kafka_perf` calls in test source code
 - announcement: the lines that a run prints after collection
-- perf_plugin: the hooks for a run with perf tests
+- perf_plugin: the hooks for runs with perf tests
 - kafka_perf: the fixture
-- conclusion: the end of a run, and the tests that it left out
-- console: progress and table in pytest's terminal
-- benchmarks: perf tests in pytest-benchmark's files and table
-- peer_side: the other revision's pytest
-- cli: the command `kafkaperf`
+- conclusion: the end of a run, and the tests that the run left out
+- console: progress and results in pytest's terminal
+- benchmarks: adds perf tests to pytest-benchmark's files and table
+- peer_side: the other revision's pytest process
+- cli: the `kafkaperf` command
 - starter: `kafkaperf init`
 - bisect_revisions: `kafkaperf bisect`
 
-The package may import every other package.
+This package may import every other package.
 """

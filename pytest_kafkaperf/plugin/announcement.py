@@ -40,7 +40,7 @@ def _plan(tests: Sequence[PerfTest], settings: Settings, config: pytest.Config, 
 
 
 def _downloads(tests: Sequence[PerfTest], settings: Settings) -> list[str]:
-    """Return a line for each download that the first test has to wait for."""
+    """Return a line for each download that delays the first test."""
     other = settings.compare
     wanted = {(test.spec, settings.cluster) for test in tests}
     if other is not None and not isinstance(other, Revision):
@@ -50,7 +50,7 @@ def _downloads(tests: Sequence[PerfTest], settings: Settings) -> list[str]:
 
 
 def _deviations(tests: Sequence[PerfTest], settings: Settings, config: pytest.Config) -> Iterator[str]:
-    """Yield a line for each option that may let a slowdown pass undetected in this run."""
+    """Yield a line for each option that may let a slowdown go undetected in this run."""
     update = settings.update
     if update is not None and not is_disabled(config):
         yield f"accepts its results: {UPDATE_MODES[update]} (--kafka-update-baselines={update})"

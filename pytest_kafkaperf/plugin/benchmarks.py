@@ -1,8 +1,9 @@
-"""Perf tests in pytest-benchmark's files, for tools that read them, and in its table if an option requests the table.
+"""Adds perf tests to pytest-benchmark's files, for tools that read them, and to its table if an option requests it.
 
-The plugin measures the rounds first and then passes them to pytest-benchmark, through its public interface.
-pytest-benchmark's timer is a `LoadClock`, which the plugin advances by the seconds per record, so that OPS are records
-per second, and the minimum, median and deviation describe the rounds. pytest-benchmark never times any load itself.
+The plugin first measures the rounds and then passes them to pytest-benchmark through its public interface.
+pytest-benchmark's timer is a `LoadClock`, which the plugin advances by the seconds per record. As a result, OPS are
+records per second, and the minimum, median and deviation describe the rounds. pytest-benchmark never times any load
+itself.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _TABLE_OPTIONS = frozenset(
     f"--benchmark-{name}"
     for name in ("columns", "sort", "group-by", "name", "time-unit", "histogram", "compare", "compare-fail")
 )
-"""pytest-benchmark options that request its table. It applies `compare-fail` only if there is a table."""
+"""pytest-benchmark options that request its table. `compare-fail` takes effect only if there is a table."""
 
 Groups = Iterable[tuple[str | None, list[dict[str, Any]]]]
 """The rows of pytest-benchmark's table, by group."""
 
 
 class Fixture(Protocol):
-    """The part of pytest-benchmark's fixture `benchmark` that the plugin uses."""
+    """The part of pytest-benchmark's `benchmark` fixture that the plugin uses."""
 
     extra_info: dict[str, Any]
 
@@ -41,9 +42,9 @@ def is_disabled(config: pytest.Config) -> bool:
     """Return True if the user disabled benchmarks.
 
     `Fixture.disabled` would be wrong here: pytest-benchmark also disables itself if any pytest-xdist option is given.
-    Perf tests would then check nothing, even if they run one after the other.
+    Perf tests would then check nothing, even if they run one after another.
     """
-    disabled = config.getoption("benchmark_disable", default=False)  # without pytest-benchmark there is no such option
+    disabled = config.getoption("benchmark_disable", default=False)  # without pytest-benchmark, there is no such option
     return bool(disabled) and not config.getoption("benchmark_enable")
 
 
@@ -53,7 +54,7 @@ def asks_for_table(arguments: Iterable[str]) -> bool:
 
 
 def without_tests(groups: Groups, nodeids: Collection[str]) -> Groups:
-    """Return the rows of all other tests, without groups that become empty."""
+    """Return the rows for all other tests, without groups that become empty."""
     kept = [(group, [row for row in rows if row["fullname"] not in nodeids]) for group, rows in groups]
     return [(group, rows) for group, rows in kept if rows]
 
@@ -77,12 +78,12 @@ class LoadClock:
 def record_rounds(result: Result, benchmark: Fixture, clock: LoadClock) -> None:
     """Pass the rounds of a result to a benchmark that uses `clock` as its timer.
 
-    A result that is INVALID or has no throughput is recorded as an error, so that it does not appear in any file.
+    If the result is INVALID or lacks throughput, an error is recorded so that the result does not appear in any file.
     """
     rates = result.values().get("produce.throughput") or result.values().get("consume.throughput") or []
     seconds = [] if result.problems else [1 / rate for rate in rates if rate > 0]
     benchmark.extra_info.update(_extra_info(result))
-    following = itertools.cycle(seconds)  # with its profiler, pytest-benchmark makes an extra call
+    following = itertools.cycle(seconds)  # pytest-benchmark makes an extra call for its profiler
     with contextlib.suppress(StopIteration):  # without a rate, pytest-benchmark sees and records this error
         benchmark.pedantic(lambda: clock.advance(next(following)), rounds=len(seconds) or 1)
 

@@ -31,9 +31,9 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 _ANSWERS = {Verdict.REGRESSED: "bad", Verdict.VIOLATED: "bad", Verdict.PASSED: "good", Verdict.IMPROVED: "good"}
 """Git's term for a verdict; a commit with any other verdict is skipped."""
 _COMPARISON_TIMEOUT_S = 4 * 3600
-"""Maximum duration of pytest on one commit; --kafka-time-budget can set a shorter limit."""
+"""Maximum duration of pytest for one commit; --kafka-time-budget can set a shorter limit."""
 _END_TIMEOUT_S = 60
-"""Maximum wait for a pytest that took too long to stop after SIGTERM."""
+"""Maximum wait for pytest to stop after SIGTERM if it took too long."""
 _FOUND = " is the first bad commit"
 _HASH = re.compile(r"\b[0-9a-f]{40,64}\b")
 
@@ -43,12 +43,9 @@ def find_commit(
 ) -> str:
     """Return the first commit that is slower than the good one, as its hash, subject, author and day.
 
-    Args:
-        revisions: `GOOD..BAD`, in git's syntax.
-        nodeid: the test, with its path relative to the current folder, which must be pytest's root folder.
-        setup: shell command that installs each commit, as in `--kafka-compare-setup`; None if not necessary.
-        options: further pytest options.
-        say: called with a line to print for each commit.
+    Args: revisions: `GOOD..BAD`, in git's syntax. nodeid: the test, with its path relative to the current folder, which
+        must be pytest's root folder. setup: shell command that installs each commit, as in `--kafka-compare-setup`;
+        None if not required. options: further pytest options. say: called for each commit with a line to print.
 
     Raises:
         UsageError: a commit does not exist, every commit would run the same code, or no single commit was found.
@@ -85,7 +82,7 @@ def find_commit(
                     environment = without_origin(os.environ, top, top_folder(head.root))
                     arguments = [nodeid, *options, f"--kafka-report=json:{report}"]  # the last --kafka-report counts
                     answer, why = _compared(head, good, arguments, report, environment)
-            except UsageError as error:  # from the commit's checkout or setup
+            except UsageError as error:  # the error comes from the commit's checkout or setup
                 answer = "skip"
                 why = f"skipped: {error}"
             say(f"{_described(clone, commit)}: {why}")
@@ -124,7 +121,7 @@ def _described(clone: Path, commit: str, fields: str = "%h %s") -> str:
 
 
 def _answered(clone: Path, answer: str) -> str:
-    """Report the result for a commit to git, and return git's output."""
+    """Report a commit's result to git, and return git's output."""
     try:
         return git(clone, "bisect", answer)
     except UsageError as error:  # git's output lists the skipped commits and the slower one

@@ -1,4 +1,4 @@
-"""Checks the calls of `kafka_perf` in a test's source, so that wrong arguments fail before brokers start."""
+"""Checks `kafka_perf` calls in a test's source so that invalid arguments fail before brokers start."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _UNNAMED = (
 
 @functools.lru_cache(maxsize=100)  # parametrized tests share a function
 def wrong_calls(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return an error for each call of `kafka_perf` with a positional argument or an unknown field.
+    """Return an error for each `kafka_perf` call with a positional argument or an unknown field.
 
-    Values and calls in other functions are not checked. If the source is not available, no errors are returned.
+    Values are not checked, nor are calls in other functions. If the source is not available, no errors are returned.
     """
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))

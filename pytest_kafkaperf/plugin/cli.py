@@ -42,7 +42,7 @@ _EXAMPLE = "tests/perf/test_orders.py::test_ingest"
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports errors in the same way as the rest of the command."""
+    """A parser that reports errors the same way as the rest of the command."""
 
     def error(self, message: str) -> Never:
         raise UsageError(f"{message}; see {self.prog} --help")
@@ -91,11 +91,11 @@ def _print(lines: Iterable[str]) -> None:
 
 
 _Output = tuple[list[str], int]
-"""Lines to print, and the exit status."""
+"""The lines to print, and the exit status."""
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+    """Return the command-line parser."""
     parser = _Parser(prog="kafkaperf", description="Manage baselines and reports of pytest-kafkaperf.")
     version = importlib.metadata.version("pytest-kafkaperf")
     parser.add_argument("--version", action="version", version=f"kafkaperf {version}", help="show the version and exit")

@@ -24,10 +24,10 @@ from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _RESEMBLES = 0.8
-"""Minimum similarity of two names, as computed by `difflib`; allows for about one or two different letters."""
+"""Minimum similarity of two names, as computed by `difflib`; tolerates about one or two different letters."""
 _CLUSTERS = frozenset({"kafka_cluster", "kafka_cluster_factory"})
 _FIELDS = frozenset({*Scenario.model_fields, *ClusterSpec.model_fields})
-"""Names of parameters that set fields of the scenario or the cluster."""
+"""Names of parameters that set scenario or cluster fields."""
 _MARKERS = ("kafka_scenario", "kafka_threshold", "kafka_cluster")
 
 
@@ -36,10 +36,9 @@ class LatencyWithoutRateWarning(pytest.PytestWarning):
 
 
 def read_perftests(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[pytest.Item], dict[str, PerfTest]]:
-    """Read the markers of all perf tests; report a collection error for each file with invalid markers.
+    """Read all perf tests' markers; report a collection error for each file with invalid markers.
 
-    Returns:
-        The items of all other files, and their perf tests by nodeid.
+    Returns: The items from all other files, and their perf tests by nodeid.
 
     """
     tests: dict[str, PerfTest] = {}
@@ -59,7 +58,7 @@ def read_perftests(items: Iterable[pytest.Item], settings: Settings) -> tuple[li
 
 
 def _without_broken(items: Iterable[pytest.Item], problems: Mapping[str, Sequence[str]]) -> list[pytest.Item]:
-    """Report a collection error for each file that has problems, and return the items of the others."""
+    """Report a collection error for each file with problems, and return the items from the other files."""
     for file, texts in problems.items():
         report = pytest.CollectReport(file, "failed", longrepr="\n".join(texts), result=[])
         next(iter(items)).config.hook.pytest_collectreport(report=report)
@@ -104,15 +103,14 @@ def _latency_without_rate(test: PerfTest) -> str | None:
 def read_item(item: pytest.Item, settings: Settings) -> PerfTest:
     """Read a test's markers and parameters.
 
-    Raises:
-        UsageError: the test has problems; the text contains one per line, each with the nodeid.
+    Raises: UsageError: the test has problems; the message contains one per line, each with the nodeid.
 
     """
     given = item.callspec.params if hasattr(item, "callspec") else {}
     parameters = {name: value for name, value in given.items() if name not in _FIELDS or _is_direct(item, name)}
     try:
         test = read_perftest(item.nodeid, marks_of(item), parameters, settings, folder=item.path.parent)
-        # `auto` never means an external cluster. Only a running test looks for Docker, and then checks again.
+        # `auto` never means an external cluster. Docker is detected only when a test runs, which then checks again.
         target = Local() if isinstance(settings.cluster, Auto) else settings.cluster
         provision.check(target, settings.client_config, settings.metrics_urls, settings.log_dirs)
         if not isinstance(target, External) and not _has_own_cluster(item):
@@ -123,7 +121,7 @@ def read_item(item: pytest.Item, settings: Settings) -> PerfTest:
 
 
 def _has_own_cluster(item: pytest.Item) -> bool:
-    """Return True if the user's code provides the cluster, by overriding the fixture."""
+    """Return True if the user's code provides the cluster by overriding the fixture."""
     found = item._fixtureinfo.name2fixturedefs.get("kafka_cluster")  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
     return found is None or not found[-1].func.__module__.startswith("pytest_kafkaperf.")
 
@@ -138,7 +136,7 @@ def _refuse_missing_brokers(test: PerfTest) -> None:
 
 
 def _is_direct(item: pytest.Item, parameter: str) -> bool:
-    """Return True if a parameter belongs to the test itself, and not to a fixture."""
+    """Return True if a parameter belongs to the test itself rather than to a fixture."""
     found = item._fixtureinfo.name2fixturedefs.get(parameter)  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
     return not found or found[-1].func.__module__.startswith("_pytest.")
 
@@ -172,7 +170,7 @@ def _misspelt(item: pytest.Item) -> list[str]:
 
 
 def _misused(item: pytest.Item) -> Iterator[str]:
-    """Yield an error for each marker or call that does not have the effect that the test's author expects."""
+    """Yield an error for each marker or call that does not have the effect its author expects."""
     if any(mark.args or mark.kwargs for mark in item.iter_markers("kafka_perf")):
         yield (
             "the marker kafka_perf takes no arguments, because the plugin sets it on every perf test; to declare the "

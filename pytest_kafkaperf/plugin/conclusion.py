@@ -1,4 +1,4 @@
-"""The end of a run: its exit status, the tests that it left out, and verdicts that pytest does not report."""
+"""The end of a run: its exit status, the tests that it left out, and the verdicts that pytest does not report."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _GREEN = ("passed", "skipped")
 def contradictions(
     results: Sequence[Result], endings: Mapping[str, Ending], *, strict: bool, succeeds: bool
 ) -> list[str]:
-    """Return a line for each test that pytest does not report as failed although its verdict fails it.
+    """Return a line for each test that pytest does not report as failed although its verdict is a failure.
 
-    The plugin itself fails such tests. Only other code can hide the failure: a hook, another plugin, or a skipped
-    repetition of the test. `succeeds` is True if pytest's exit status is 0; every test with a failed verdict is listed
-    then.
+    The plugin itself makes such tests fail. Only other code can hide the failure: a hook, another plugin, or a skipped
+    repetition of the test. `succeeds` is True if pytest's exit status is 0, in which case every test with a failed
+    verdict is listed.
     """
     found = [f"{ending.nodeid} failed, but pytest's exit status is 0" for ending in endings.values() if ending.fails]
     found = found if succeeds else []
@@ -68,7 +68,7 @@ def ending_of(item: pytest.Item, report: pytest.TestReport, previous: Ending | N
 
 
 def _reason(report: pytest.TestReport) -> str:
-    """Return the reason for a failure, without the traceback."""
+    """Return the reason for a failure without the traceback."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if isinstance(report.longrepr, tuple):  # a skipped test: file, line, reason
         text = str(report.longrepr[-1])
@@ -78,7 +78,7 @@ def _reason(report: pytest.TestReport) -> str:
 
 
 def not_run(items: Iterable[pytest.Item], known: Iterable[str]) -> list[Ending]:
-    """Return endings for selected perf tests that pytest did not finish because of Ctrl-C or `-x`."""
+    """Return outcomes for selected perf tests that pytest did not finish because of Ctrl-C or `-x`."""
     ended = set(known)
     return [
         Ending(
@@ -96,9 +96,9 @@ def not_run(items: Iterable[pytest.Item], known: Iterable[str]) -> list[Ending]:
 def count_not_judged(
     failures: Iterable[tuple[str, str]], results: Sequence[Result], endings: Mapping[str, Ending]
 ) -> int:
-    """Count the failures of tests that failed only because they are INVALID or INCONCLUSIVE.
+    """Count failures of tests that failed only because they are INVALID or INCONCLUSIVE.
 
-    `failures` are the nodeids and phases (`setup`, `call`, `teardown`) of all failed reports of the run.
+    `failures` contains the nodeids and phases (`setup`, `call`, `teardown`) of all failed reports in the run.
     """
     by_verdict = {nodeid for nodeid, ending in endings.items() if ending.by_verdict}
     not_judged = {result.nodeid for result in results if _is_not_judged(result)} & by_verdict
@@ -106,7 +106,7 @@ def count_not_judged(
 
 
 def _is_not_judged(result: Result) -> bool:
-    """Return True if nothing is known about a test: no values, and no lost records, which the log would prove."""
+    """Return True if nothing is known about a test: neither values nor lost records, which the log would prove."""
     is_proven = any(check.outcome is Verdict.VIOLATED and check.metric in LOG_FACTS for check in result.checks)
     return not is_proven and (result.verdict is Verdict.INVALID or is_undecided(result))
 
@@ -114,7 +114,7 @@ def _is_not_judged(result: Result) -> bool:
 def nothing_measured(
     selected: Iterable[pytest.Item], results: Sequence[Result], endings: Mapping[str, Ending]
 ) -> Iterator[str]:
-    """Yield a line if no selected perf test failed, but none measured anything either."""
+    """Yield a line if no selected perf test failed but none measured anything either."""
     known = [endings[item.nodeid] for item in selected if item.nodeid in endings]
     if known and not results and all(ending.outcome == "skipped" for ending in known):
         reason = known[0].reason or "no reason given"
@@ -122,13 +122,11 @@ def nothing_measured(
 
 
 def exit_status(status: int, has_errors: bool, /, *, failed: int, not_judged: int) -> int:  # noqa: FBT001 - see below
-    """Return the exit status of a run.
+    """Return a run's exit status.
 
-    Args:
-        status: pytest's exit status.
-        has_errors: True if the run itself had errors, for example a report that could not be written; known last.
-        failed: number of failed tests and files, as pytest counts them.
-        not_judged: number of failed tests that could not be judged.
+    Args: status: pytest's exit status. has_errors: True if the run itself had errors, such as a report that could not
+        be written; determined last. failed: number of failed tests and files, as counted by pytest. not_judged: number
+        of failed tests that could not be judged.
 
     """
     if status == pytest.ExitCode.OK and has_errors:
@@ -145,7 +143,7 @@ _LEAVING_OUT = ("lf", "ignore", "ignore_glob")
 def ran_everything(session: pytest.Session, collection: Collection, measured: AbstractSet[str]) -> bool:
     """Return True if pytest collected all tests and every perf test was measured.
 
-    A run with paths on the command line counts as a partial run, even if the paths contain all tests.
+    A run with paths on the command line counts as a partial run, even if the paths include all tests.
     """
     config = session.config
     chosen = config.args_source is pytest.Config.ArgsSource.ARGS
@@ -171,10 +169,10 @@ _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.N
 
 
 def coverage_of(session: pytest.Session, collection: Collection) -> Coverage:
-    """Return the part of the project's tests that a run covered."""
+    """Return the subset of the project's tests that a run covered."""
     config = session.config
     nodeids = {item.nodeid for item in session.items}
-    broken = session.exitstatus not in _COMPLETE  # possibly during collection
+    broken = session.exitstatus not in _COMPLETE  # this may have happened during collection
     left_out = collection.incomplete | (collection.nodeids - nodeids) | _named_tests(session, nodeids)
     if broken or session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
         left_out |= nodeids
@@ -184,20 +182,20 @@ def coverage_of(session: pytest.Session, collection: Collection) -> Coverage:
 
 
 def _named_tests(session: pytest.Session, nodeids: AbstractSet[str]) -> set[str]:
-    """Return all tests of files from which the command line selects single tests."""
+    """Return all tests in files from which the command line selects individual tests."""
     config = session.config
     found: set[str] = set()
     for argument in config.args:
         if "::" in argument:
             found.add(argument)
-            # Paths are relative to the invocation folder, unlike nodeids. The file of a module name is unknown.
+            # Paths are relative to the invocation folder, unlike nodeids. For a module name, the file is unknown.
             path = os.path.normpath(config.invocation_params.dir / file_of(argument))
             found.update([item.nodeid for item in session.items if str(item.path) == path] or nodeids)
     return found
 
 
 def describe_unjudged(thresholds: Sequence[Threshold], results: Sequence[Result]) -> list[str]:
-    """Return a sentence for each of these thresholds that was not judged in any result."""
+    """Return a sentence for each of these thresholds that no result judged."""
     judged = {check.expression for result in results for check in result.checks}
     measured = sorted({name for result in results for one in result.rounds for name in one.metrics})
     return [

@@ -36,8 +36,8 @@ def progress(
 ) -> Iterator[tuple[ProgressLine | RoundLines | None, Callable[[str], None]]]:
     """Yield an object that shows the progress of rounds, and a function that prints a line unless `-q` is given.
 
-    In a terminal, progress is a line that is updated in place; elsewhere, it is a line per round with `-v`, and None
-    without.
+    In a terminal, progress is a line that is updated in place. Elsewhere, it is one line per round with `-v`, and None
+    without `-v`.
     """
     config = item.config
     reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -70,19 +70,19 @@ def progress(
 
 
 class TrialLines:
-    """Prints a line after each trial that leaves the test without a verdict, or that is part of a calibration."""
+    """Prints a line after each trial that leaves the test without a verdict or is part of a calibration."""
 
     def __init__(
         self, test: PerfTest, later: Sequence[PerfTest], say: Callable[[str], None], *, calibrate: int | None
     ) -> None:
-        """`later` are the tests after this one; `calibrate` is the number of calibration trials, or None."""
+        """`later` contains the tests after this one; `calibrate` is the number of calibration trials, or None."""
         self._test = test
         self._later = later
         self._say = say
         self._calibrate = calibrate
         self._began_s = time.monotonic()
         self._ends_s: list[float] = []
-        """When each trial ended, in seconds since the start of the first one."""
+        """End time of each trial, in seconds since the start of the first one."""
 
     def __call__(self, trials: Sequence[Trial], judgement: Judgement) -> None:
         """Print the line about the last trial."""
@@ -96,13 +96,13 @@ class TrialLines:
 
 
 class _Terminal:
-    """pytest's terminal, for writing while pytest captures a test's output."""
+    """pytest's terminal, to which the plugin can write while pytest captures a test's output."""
 
     def __init__(self, config: pytest.Config, reporter: pytest.TerminalReporter) -> None:
         self._config = config
         self._reporter = reporter
         self.has_lines = False
-        """True if lines were written, which ended pytest's own line."""
+        """True if lines were written, thus ending pytest's own line."""
 
     def write(self, text: str) -> None:
         """Write text; characters that standard output cannot encode are replaced."""
@@ -119,7 +119,7 @@ class _Terminal:
             self._reporter.write_line(text)
 
     def end_line(self) -> None:
-        """End the line with the test's file name, which pytest has printed."""
+        """End the line on which pytest has printed the test's file name."""
         with _uncaptured(self._config):
             self._reporter.ensure_newline()
 
@@ -146,14 +146,14 @@ def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None
 
 
 _PROGRESS_S = 0.5
-"""Minimum time between two updates to the line."""
+"""Minimum time between two updates of the line."""
 
 
 class _Output:
     """The common part of both types of progress output: the test, and the terminal."""
 
     def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
-        """`metrics` are shown for each finished round."""
+        """`metrics` are those shown for each finished round."""
         self._name = printable(name)
         self._scenario = scenario
         self._write = write
@@ -238,8 +238,8 @@ def _elapsed(scenario: Scenario, seen: Progress) -> str:
 
 
 def _left(scenario: Scenario, number: int, seen: Progress) -> str:
-    """Return the remaining time of all rounds, excluding connecting and draining; an empty text if unknown."""
-    if scenario.duration is None or seen.step:  # the number of steps of a search is unknown
+    """Return the remaining time for all rounds, excluding connecting and draining; an empty text if unknown."""
+    if scenario.duration is None or seen.step:  # the number of steps in a search is unknown
         return ""
     current_s = scenario.duration - seen.elapsed_s if seen.phase in ("warm-up", "measuring") else 0.0
     left_s = max(0.0, current_s) + (scenario.rounds - number) * (scenario.warmup + scenario.duration)

@@ -87,7 +87,7 @@ def pytest_report_header(config: pytest.Config) -> Generator[None, list[str | li
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Remove reports of an earlier run, so that they are not mistaken for this run's, even if the run is aborted."""
+    """Remove an earlier run's reports so they are not mistaken for this run's, even if this run is aborted."""
     config = session.config
     if not config.option.collectonly and (config.getoption("kafka_report") or ini_value(config, "report")):
         _remove_reports(config)
@@ -95,7 +95,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Read the markers of all perf tests; drop files with invalid markers, and report all errors at once."""
+    """Read all perf tests' markers; drop files with invalid markers, and report all errors at once."""
     collection = _collection(config)
     collection.nodeids.update(item.nodeid for item in items)
     if not any(takes_perf(item) or is_declared(item) for item in items):
@@ -117,7 +117,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Register the plugin that runs perf tests, if there are any, or if baselines must be pruned."""
+    """Register the plugin that runs perf tests if there are any or if baselines must be pruned."""
     config = session.config
     if config.option.collectonly:
         return
@@ -211,10 +211,9 @@ def _settings(config: pytest.Config) -> Settings:
 
 
 def _refuse_misplaced(args: list[str], folder: Path) -> None:
-    """Refuse ini keys given as options, and a mode without `=`, which pytest would mistake for a path.
+    """Reject ini keys given as options, and a mode without `=`, which pytest would mistake for a path.
 
-    Raises:
-        pytest.UsageError: there is such an option; the text suggests what to write.
+    Raises: pytest.UsageError: there is such an option; the message suggests what to write.
 
     """
     for argument, following in itertools.pairwise([*args, ""]):
@@ -231,10 +230,9 @@ def _refuse_misplaced(args: list[str], folder: Path) -> None:
 
 
 def _refuse_misspelt_keys(config: pytest.Config) -> None:
-    """Refuse unknown `kafka_` keys in the ini file, because pytest would only warn and ignore their thresholds.
+    """Reject unknown `kafka_` keys in the ini file; pytest would only warn and would ignore their thresholds.
 
-    Raises:
-        pytest.UsageError: there is an unknown key; the text suggests the most similar key.
+    Raises: pytest.UsageError: there is an unknown key; the message suggests the most similar key.
 
     """
     names = {key_of(name): name for name in OPTIONS}
@@ -251,7 +249,7 @@ def _refuse_misspelt_keys(config: pytest.Config) -> None:
 
 
 def _refuse_lasting_acceptance(config: pytest.Config) -> None:
-    """Refuse options that accept results without judging them if they would apply to every later run.
+    """Reject options that accept results without judging them if they would apply to every later run.
 
     Raises:
         pytest.UsageError: `addopts` or `PYTEST_ADDOPTS` has such an option.

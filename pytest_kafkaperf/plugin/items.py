@@ -21,12 +21,12 @@ PEER = "kafkaperf-peer"
 
 def arguments_of(config: pytest.Config) -> list[str]:
     """Return the command line, including `addopts` and `PYTEST_ADDOPTS`."""
-    # If a conftest.py loads the plugin, the hook that sets `ARGUMENTS` is not called.
+    # If a conftest.py loads this plugin, the hook that sets `ARGUMENTS` is not called.
     return [str(argument) for argument in config.stash.get(ARGUMENTS, config.invocation_params.args)]
 
 
 def asks_for_benchmark(config: pytest.Config) -> bool:
-    """Return True if any pytest-benchmark option was given; otherwise, that plugin should not be noticeable."""
+    """Return True if any pytest-benchmark option was given; otherwise, that plugin should go unnoticed."""
     return any(argument.startswith("--benchmark-") for argument in arguments_of(config))
 
 
@@ -46,12 +46,12 @@ def has_thresholds(item: pytest.Item) -> bool:
 
 
 class Collection:
-    """The state of a run until its tests are collected; after that, `PerfPlugin` uses it if perf tests will run."""
+    """A run's state until its tests are collected; after that, `PerfPlugin` uses this state if perf tests will run."""
 
     def __init__(self) -> None:
         self.began_s = time.monotonic()
         self.settings: Settings | None = None
-        """None if not parsed yet."""
+        """The settings; None if not parsed yet."""
         self.nodeids: set[str] = set()
         """All collected tests, including tests that are deselected later."""
         self.incomplete: set[str] = set()

@@ -1,4 +1,4 @@
-"""The `kafka_perf` fixture: runs a test's scenario, and fails the test if the verdict is a failure."""
+"""The `kafka_perf` fixture, which runs a test's scenario and fails the test if the verdict is a failure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class InconclusiveWarning(pytest.PytestWarning):
-    """Warns that a test is INCONCLUSIVE; the text ends with the command that resolves it."""
+    """Warns that a test is INCONCLUSIVE; the message ends with the command that resolves this."""
 
 
 class FailedByVerdict(pytest.fail.Exception):  # type: ignore[name-defined, misc]
@@ -54,7 +54,7 @@ _ONE_FUNCTION = (
     "at the end of each round"
 )
 _STOP_TIMEOUT_S = 120
-"""Maximum wait for an unfinished load to stop after the test, which is long because brokers may be restarting."""
+"""Maximum wait for an unfinished load to stop after the test; it is long because brokers may be restarting."""
 _UNJUDGED = (
     "--kafka-strict: the thresholds of this test were not judged, because of --benchmark-disable; omit one of the two "
     "options (they may be in addopts)"
@@ -67,7 +67,7 @@ _CAUGHT = "The test's code caught this failure. If you expect it, mark the test 
 
 
 class FixtureRun:
-    """One use of the `kafka_perf` fixture, as the plugin sees it; tests see only `KafkaPerf`."""
+    """One use of the `kafka_perf` fixture from the plugin's perspective; tests see only `KafkaPerf`."""
 
     def __init__(
         self,
@@ -93,11 +93,11 @@ class FixtureRun:
         self._called = False
         self._finished = False
         self._failure: BaseException | None = None
-        """The failure of the load or because of its verdict; the test's code may have caught it."""
+        """The failure of the load, or the failure caused by its verdict; the test's code may have caught it."""
         self._lock = threading.Lock()
         """Held while the three flags below change, because tests may call this object from any thread."""
         self._is_over = False
-        """True after the test function has returned; from then on, no load may start."""
+        """True once the test function has returned; from then on, no load may start."""
         self._idle = threading.Event()
         """Set while no load runs."""
         self._idle.set()
@@ -110,14 +110,14 @@ class FixtureRun:
         return self._benchmark is not None
 
     def stop(self) -> bool:
-        """Stop a load that is still running when the test function returns; return False if it does not stop."""
+        """Stop any load that is still running when the test function returns; return False if it does not stop."""
         with self._lock:
             self._is_over = True
         self._stopping.set()
         return self._idle.wait(_STOP_TIMEOUT_S)
 
     def raise_swallowed(self, *, skipped: bool) -> None:
-        """Fail a test that swallowed the failure of its verdict, or that returned without measuring anything."""
+        """Fail a test that swallowed the failure caused by its verdict or returned without measuring anything."""
         if isinstance(self._failure, pytest.fail.Exception):
             raise type(self._failure)(f"{self._failure.msg}\n{_CAUGHT}", pytrace=False)
         if self._failure is not None:
@@ -128,7 +128,7 @@ class FixtureRun:
             pytest.fail(text, pytrace=False)
 
     def keep(self, ending: Ending | None) -> None:
-        """Keep the measured values for the baseline, unless the test's code or a fixture failed."""
+        """Keep the measured values for the baseline unless the test's code or a fixture failed."""
         if self._finished and ending is not None and (ending.by_verdict or not ending.fails):
             with failing():
                 self._perf.keep()
@@ -136,10 +136,9 @@ class FixtureRun:
     def plan(
         self, time: object, action: Callable[..., object], arguments: tuple[object, ...], named: Mapping[str, object]
     ) -> None:
-        """Plan a call of `action` for every round.
+        """Schedule a call to `action` in every round.
 
-        Raises:
-            UsageError: the load has already started, or the action is async or is not a function.
+        Raises: UsageError: the load has already started, or the action is async or not a function.
 
         """
         if self._called or not callable(action) or inspect.iscoroutinefunction(action):
@@ -171,7 +170,7 @@ class FixtureRun:
         return lambda test: test.with_search(limits, low=low, high=high, hold=hold)
 
     async def run_in_thread(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
-        """Call `run` in a thread, so that the test's event loop keeps running."""
+        """Call `run` in a thread so that the test's event loop keeps running."""
         thread = concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-run")
         ended = asyncio.wrap_future(thread.submit(self.run, configure))
         thread.shutdown(wait=False)  # the thread ends after the load
@@ -181,7 +180,7 @@ class FixtureRun:
             self._stopping.set()
             await asyncio.wait([ended], timeout=_STOP_TIMEOUT_S)
             if ended.done() and not ended.cancelled():
-                ended.exception()  # otherwise asyncio reports the exception as never retrieved
+                ended.exception()  # otherwise, asyncio reports the exception as never retrieved
             raise
 
     def _actions(self, *, duration_s: float | None) -> list[Action]:
@@ -233,7 +232,7 @@ class FixtureRun:
         return result
 
     def _serve_peer(self, cluster: Cluster) -> None:
-        """In the other revision's pytest, serve the pytest that measures; ends the test and never returns."""
+        """In the other revision's pytest process, serve the measuring process; ends the test and never returns."""
         peer = self._node.config.pluginmanager.get_plugin(PEER)
         if peer is not None:
             self._perf.clusters.provide_topic(self._test.scenario, cluster)
@@ -258,10 +257,9 @@ class FixtureRun:
             )
 
     def _add_to_history(self, result: Result) -> None:
-        """Append the result to the history file, if the user requested one.
+        """Append the result to the history file if the user requested one.
 
-        Raises:
-            UsageError: the file cannot be written; the text contains its path and the reason.
+        Raises: UsageError: the file cannot be written; the message contains its path and the reason.
 
         """
         perf = self._perf
@@ -295,7 +293,7 @@ class KafkaPerf:
 
         Add metrics before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A
         function is called with `arguments` at the end of each round, after the application has processed the load. A
-        number applies to every round; with a live baseline, only on the test's side.
+        number applies to every round; with a live baseline, it applies only to the test's side.
         """
         function = functools.partial(value, *arguments) if callable(value) else lambda: value
         with failing():
@@ -317,7 +315,8 @@ class KafkaPerf:
 
         For example `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result contains the metric
         `capacity`, in records per second, which you can compare with `kafka_threshold("capacity >= baseline - 10%")`.
-        Each round of the scenario is one search; if no threshold refers to a baseline, the default is a single round.
+        Each round of the scenario is a complete search; if no threshold refers to a baseline, the default is a single
+        round.
         """
         _refuse_running_loop("kafka_perf.capacity()", "kafka_perf.run_capacity()")
         return self._fixture.run(self._fixture.searching(limits, low, high, hold))
@@ -336,7 +335,7 @@ def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:
         raise FailedByVerdict(text, pytrace=False)
     headline = headline_of(result, strict=False)
     if result.verdict is Verdict.INCONCLUSIVE and headline is not None:
-        with contextlib.suppress(InconclusiveWarning):  # an error only with --kafka-strict
+        with contextlib.suppress(InconclusiveWarning):  # this is an error only with --kafka-strict
             item.warn(InconclusiveWarning(printable(headline.in_one_line)))
     if not result.rounds:  # the time budget was used up; the rest of the test needs a result
         pytest.skip("; ".join(map(str, result.notes)))
@@ -344,7 +343,7 @@ def conclude(result: Result, perf: PerfRun, item: pytest.Item) -> None:
 
 @contextlib.contextmanager
 def failing() -> Iterator[None]:
-    """Fail the test with the text of a plugin error, without a traceback."""
+    """Fail the test with a plugin error's message, without a traceback."""
     try:
         yield
     except KafkaPerfError as error:

@@ -26,7 +26,7 @@ from pytest_kafkaperf.scenarios.threshold import Threshold, parse_declared
 _BARE = re.compile(r"[\w.][\w./~^@-]*")
 """A name without a kind, such as `main` or `../old`: a revision, a folder or a server."""
 _REVISIONS = "; or a revision: git:REF[,tests=ref|head] or path:DIR[,python=PATH], such as git:origin/main"
-"""Further valid values of `--kafka-compare`, appended to errors."""
+"""Further valid values of `--kafka-compare`, which are appended to errors."""
 
 _MOST_GAP_S = 3600
 """Maximum pause before a new trial."""
@@ -44,14 +44,14 @@ _EXCLUSIVE = (
     ("no-confirm", "calibrate", "calibration measures the false-alarm rate of verdicts that include re-tests"),
     ("time-budget", "calibrate", "calibration needs complete trials, but a time budget skips rounds"),
 )
-"""Pairs of options that exclude each other, with the reason. An option on the command line overrides the other one in
-the ini file."""
+"""Pairs of mutually exclusive options, with the reason. An option on the command line overrides its counterpart in the
+ini file."""
 
 
 def read_settings(
     command_line: Mapping[str, object], ini: Mapping[str, object], *, invocation_folder: Path, root: Path
 ) -> Settings:
-    """Parse the options of a run; the command line overrides the ini file, including settings for overridden values.
+    """Parse a run's options; the command line overrides the ini file, including settings for overridden values.
 
     Args:
         command_line: values by option name without `--kafka-`.
@@ -59,8 +59,7 @@ def read_settings(
         invocation_folder: base folder of relative paths on the command line.
         root: base folder of relative paths in the ini file.
 
-    Raises:
-        UsageError: a value is invalid, or two options exclude each other.
+    Raises: UsageError: a value is invalid, or two options are mutually exclusive.
 
     """
     given = _texts(command_line)
@@ -139,7 +138,7 @@ def _set_aside(given: Mapping[str, str], compare: Target | Revision | None) -> s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:
-    """The texts of all options in effect, by name; the command line overrides the ini file."""
+    """Texts of all options in effect, by name; the command line overrides the ini file."""
 
     command_line: Mapping[str, str]
     ini: Mapping[str, str]
@@ -160,12 +159,12 @@ class _Values:
         return OPTIONS[name].default if text is None else text
 
     def listed(self, name: str) -> list[str]:
-        """Return the parts of a value that are separated by line breaks or commas."""
+        """Return the parts of a value, which are separated by line breaks or commas."""
         text = self.get(name)
         return [] if text is None else [part.strip() for part in re.split("[,\n]", text)]
 
     def path(self, name: str) -> Path | None:
-        """Return a path; the base folder of a relative path depends on where the option is set."""
+        """Return a path; a relative path's base folder depends on where the option is set."""
         text = self.get(name)
         if text is None:
             return None
@@ -201,7 +200,7 @@ def _environment(text: str | None) -> str | None:
 
 
 def _thresholds(text: str | None) -> tuple[Threshold, ...]:
-    """Parse the thresholds of the ini file, one per line."""
+    """Parse the ini file's thresholds, one per line."""
     declared = [] if text is None else [parse_declared(line) for line in text.splitlines()]
     return tuple(dataclasses.replace(threshold, from_ini=True) for threshold in declared)
 
@@ -222,10 +221,9 @@ def _parse_compare(text: str | None, start: Path) -> Target | Revision | None:
 
 
 def _check_combinations(values: _Values, compare: Target | Revision | None, cluster: Target) -> None:
-    """Check that no options contradict each other.
+    """Check for options that contradict each other.
 
-    Raises:
-        UsageError: two options contradict each other; the text contains both, and what to do.
+    Raises: UsageError: two options contradict each other; the message contains both options and explains what to do.
 
     """
     if values.has("compare-config") and compare is None:
@@ -322,7 +320,7 @@ def _properties(text: str | None) -> dict[str, str]:
 
 
 def _reports(text: str | None, start: Path) -> dict[str, Path]:
-    """Parse `--kafka-report`, one `KIND[:PATH]` per line; the last path of a kind counts."""
+    """Parse `--kafka-report`, one `KIND[:PATH]` per line; the last path for each kind counts."""
     reports: dict[str, Path] = {}
     for line in [] if text is None else text.splitlines() or [""]:
         kind, colon, name = line.strip().partition(":")
@@ -336,7 +334,7 @@ def _reports(text: str | None, start: Path) -> dict[str, Path]:
 
 
 def _refuse_shared_paths(reports: Mapping[str, Path]) -> None:
-    """Refuse two reports in one file, because the last one would overwrite the others, even a long history."""
+    """Reject multiple reports in one file, because the last one would overwrite the others, even a long history."""
     kinds: dict[Path, str] = {}
     for kind, path in reports.items():
         other = kinds.setdefault(path.resolve(), kind)

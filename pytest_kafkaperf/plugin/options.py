@@ -1,7 +1,7 @@
-"""Names and help texts of options, ini keys and markers, and the fields of the typed decorators.
+"""Names and help texts for options, ini keys and markers, and the fields of the typed decorators.
 
-Because the fields are typed, editors complete them and type checkers find misspelled ones. They accept what users may
-write for `Scenario` and `ClusterSpec`.
+Because the fields are typed, editors can complete them and type checkers can detect misspelled ones. The types match
+what users may write for `Scenario` and `ClusterSpec`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INI_VALUES = {
 
 
 class Option(NamedTuple):
-    """An option `--kafka-NAME`, its ini key `kafka_NAME`, or both."""
+    """An option (`--kafka-NAME`), its ini key (`kafka_NAME`), or both."""
 
     metavar: str
     """Syntax of the value; empty for a switch."""
@@ -42,9 +42,9 @@ REPORTS = {
     "gitlab": "kafka-metrics.txt",
     "history": "kafka-history.jsonl",
 }
-"""Default path of each kind of report. The writers are in `reports/writing.py`."""
+"""Default path for each kind of report. The writers are in `reports/writing.py`."""
 TARGET = "auto[:VERSION]|local[:VERSION]|docker[:VERSION or IMAGE]|HOST:PORT[,...]"
-"""Syntax of a cluster."""
+"""Syntax of a cluster value."""
 OPTIONS = {
     "cluster": Option(
         TARGET,
@@ -199,7 +199,7 @@ UPDATE_MODES = {
     "new": "it creates baselines for tests that have none",
     "add": "it adds its trials to the baselines",
 }
-"""Valid values of `--kafka-update-baselines`, and what each one does."""
+"""Valid values of `--kafka-update-baselines`, each with its effect."""
 ACCEPT_OPTION = "--kafka-accept"
 
 
@@ -231,8 +231,7 @@ def from_command_line(config: pytest.Config) -> dict[str, Any]:
 def from_ini(config: pytest.Config) -> dict[str, Any]:
     """Return the values of all ini keys, by the same names.
 
-    Raises:
-        pytest.UsageError: a value has the wrong type; the text has the key and the expected type.
+    Raises: pytest.UsageError: a value has the wrong type; the message contains the key and the expected type.
 
     """
     return {name: ini_value(config, name) for name, each in OPTIONS.items() if each.place != "command line"}
@@ -254,7 +253,7 @@ def key_of(name: str) -> str:
 
 
 def shown(name: str, text: str) -> str:
-    """Return a value as the user writes it: as an option, or as an ini key that has no option."""
+    """Return a value as the user would write it: as an option or, if there is no option, as an ini key."""
     return f"{key_of(name)} = {text}" if OPTIONS[name].place == "ini" else f"--kafka-{name}={text}"
 
 

@@ -57,10 +57,10 @@ def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
 
 
 def compares_with_itself(settings: Settings) -> bool:
-    """Return True if `--kafka-compare` refers to this code itself; refuse a revision that cannot be compared.
+    """Return True if `--kafka-compare` refers to this code itself; reject a revision that cannot be compared.
 
-    Raises:
-        pytest.UsageError: the revision does not exist or would run this side's code; raised once, before tests start.
+    Raises: pytest.UsageError: the revision does not exist or would run this side's code; raised once, before any test
+        starts.
 
     """
     revision, root = settings.compare, settings.root
@@ -84,7 +84,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Serve the pytest that started this one."""
+    """Serve the pytest process that started this one."""
     config.pluginmanager.register(PeerSide(), PEER)
 
 
@@ -98,18 +98,18 @@ class PeerSide:
         self._own = top_folder(Path.cwd())
         """This revision's folder."""
         self._problems: dict[str, str] = {}
-        """Why tests were not collected, by nodeid of a folder, file, class or test."""
+        """Reasons why tests were not collected, by nodeid of a folder, file, class or test."""
         self._texts: list[str] = []
-        """Why the running test failed or was skipped."""
+        """Reason why the running test failed or was skipped."""
         self._absent: str | None = None
         """Name of a fixture that the running test needs but this revision lacks; None if there is none."""
         self._running = 0
-        """Id of the message that started the test; 0 once the test is served."""
+        """ID of the message that started the test; 0 once the test is served."""
         self._stop = 0
-        """Id of the message that ended the test; 0 before that."""
+        """ID of the message that ended the test; 0 before that."""
 
     def relevant(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the cluster options, which are the only ones that apply here; all others concern the measurement."""
+        """Return the cluster options, the only ones that apply here; all others concern the measurement."""
         return {name: value for name, value in options.items() if name in _OPTIONS}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -140,7 +140,7 @@ class PeerSide:
         self._channel.send(**own, collected=[*items], problems=self._problems)
         following = None
         while (message := self._channel.receive()) is not None:
-            if message["do"] != "run":  # the test has already ended by itself
+            if message["do"] != "run":  # the test has already ended on its own
                 ended = "\n".join(self._texts) if message["do"] != "stop" else ""
                 error = f"the test has already ended in that revision: {ended}"
                 self._channel.send(id=message["id"], ended=ended, state=None, error=error, kind="ClusterLostError")
@@ -162,7 +162,7 @@ class PeerSide:
         return True
 
     def serve(self, side: Side) -> Never:
-        """Report to the other side that this side is ready, handle its requests, and end the test on request.
+        """Tell the other side that this side is ready, handle its requests, and end the test on request.
 
         Raises:
             UsageError: this side would run the other side's code.
@@ -199,7 +199,7 @@ class PeerSide:
         self._channel.send(id=message["id"], **reply)
 
     def _overlap(self, applications: Sequence[Application] = ()) -> str | None:
-        """Return the reason why this side must not run if it uses code from the other side's folder; otherwise None."""
+        """Return the reason why this side must not run if it uses code from the other side's folder; None otherwise."""
         theirs = self._modules() | installed_from_others(self._origins, self._own)
         for each in applications:
             theirs |= self._programs(each)
@@ -228,14 +228,14 @@ class PeerSide:
         return is_of_others(path, self._origins, self._own)
 
     def _is_their_interpreter(self, path: Path) -> bool:
-        """Return True for an interpreter in the other side's virtual environment, whose programs are on the PATH."""
+        """Return True for an interpreter from the other side's virtual environment, whose programs are on the PATH."""
         there = Path(self._interpreter).parent
         is_elsewhere = there != Path(sys.executable).parent
         return is_elsewhere and path.parent == there and path.name.startswith("python")
 
 
 def _state(side: Side) -> dict[str, Any]:
-    """Return the running processes and the events that affected them."""
+    """Return the running processes, and the events that affected them."""
     alone = side.without_apps()
     return {
         "probes": [(broker, probes_to_json(found)) for broker, found in alone.probes().items()],

@@ -66,24 +66,24 @@ class PerfPlugin:
         self._settings = settings
         self._perf: PerfRun | None = None
         self._run: RunResult | None = None
-        """The run as reports show it; None until it is over."""
+        """The run as shown in reports; None until the run is over."""
         self._measuring: dict[str, FixtureRun] = {}
         """The value of each test's `kafka_perf` fixture, by nodeid."""
         self._endings: dict[str, Ending] = {}
-        """The outcome of each perf test so far, by nodeid."""
+        """The outcomes of perf tests so far, by nodeid."""
         self._failures: list[tuple[str, str]] = []
-        """Nodeids and phases of all failed reports of the run."""
+        """Nodeids and phases of all failed reports in the run."""
         self._properties: dict[str, list[tuple[str, object]]] = {}
         """The properties added to each test's report, by nodeid."""
         self._errors: list[str] = []
-        """Errors of the run itself, for example from writing the reports."""
+        """Errors in the run itself, for example from writing the reports."""
         self._unjudged: list[str] = []
-        """A line per threshold in the ini file that no test judged; with `--kafka-strict`, these are errors."""
+        """One line for each threshold in the ini file that no test judged; with `--kafka-strict`, these are errors."""
         self._annotations: list[str] = []
         self._hidden_benchmarks = 0
         """Number of perf tests that pytest-benchmark's table leaves out."""
         self._peer: PeerSide | None = config.pluginmanager.get_plugin(PEER)
-        """Serves the other pytest, which measures; None in every pytest that a user starts."""
+        """Serves the measuring pytest process; None in every pytest process that a user starts."""
         self._unstopped: str | None = None
         """The test whose load could not be stopped and may still be running; None if there is none."""
         self._is_base = False
@@ -94,7 +94,7 @@ class PerfPlugin:
         """Open while a second Ctrl-C is ignored: while pytest reports the first, before and after fixture teardown."""
 
     def open_perf_run(self) -> PerfRun:
-        """Return the state that the tests of this run share, after opening it if necessary.
+        """Return the state shared by this run's tests, after opening it if necessary.
 
         Raises:
             KafkaPerfError: the history file cannot be written, or an option does not fit the cluster.
@@ -103,7 +103,7 @@ class PerfPlugin:
         if self._perf is None:
             history = self._settings.reports.get("history")
             if history is not None:
-                append_history(history, [])  # fails now instead of after the first test's load
+                append_history(history, [])  # fails now rather than after the first test's load
             self._perf = PerfRun(
                 self._settings,
                 began_s=self._collection.began_s,
@@ -114,7 +114,7 @@ class PerfPlugin:
         return self._perf
 
     def check_revision(self) -> None:
-        """Refuse a revision that cannot be compared, before any test starts; raises pytest.UsageError."""
+        """Reject a revision that cannot be compared before any test starts; raises pytest.UsageError."""
         if not is_disabled(self._config) and not hasattr(self._config, "workerinput"):
             self._is_base = compares_with_itself(self._settings)
         if self._is_base:
@@ -122,7 +122,7 @@ class PerfPlugin:
             self._collection.tests = {name: dataclasses.replace(one, live_baseline=None) for name, one in tests.items()}
 
     def perf_run_or_fail(self) -> PerfRun:
-        """Return the state that the tests of this run share; fail the test if it cannot be opened."""
+        """Return the state shared by this run's tests; fail the test if it cannot be opened."""
         with failing():
             return self.open_perf_run()
 
@@ -143,7 +143,7 @@ class PerfPlugin:
     def cluster(self, item: pytest.Item) -> Cluster:
         """Return the cluster for a test's marker; fail the test if the cluster cannot be started."""
         with failing():
-            # A test that uses only the cluster was not read at collection.
+            # The markers of a test that uses only the cluster were not read at collection.
             test = self._collection.tests.get(item.nodeid) or read_item(item, self._settings)
             return self._provided(test.spec)
 
@@ -168,7 +168,7 @@ class PerfPlugin:
 
     @contextmanager
     def launching(self, own: object, node: pytest.Item | None) -> Iterator[Callable[..., Application]]:
-        """Provide the value of `kafka_app`; the report of a failed test shows the last output of its applications."""
+        """Provide the value of `kafka_app`; a failed test's report shows the last output of its applications."""
         with ExitStack() as stack:
 
             def launch(command: object = (), *, cluster: object = own, **fields: object) -> Application:
@@ -189,14 +189,14 @@ class PerfPlugin:
             yield launch
 
     def _show_output(self, application: Application, node: pytest.Item) -> None:
-        """Add the application's last output to a test's report, unless a problem of the test already shows it."""
+        """Add the application's last output to a test's report unless one of the test's problems already shows it."""
         results = [] if self._perf is None else self._perf.results
         problems = [problem for each in results if each.nodeid == node.nodeid for problem in each.problems]
         if not shows_end(problems, f"application {application}"):
             node.add_report_section("teardown", *application.section)
 
     def _add_properties(self, item: pytest.Item) -> None:
-        """Add a test's results to its report, for JUnit and other reporters; replace those of an earlier run."""
+        """Add a test's results to its report, for JUnit and other reporters; replace results from an earlier run."""
         results = [] if self._perf is None else self._perf.results
         if not results or results[-1].nodeid != item.nodeid:
             return  # nothing was measured
@@ -205,7 +205,7 @@ class PerfPlugin:
         item.user_properties[:] = [*(each for each in item.user_properties if each not in previous), *added]
 
     def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> list[str]:
-        """Show the cluster, the baseline, and downloads that delay the first test."""
+        """Show the cluster, the baseline, and any downloads that delay the first test."""
         tests = [self._collection.tests[item.nodeid] for item in items if item.nodeid in self._collection.tests]
         if not tests:
             return []
@@ -274,7 +274,7 @@ class PerfPlugin:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Record a perf test's outcome, because its other code can fail before or after the verdict."""
+        """Record a perf test's outcome, because the rest of its code can fail before or after the verdict."""
         if takes_perf(item) and call.when != "teardown":
             self._add_properties(item)
         report = yield
@@ -294,7 +294,7 @@ class PerfPlugin:
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
     def pytest_benchmark_group_stats(self) -> Generator[None, Groups, Groups]:
-        """Omit perf tests from pytest-benchmark's table, unless an option requests the table."""
+        """Omit perf tests from pytest-benchmark's table unless an option requests the table."""
         groups = yield
         if asks_for_table(arguments_of(self._config)):
             return groups
@@ -313,7 +313,7 @@ class PerfPlugin:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
-        """Stop the clusters and write the reports after fixture teardown, even if Ctrl-C interrupts the teardown."""
+        """Stop the clusters and write the reports after fixture teardown, even if Ctrl-C interrupts that teardown."""
         self._interrupted.close()
         interrupted = None
         try:
@@ -322,7 +322,8 @@ class PerfPlugin:
             session.exitstatus = pytest.ExitCode.INTERRUPTED
             interrupted = "interrupted during fixture teardown, which may be incomplete"
         measured = self._perf is not None or self._endings
-        # A pytest-xdist worker has only some of the tests; with `--dist` alone, pytest-xdist distributes nothing.
+        # A pytest-xdist worker runs only some of the tests; with `--dist` alone, pytest-xdist does not distribute any
+        # tests.
         prunes = self._settings.prune and not self._config.getoption("tx", None)
         if not hasattr(self._config, "workerinput") and (measured or prunes):
             try:
@@ -406,7 +407,7 @@ class PerfPlugin:
         session.exitstatus = status(bool(self._errors))
 
     def _find_errors(self, session: pytest.Session, perf: PerfRun) -> None:
-        """Find errors that fail the run even if none of its tests failed, and tests that did not run."""
+        """Find errors that make the run fail even if none of its tests failed, and tests that did not run."""
         self._find_unjudged(session, perf)
         strict = self._settings.strict
         succeeds = session.exitstatus == pytest.ExitCode.OK

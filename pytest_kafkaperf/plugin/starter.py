@@ -25,7 +25,7 @@ NEXT_STEPS: Mapping[Audience, tuple[str, ...]] = {
         "run: pytest tests/perf",
     ),
 }
-"""Steps with the written files, which the command prints."""
+"""Steps for using the written files, which the command prints."""
 
 _TEMPLATES = importlib.resources.files(__package__).joinpath("templates")
 _SUFFIX = ".template"
@@ -40,7 +40,7 @@ _INI_FILES = {
     "tox.ini": ("[pytest]",),
     "setup.cfg": ("[tool:pytest]",),
 }
-"""The files in which pytest looks for its settings, in pytest's order, and the sections that it reads in them."""
+"""Files in which pytest looks for its settings, in pytest's order, each with the sections that it reads."""
 _OWN_FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 """Files that pytest uses even without a section."""
 
@@ -66,7 +66,7 @@ class Started:
 
 
 def start(root: Path, audience: Audience, *, workflow: bool) -> Started:
-    """Write the files for an audience to `root`, and a GitHub Actions workflow if requested.
+    """Write an audience's files to `root`, and a GitHub Actions workflow if requested.
 
     Raises:
         UsageError: a file cannot be written or read.
@@ -109,7 +109,7 @@ def _write(path: Path, text: str) -> bool:
 
 
 def _ini_file(root: Path) -> tuple[str, str] | None:
-    """Return the name and section of the file with a folder's pytest settings; None if there is no such file."""
+    """Return the name and section of the file with a folder's pytest settings, or None if there is no such file."""
     for name, sections in _INI_FILES.items():
         if (root / name).is_file():
             text = _read(root / name)

@@ -169,7 +169,7 @@ def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
     trials = sorted((*old.trials, *new.trials), key=lambda one: datetime.datetime.fromisoformat(one.created))
     while len(trials) > MAX_TRIALS:
         on_day = Counter(trial.day for trial in trials)
-        trials.remove(max(trials, key=lambda one: on_day[one.day]))  # from the day with the most trials, the oldest
+        trials.remove(max(trials, key=lambda one: on_day[one.day]))  # the oldest trial on the busiest day
     return new.model_copy(update={"trials": tuple(trials)})
 
 

@@ -34,7 +34,7 @@ _ENOUGH_TO_CLEAR = TRIALS // 2 + 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgainstStored:
-    """Compares the first trial with the stored baseline; leaves suspected regressions to a re-test, if there is one."""
+    """Compares the first trial with the stored baseline; leaves suspected regressions to the re-test, if any."""
 
     baseline: BaselineRounds
     confirmation: Confirmation = "none"
