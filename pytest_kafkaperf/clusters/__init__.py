@@ -1,12 +1,12 @@
 """Kafka clusters, whether started by the plugin or run by others. Read target, spec, cluster, provision.
 
 - target: values of `--kafka-cluster` and `--kafka-compare`
-- spec: the cluster that a test requests
+- spec: describes the cluster that a test requests
 - cluster: a running cluster, and values that fixtures may return
-- auto: the provider for `auto`
+- auto: chooses the provider for `auto`
 - provision: starts a cluster or connects to one
 - external: clusters that others run
-- application: the applications under test
+- application: applications under test
 - child_process: a process with a log
 - access: clients' connection settings
 - admin: requests other than load
@@ -14,5 +14,5 @@
 - brokers: brokers that a run starts as processes
 - docker: brokers and applications in containers
 
-This package may import `core` and `scenarios`; a provider's libraries are imported when a cluster starts.
+This package may import `core` and `scenarios`; a provider's libraries are imported only when a cluster starts.
 """

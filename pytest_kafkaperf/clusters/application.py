@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.docker.container import ContainerProcess
 
 STOP_TIMEOUT_S = 10
-"""Maximum time to exit after SIGTERM, before the process group is killed."""
+"""Maximum time to exit after SIGTERM before the process group is killed."""
 _NOT_ON_PATH = (
     "the command {command!r} was not found on the PATH; install it in this environment, or give the path of its file"
 )
@@ -56,7 +56,7 @@ _MEMBER_POLL_S = 0.5
 _MOST_GROUPS = 10
 """Maximum number of consumer groups that an error message lists."""
 _LEAST_ANSWER_S = 1.0
-"""Minimum time limit for a call to the user's function `ready`, so that the last call can still return the reason."""
+"""Minimum time limit for a call to the user's `ready` function, so the last call can still return the reason."""
 
 
 def _words(command: Any, info: ValidationInfo) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class Recipe(MarkerFields):
     """Words of the command line, or arguments for the image; `python` is pytest's interpreter. `{bootstrap_servers}`
     and `{side}` are replaced."""
     ready: Annotated[Any, BeforeValidator(_ready)]
-    """Sign that the application is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the
+    """Signal that the application is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the
     application and runs in a thread."""
     topics: Annotated[Mapping[Topic, Annotated[Count, Field(ge=1)]], BeforeValidator(_topics)] = Field(
         default_factory=dict
@@ -106,7 +106,7 @@ class Recipe(MarkerFields):
 
 
 class Application(contextlib.AbstractContextManager["Application"]):
-    """Process or container under test, as created by the fixture `kafka_app`."""
+    """A process or container under test, as created by the `kafka_app` fixture."""
 
     def __init__(self, recipe: Recipe, cluster: Cluster, side: Literal["test", "baseline"] = "test") -> None:
         self.cluster = cluster
@@ -114,7 +114,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.events: list[Event] = []
         """Stops and starts triggered by the test."""
         self.created: list[str] = []
-        """Topics that were created for the application, while it is open."""
+        """Topics created for the application, while it is open."""
         self.closing = contextlib.ExitStack()
         """Resources that are closed with the application."""
         self._recipe = recipe
@@ -125,7 +125,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._process: ChildProcess | ContainerProcess = ChildProcess(f"application {self}", self._log, **self._options)
         self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
         self._changing = threading.Lock()
-        """Lock held while a process starts or stops (up to 10 s), so that there is never a second instance."""
+        """Lock held while a process starts or stops (up to 10 s), which prevents a second instance."""
         self.side_by_side: Sequence[Application] = ()
         """Applications that run at the same time. Those with the same group share its partitions."""
         self._others: set[str] = set()
@@ -198,7 +198,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     def close(self) -> None:
         """Stop the application permanently, and delete the topics that were created for it."""
-        self._process.retire()  # a test's action may be about to start it in another thread
+        self._process.retire()  # a test's action may be about to start the application in another thread
         self.closing.close()
 
     def start(self) -> None:
@@ -211,7 +211,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._record(EventKind.READY, time.monotonic_ns())
 
     def stop(self, *, kill: bool = False) -> None:
-        """Stop the process and its children, gracefully or by force after 10 s; do nothing if it is already stopped."""
+        """Stop the process and its children: gracefully or, after 10 s, by force; do nothing if it is not running."""
         with self._changing:
             if self.pid is not None:
                 begun_ns = time.monotonic_ns()
@@ -244,7 +244,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._await_ready(pid)
 
     def end(self) -> None:
-        """Stop the process, and return when its consumer group no longer waits for its members."""
+        """Stop the process; return when the consumer group no longer waits for the process's members."""
         self._process.stop()
         members, self._members = self._members, set()
         if members:
@@ -254,8 +254,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def _forget(self, members: set[str]) -> None:
         """Remove members that have not left the group, or wait until Kafka has removed them.
 
-        Another application may have joined the group while this one started. Its member looks like one of ours, so only
-        members on the plugin's own brokers are removed.
+        Another application may have joined the group while this one was starting. Because that application's member
+        looks like one of ours, members are removed only on the plugin's own brokers.
         """
         if self.cluster.fleet is not None:
             self._group_members(without=members)
@@ -317,12 +317,12 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.events.append(Event(at_ns, kind, str(self), detail))
 
     def _await_ready(self, pid: int | None) -> None:
-        """Wait until the process with that id is ready; stop it if it does not become ready in time."""
+        """Wait until the process with this id is ready; stop it if it does not become ready in time."""
         try:
             self._poll_ready(pid)
         except BaseException:
             with self._changing:
-                if self.pid == pid:  # otherwise another action has stopped it, and may have started the next one
+                if self.pid == pid:  # otherwise, another action stopped it and may have started the next one
                     self._process.stop()
             raise
 
@@ -371,14 +371,14 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return f"groups with members: {', '.join(others[:_MOST_GROUPS])}{more}; check ready="
 
     def _missing_sign(self) -> str | None:
-        """Return the reason why the application is not ready, if it signals readiness by a line or a port."""
+        """Return the reason why an application that signals readiness with a line or a port is not ready."""
         if self._kind == "line":
             found = self._sign in self._process.log()
             return None if found else f"no line of its output contains {self._sign!r}"
         return None if _accepts(self._sign) else f"port {self._sign} does not accept connections"
 
     def _require_whole_group(self, members: Mapping[str, Member]) -> None:
-        """Raise `ApplicationError` if a foreign member has partitions, because the test would measure it as well."""
+        """Raise `ApplicationError` if a foreign member has partitions, because the test would also measure it."""
         if any(self._shares_group(other) for other in self.side_by_side if other is not self):
             return
         foreign = [member for name, member in members.items() if name in self._others and member.partitions]

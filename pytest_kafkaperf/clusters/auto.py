@@ -1,4 +1,4 @@
-"""Provider for `auto`: local brokers if jgo is installed, otherwise Docker if a daemon answers."""
+"""The provider for `auto`: local brokers if jgo is installed, otherwise Docker if a daemon answers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from pytest_kafkaperf.core.errors import UsageError
 
 
 def resolve(target: Target | str) -> Provider:
-    """Return the provider for a target or its text; `auto` looks for a Docker daemon at most once per process.
+    """Return the provider for a target or its text; `auto` tries to detect a Docker daemon at most once per process.
 
-    Raises:
-        UsageError: the text is not a target, or `auto` finds no provider.
+    Raises: UsageError: the text is not a target, or `auto` does not find a provider.
 
     """
     target = parse_target(target) if isinstance(target, str) else target
@@ -29,7 +28,7 @@ def resolve(target: Target | str) -> Provider:
 
 @cache
 def choose() -> tuple[Local | Docker, str]:
-    """Resolve `auto`, and return the target and the reason for the choice, as text for the user.
+    """Resolve `auto`, and return the target and the reason for the choice as text for the user.
 
     Raises:
         UsageError: neither jgo nor a Docker daemon was found; the message explains how to install each.
@@ -37,7 +36,7 @@ def choose() -> tuple[Local | Docker, str]:
     """
     if importlib.util.find_spec("jgo") is not None:
         return Local(), "the extra 'local' is installed"
-    from pytest_kafkaperf.clusters.docker.daemon import look  # noqa: PLC0415 - only where nothing is named
+    from pytest_kafkaperf.clusters.docker.daemon import look  # noqa: PLC0415 - only if no target is given
 
     address, reason = look()
     if reason is None:

@@ -1,4 +1,4 @@
-"""Child process whose output goes to a log, with a graceful stop within a time limit."""
+"""A child process whose output goes to a log and that can be stopped gracefully within a time limit."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from pytest_kafkaperf.core.signals import without_interrupt
 _KILL_TIMEOUT_S = 10
 _POLL_S = 0.02
 _TAIL_BYTES = 16 * 1024
-"""Number of bytes at the end of the log in which to look for its last lines."""
+"""Number of bytes to search for the last lines at the end of the log."""
 _JVM_OPTIONS = re.compile(r"(NOTE: )?Picked up ")
-"""Start of the line in which a JVM prints the options from `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
+"""Start of the line on which a JVM prints the options from `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
 _MOST_BYTES = 64 * 1024**2
 """Maximum size of the log in bytes. A log that exceeds it starts over."""
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file; a new one is readable only by this user, because programs may print secrets."""
+    """Open a file; new files are readable only by this user, because programs may print secrets."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
@@ -49,7 +49,7 @@ class ChildProcess:
         self._name = name
         self._log = log
         self._stop_timeout_s = stop_timeout_s
-        """Maximum time to exit after SIGTERM, before the process group is killed."""
+        """Maximum time to exit after SIGTERM before the process group is killed."""
         self._redact = redact
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
@@ -68,11 +68,11 @@ class ChildProcess:
 
     @property
     def status(self) -> int | None:
-        """Exit status, below 0 for a signal; None until `stop` or `failure` determines it."""
+        """Exit status, negative for a signal; None until `stop` or `failure` determines it."""
         return None if self._process is None else self._process.returncode
 
     def probes(self) -> Sequence[Probe]:
-        """Return the probe of the process and its children; empty while it is stopped."""
+        """Return the probe for the process and its children; empty while the process is stopped."""
         return [] if self.pid is None else [ProcessProbe(self.pid, with_children=True)]
 
     def launch(
@@ -83,11 +83,10 @@ class ChildProcess:
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
     ) -> None:
-        """Start the process and append to the log of earlier starts.
+        """Start the process; its output is appended to the log from earlier starts.
 
-        Raises:
-            ClusterError: the process was retired while a test started it in another thread.
-            OSError: the command cannot be run.
+        Raises: ClusterError: the process was retired while a test was starting it in another thread. OSError: the
+            command cannot be run.
 
         """
         with without_interrupt(), self._starting:
@@ -155,20 +154,20 @@ class ChildProcess:
             if self._log.stat().st_size > _MOST_BYTES:
                 os.truncate(self._log, 0)
         if process.returncode is None and process.poll() is not None:
-            _signal(process.pid, signal.SIGKILL)  # the children of a crashed process
+            _signal(process.pid, signal.SIGKILL)  # a crashed process's children
             supervisor.forget(process.pid)
         if process.returncode is None or self._stopped:
             return None
         return f"{self._name} (pid {process.pid}) {_cause(process.returncode)}; {log_excerpt(self.log_tail())}"
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until the process has exited on its own, or the time is up."""
+        """Wait until the process has exited on its own or the time is up."""
         deadline = time.monotonic() + timeout_s
         while self.failure() is None and time.monotonic() < deadline:
             time.sleep(_POLL_S)
 
     def log(self) -> str:
-        """Return the whole log; raises OSError before the first start."""
+        """Return the entire log; raises OSError before the first start."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def log_tail(self) -> str:
@@ -192,10 +191,10 @@ class ChildProcess:
 
 
 def _signal(group: int, number: int) -> bool:
-    """Send a signal to a process group; return False if all its processes have exited."""
+    """Send a signal to a process group; return False if all of its processes have exited."""
     try:
         os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):  # macOS refuses zombies
+    except (ProcessLookupError, PermissionError):  # macOS rejects signals to zombies
         return False
     return True
 

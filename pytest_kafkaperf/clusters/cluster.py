@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _AROUND_ADDRESS = re.compile(r"^\w+://(?:[^/]*@)?|(?:/metrics)?(?:[?#].*)?$")
-"""Parts to hide in an exporter's URL, such as its login; several exporters can be behind one gateway."""
+"""Parts of an exporter's URL to hide, such as the login; several exporters can be behind one gateway."""
 
 
 def _hide_fields_in_tracebacks(cls: type[_T]) -> type[_T]:
@@ -39,7 +39,7 @@ def _hide_fields_in_tracebacks(cls: type[_T]) -> type[_T]:
             initialise(self, **fields)
         except UsageError as error:
             problem = str(error)
-        except TypeError as error:  # an unknown argument, or none for the servers
+        except TypeError as error:  # an unknown argument, or no argument for the servers
             problem = f"{error}; valid arguments are {', '.join(cls.__annotations__)}"
         if problem is not None:
             fields.clear()
@@ -53,7 +53,7 @@ def _hide_fields_in_tracebacks(cls: type[_T]) -> type[_T]:
 @_hide_fields_in_tracebacks
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Running cluster, as the `kafka_cluster` fixture returns it."""
+    """A running cluster, as returned by the `kafka_cluster` fixture."""
 
     bootstrap_servers: str
     """`HOST:PORT[,HOST:PORT...]`, for clients."""
@@ -113,12 +113,12 @@ class Cluster:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Properties that results can depend on, as text by name."""
+        """Properties that can affect results, as text by name."""
         known = {"provider": self.provider, "kafka": self.version, "brokers": str(self.brokers), **self.facts}
         return fingerprint(known)
 
     def probes(self) -> Mapping[Key, Sequence[Probe]]:
-        """Return the probes of the brokers that are currently running, by broker."""
+        """Return probes for the brokers that are currently running, by broker."""
         if self.fleet is not None:
             return self.fleet.probes()
         from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe  # noqa: PLC0415 - psutil
@@ -199,7 +199,7 @@ def as_cluster(given: object) -> Cluster:
 
 
 def _of_container(given: Any) -> tuple[object, dict[str, Any]]:
-    """Return the servers of an object such as testcontainers' `KafkaContainer`, and fields of a `Cluster`."""
+    """Return the servers from an object such as testcontainers' `KafkaContainer`, and fields for a `Cluster`."""
     try:
         # Call this first, because it fails immediately if the container was not started; the other waits two minutes.
         containers = (given.get_wrapped_container(),) if hasattr(given, "get_wrapped_container") else ()

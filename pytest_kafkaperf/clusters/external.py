@@ -1,4 +1,4 @@
-"""External clusters, which others run. The plugin connects to them but neither starts nor changes them."""
+"""External clusters, which are run by others. The plugin connects to them but neither starts nor changes them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ def reach(
 ) -> Cluster:
     """Wait up to `timeout_s` until the cluster at these servers is ready, and return it.
 
-    Raises:
-        UsageError: the client properties are invalid.
-        ClusterError: the cluster is unreachable, or has fewer brokers than the spec requests.
+    Raises: UsageError: the client properties are invalid. ClusterError: the cluster is unreachable or has fewer brokers
+        than the spec requests.
 
     """
     bootstrap_servers = ",".join(servers)

@@ -3,7 +3,8 @@
     with provision(ClusterSpec(), target="local") as cluster:
         ...  # cluster.bootstrap_servers
 
-Importing this module does not import any provider; jgo, docker, aiokafka and psutil are imported when a cluster starts.
+Importing this module does not import any provider; jgo, docker, aiokafka and psutil are imported only when a cluster
+starts.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def provision(
     connect_timeout_s: float = CONNECT_WAIT_S,
     stopwatch: Stopwatch | None = None,
 ) -> Iterator[Cluster]:
-    """Provide a ready cluster, and remove everything that was started for it afterwards.
+    """Provide a ready cluster; afterwards, remove everything that was started for it.
 
     Args:
         spec: the requested cluster.
@@ -59,9 +60,8 @@ def provision(
         connect_timeout_s: maximum wait until an external cluster is ready.
         stopwatch: records download times as `Span.FETCH`; None to not record them.
 
-    Raises:
-        UsageError: the request is invalid; nothing was started.
-        ClusterError: the cluster did not start or is unreachable.
+    Raises: UsageError: the request is invalid, and nothing was started. ClusterError: the cluster did not start or is
+        unreachable.
 
     """
     check(target, client_properties, metrics_urls)
@@ -116,7 +116,7 @@ def _chosen(spec: ClusterSpec, target: Target | str) -> Provider:
 
 
 def not_started(spec: ClusterSpec, target: Target) -> Cluster:
-    """Return a cluster that is not started, with only the fields known in advance, so without servers and facts."""
+    """Return a cluster that has not started, with only the fields known in advance, so without servers and facts."""
     return Cluster(
         bootstrap_servers="",
         brokers=spec.brokers,
@@ -128,7 +128,7 @@ def not_started(spec: ClusterSpec, target: Target) -> Cluster:
 def with_config(cluster: Cluster) -> Cluster:
     """Return the cluster with its brokers' current properties as facts, instead of the spec's properties.
 
-    Sends one request to each broker. If the brokers do not answer in time or refuse, the cluster is returned unchanged.
+    Sends one request to each broker. If the brokers refuse or do not answer in time, the cluster is returned unchanged.
     """
     from pytest_kafkaperf.clusters.admin.admin import Admin  # noqa: PLC0415 - imports aiokafka
 
@@ -167,10 +167,10 @@ def check(
 
 
 def first_fetch(spec: ClusterSpec, *, target: Target | str = "auto") -> str | None:
-    """Describe, for the user, the downloads that this cluster requires before it can start; None if there are none."""
+    """Describe the downloads that this cluster requires before it can start, for the user; None if there are none."""
     try:
         provider = _chosen(spec, target)
-    except UsageError:  # there is nothing to start, which the test reports
+    except UsageError:  # there is nothing to start; the test will report this
         return None
     match provider:
         case Local():
@@ -204,15 +204,15 @@ _LOCATION_PROPERTIES = (
     "*.location",
     "*.path",
 )
-"""Properties with a broker's id, address or path, which differ between brokers and starts but do not affect results."""
+"""Properties with a broker's id, address or path; they differ between brokers and starts but do not affect results."""
 
 
 def facts(cluster: Cluster, brokers: Mapping[int, Mapping[str, Property]]) -> Mapping[str, str]:
-    """Return the facts of a cluster, updated with the properties that its brokers report.
+    """Return a cluster's facts, updated with the properties that its brokers report.
 
     A property that the brokers do not report keeps its value from the spec; Kafka treats broker plugins' properties as
     secret. Values that a provider sets for every cluster are left out, because they change only with this plugin's
-    version. Values that may be secret are left out as well, because not every broker plugin declares its passwords.
+    version. Values that may be secret are also left out, because not every broker plugin declares its passwords.
     """
     from pytest_kafkaperf.clusters.brokers.config import default_properties  # noqa: PLC0415 - imports cryptography
 
@@ -240,7 +240,7 @@ def _changed(brokers: Mapping[int, Mapping[str, Property]]) -> dict[str, str]:
 
 
 def _by_broker(values: Mapping[int, str]) -> str:
-    """Return the value; if brokers differ, each value with its brokers: `8 (brokers 1, 2), 4 (broker 3)`."""
+    """Return the value; if brokers differ, return each value with its brokers: `8 (brokers 1, 2), 4 (broker 3)`."""
     by_value: dict[str, list[int]] = {}
     for broker, value in sorted(values.items()):
         by_value.setdefault(value, []).append(broker)

@@ -1,4 +1,4 @@
-"""Cluster that a test requires: its fields, and the facts that follow from them."""
+"""The cluster that a test requires: its fields, and the facts that follow from them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ OWN_PROPERTIES = (
     "ssl.*",
     "zookeeper.*",
 )
-"""Broker properties that a provider sets itself, because the cluster would not start with other values."""
+"""Broker properties that a provider sets itself because the cluster would not start with other values."""
 
 CONFIG = "config."
-"""Prefix of the names of facts that are broker properties."""
+"""Prefix for the names of facts that are broker properties."""
 
 MAX_BROKERS = 100
-"""Maximum number of brokers; more than one machine can run, but low enough to detect a port number given by mistake."""
+"""Maximum number of brokers: more than one machine can run, but low enough to detect a port number given by mistake."""
 
 _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 
@@ -124,12 +124,12 @@ LOW_NOISE_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+AlwaysPreTouch")
 """JVM options for low noise.
 
 The optimizing compiler (C2) generates different code in each process, takes tens of seconds to finish, and uses CPU
-time that the load then lacks. `AlwaysPreTouch` allocates the heap's memory at startup.
+time that is then unavailable to the load. `AlwaysPreTouch` allocates the heap's memory at startup.
 """
 
 
 def facts_of(spec: ClusterSpec) -> dict[str, str]:
-    """Return the facts about brokers that the plugin starts, without values that may be secret."""
+    """Return the facts about brokers that the plugin starts, excluding values that may be secret."""
     facts = {"heap": spec.heap}
     if spec.security is not None:
         facts["security"] = spec.security
@@ -141,7 +141,7 @@ def facts_of(spec: ClusterSpec) -> dict[str, str]:
 
 
 def not_applied(spec: ClusterSpec, *fields: str) -> dict[str, str]:
-    """Return the fact `not applied`, with the fields in `fields` that the spec sets; empty if there are none."""
+    """Return the fact `not applied`, listing the fields in `fields` that the spec sets; empty if there are none."""
     default = ClusterSpec()
     ignored = [name for name in fields if getattr(spec, name) != getattr(default, name)]
     return {"not applied": ", ".join(ignored)} if ignored else {}

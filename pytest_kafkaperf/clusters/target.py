@@ -14,7 +14,7 @@ CONNECT_WAIT_S = 15
 """Default maximum wait until an external cluster is ready."""
 
 DEFAULT_VERSION = "4.3.1"
-"""Default Kafka version: the newest that Maven Central resolves."""
+"""Default Kafka version: the newest one available from Maven Central."""
 
 OLDEST_VERSION = (3, 9)
 """Oldest Kafka version that the plugin can start."""
@@ -63,13 +63,13 @@ def decides_version(image: str) -> bool:
 
 
 _NUMBERS = re.compile(r"[\d.]*")
-"""Pattern of a version or a port, as opposed to an image."""
+"""Pattern for a version or a port, as opposed to an image."""
 
 VALID = (
     "valid values: auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] and HOST:PORT[,HOST:PORT...], such as "
     "local:4.0.0, docker:apache/kafka:4.0.0, broker1:9092,broker2:9092 or [::1]:9092"
 )
-"""Valid values, at the end of errors."""
+"""Valid values, shown at the end of errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +78,15 @@ class _Started:
 
     name: ClassVar[str]
     version: str | None = None
-    """Kafka version; None for the marker's version or the default."""
+    """Kafka version; None to use the marker's version or the default."""
     image: str | None = None
-    """Docker image; None for the marker's image or the default."""
+    """Docker image; None to use the marker's image or the default."""
 
     @property
     def fields(self) -> dict[str, str | None]:
-        """The fields of a cluster that this value sets.
+        """Cluster fields that this value sets.
 
-        A version selects the default image of that version, and an image's tag selects the version.
+        A version selects the default image for that version, and an image's tag selects the version.
         """
         if self.image is not None:
             return {"image": self.image, **({"version": None} if decides_version(self.image) else {})}
@@ -117,11 +117,11 @@ class Docker(_Started):
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """The servers of a cluster that others run."""
+    """Servers of a cluster that others run."""
 
     name: ClassVar[str] = "external"
     servers: tuple[str, ...]
-    """Each is `HOST:PORT`."""
+    """The servers, each as `HOST:PORT`."""
 
     @property
     def fields(self) -> dict[str, str | None]:
@@ -141,10 +141,9 @@ Target = Auto | Provider
 def parse_target(text: str, *, option: str = "--kafka-cluster", more: str = "") -> Target:
     """Parse the value of `--kafka-cluster` or of another option with the same values.
 
-    Errors also list `more`, the option's other values.
+    Errors also list `more`, which contains the option's other values.
 
-    Raises:
-        UsageError: the value is invalid; names valid values and an example.
+    Raises: UsageError: the value is invalid; the message contains valid values and an example.
 
     """
     word, colon, rest = text.strip().partition(":")
@@ -171,8 +170,7 @@ def parse_target(text: str, *, option: str = "--kafka-cluster", more: str = "") 
 def parse_servers(text: str, *, where: str, more: str = "") -> External:
     """Parse `HOST:PORT[,HOST:PORT...]`; error messages start with `where`, and also list `more`.
 
-    Raises:
-        UsageError: a server is invalid; names valid values and an example.
+    Raises: UsageError: a server is invalid; the message contains valid values and an example.
 
     """
     return External(tuple(_server(part.strip(), where, more) for part in text.split(",")))
@@ -199,6 +197,6 @@ def _server_problem(server: str) -> str:
         return f"{server.partition(':')[0]} is only for --kafka-compare;"
     if not _HOST.fullmatch(server):
         return f"{server!r} is not HOST:PORT with a port from 1 to {MAX_PORT};"
-    # `broker1` is similar to `docker`, so require the same first letter.
+    # `broker1` is similar to `docker`, so the first letter must match.
     near = difflib.get_close_matches(server, [word for word in WORDS if word[0] == server[0]], n=1)
     return f"{server!r} has no port; {did_you_mean([*near, f'{server}:9092'])}"

@@ -1,4 +1,4 @@
-"""The lines that pytest prints after collection: the cluster, the expected duration, and limits of the judgment."""
+"""The lines that pytest prints after collection: the cluster, the expected duration, and limits of the verdicts."""
 
 from __future__ import annotations
 

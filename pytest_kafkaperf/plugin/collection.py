@@ -202,7 +202,7 @@ def _taken_by(item: pytest.Item) -> str | None:
 
 
 def _join_benchmarks(item: pytest.Item) -> None:
-    """Make pytest-benchmark record a perf test if an option requests it, unless the test uses that plugin itself."""
+    """Make pytest-benchmark record a perf test if an option requests this, unless the test uses that plugin itself."""
     # Tests of the same function share the list, so replace it instead of changing it.
     names: list[str] = item.fixturenames  # type: ignore[attr-defined]
     is_loaded = item.config.pluginmanager.has_plugin("benchmark")

@@ -188,7 +188,7 @@ class ProgressLine(_Output):
             self._write("\r\x1b[K")
 
     def text(self, trial: str, number: int, seen: Progress, rate: float, *, width: int) -> str:
-        """Return the progress of round `number` at a rate in records/s; drop the least important parts if too wide."""
+        """Return the progress of round `number` at a rate in records/s; drop the least important parts if necessary."""
         scenario = self._scenario
         # With a payload of samples, the size is unknown.
         size_bytes = None if scenario.record_size is None else scenario.mean_record_size

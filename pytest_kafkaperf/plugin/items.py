@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ARGUMENTS: pytest.StashKey[Iterable[str]] = pytest.StashKey()
 """The command line, including `addopts` and `PYTEST_ADDOPTS`."""
 PEER = "kafkaperf-peer"
-"""Name of the plugin that serves another pytest; `plugin.peer_side` registers it only in the serving pytest."""
+"""Name of the plugin that serves another pytest process; `plugin.peer_side` registers it only in the server."""
 
 
 def arguments_of(config: pytest.Config) -> list[str]:

@@ -1,4 +1,4 @@
-"""The other revision's pytest: runs tests up to their call of `kafka_perf()`, as requested by `runner.peer.Peer`."""
+"""The other revision's pytest process: runs tests up to their `kafka_perf()` call, as `runner.peer.Peer` requests."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ class PeerSide:
         self._absent: str | None = None
         """Name of a fixture that the running test needs but this revision lacks; None if there is none."""
         self._running = 0
-        """ID of the message that started the test; 0 once the test is served."""
+        """Id of the message that started the test; 0 once the test is served."""
         self._stop = 0
-        """ID of the message that ended the test; 0 before that."""
+        """Id of the message that ended the test; 0 before that."""
 
     def relevant(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the cluster options, the only ones that apply here; all others concern the measurement."""

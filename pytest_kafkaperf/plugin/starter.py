@@ -1,4 +1,4 @@
-"""The `kafkaperf init` command: copies a first test and its settings from templates; never changes existing files."""
+"""The `kafkaperf init` command: copies a first test and its settings from templates; existing files never change."""
 
 from __future__ import annotations
 

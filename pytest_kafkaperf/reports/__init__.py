@@ -1,9 +1,9 @@
 """Results as text and files, without any judgment. Start with headline, wording, columns and terminal.
 
 - columns: table columns that fit the available width
-- wording: the texts about a test in all reports
+- wording: texts about a test, used in all reports
 - headline: what happened, what changed, and what to do
-- remedy: the command that resolves an undecided test or accepts a result
+- remedy: a command that resolves an undecided test or accepts a result
 - standing: lines about the trials so far
 - calibration: texts for `--kafka-calibrate`
 - conditions: the conditions that influence a test's values, shown with `-v`
@@ -15,11 +15,11 @@
 - ci: annotations and JUnit properties
 - json_report: all measurements in machine-readable form
 - compare: comparison of two JSON reports
-- history: change points in the history file
-- writing: a run's report files
-- latency_curve: latency against rate
-- tool_runs: output from Kafka's own tools
+- history: finds change points in the history file
+- writing: writes a run's report files
+- latency_curve: latency as a function of rate
+- tool_runs: imports output from Kafka's own tools
 - html: the HTML page
 
-The package may import every package except `plugin`.
+This package may import every package except `plugin`.
 """

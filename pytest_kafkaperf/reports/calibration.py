@@ -1,4 +1,4 @@
-"""Texts for `--kafka-calibrate`: its plan, a line for each trial, and the noise of each metric."""
+"""Texts for `--kafka-calibrate`: the plan, a line for each trial, and each metric's noise."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NOTHING_TO_CALIBRATE = "--kafka-calibrate: no threshold on the baseline, so ther
 """Reason for skipping a test."""
 _EXAMPLE = "kafka_threshold('produce.throughput >= baseline - 20%')"
 _LESS_RATIO = 0.8
-"""More days are suggested if they reduce the detectable change to at most this fraction, on the log scale."""
+"""More days are suggested if they reduce the detectable change to at most this fraction (on the log scale)."""
 _WIDEST = 0.5
-"""Largest tolerance that is suggested; a wider one would not detect that throughput has halved."""
+"""Largest tolerance to suggest; with a larger one, even halved throughput would go undetected."""
 
 
 def describe_plan(tests: Sequence[PerfTest], trials: int) -> list[str]:
-    """Return the number of tests and trials and the expected time, then the tests that will be skipped."""
+    """Return the number of tests and trials and the expected time, followed by the tests that will be skipped."""
     gated = [test for test in tests if count_gated(test.thresholds)]
     skipped = [without_folders(test.nodeid) for test in tests if test not in gated]
     if not gated:
@@ -64,7 +64,7 @@ def describe_trial(test: PerfTest, measured: Sequence[Trial], trials: int, *, le
 def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
     """Return a metric's noise and minimum detectable change, by column title.
 
-    The text of an unknown value is empty.
+    The text is empty if a value is unknown.
     """
     return {
         "within": format_percent(found.noise.within),
@@ -76,7 +76,7 @@ def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
 
 
 def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[str]:
-    """Return remarks on the detectable changes, on remedies if these are large, and on what limits throughput.
+    """Return remarks on the detectable changes, on remedies if these changes are large, and on what limits throughput.
 
     If the brokers and the generator share all cores, throughput is the number of cores divided by their combined CPU
     time per record (utilization law; P. J. Denning, J. P. Buzen, "The Operational Analysis of Queueing Network Models"
@@ -96,7 +96,7 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
 
 
 def _can_catch(name: str, found: Calibrated) -> str:
-    """Return the changes that are detected in four of five cases, and whether the threshold is among them."""
+    """Return the changes that are detected in four out of five cases, and whether they include the threshold."""
     direction = "drops" if CATALOGUE[name].better == "higher" else "rises"
     changes = f"{direction} of {_percent(name, found.detectable_change)} or more"
     if not math.isfinite(found.detectable_change):
@@ -108,7 +108,7 @@ def _can_catch(name: str, found: Calibrated) -> str:
 
 
 def _cures(name: str, found: Calibrated, result: Result) -> str:
-    """Return remedies for a threshold that is too strict; a wider one is suggested only if more days are not enough."""
+    """Return remedies for an overly strict threshold; a wider one is suggested only if more days are not sufficient."""
     tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_over_days))
     cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
     if best <= _WIDEST and found.detectable_over_days < _LESS_RATIO * found.detectable_change:
@@ -130,8 +130,8 @@ def _cures(name: str, found: Calibrated, result: Result) -> str:
 def remaining_s(test: PerfTest, later: Sequence[PerfTest], finished: int, trials: int, *, took_s: float) -> float:
     """Return the remaining time of a calibration.
 
-    This test's trials (`finished` so far, which took `took_s`) show how much faster or slower than expected the machine
-    is. `later` are the tests after this one.
+    This test's trials (`finished` so far, which took `took_s`) show how much faster or slower the machine is than
+    expected. `later` contains the tests after this one.
     """
     later_s = math.fsum(estimated_s(each) for each in later if count_gated(each.thresholds))
     left_s = max(0, 1 - finished / trials) * estimated_s(test) + later_s
@@ -139,7 +139,7 @@ def remaining_s(test: PerfTest, later: Sequence[PerfTest], finished: int, trials
 
 
 def _change(name: str, log_change: float) -> str:
-    """Format a change for the worse, given on the log scale, with its sign; return an empty text if it is infinite."""
+    """Format a change for the worse, given on the log scale, with its sign; return an empty text for infinity."""
     if not math.isfinite(log_change):
         return ""
     sign = "-" if change_of(CATALOGUE[name], log_change) < 0 else "+"

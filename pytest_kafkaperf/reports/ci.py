@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 MAX_ANNOTATIONS = 10
-"""Maximum number of errors, and also of warnings, that GitHub shows for a step."""
+"""Maximum number of errors, and likewise of warnings, that GitHub shows for a step."""
 
 _MIN_SUMMARY_BYTES = 4096
-"""Minimum size for a useful summary."""
+"""Minimum size of a useful summary."""
 
 
 def annotate(run: RunResult, *, workspace: Path | None) -> list[str]:
@@ -71,7 +71,7 @@ def run_url(variables: Mapping[str, str]) -> str | None:
 
 
 def append_summary(path: Path, run: RunResult) -> str | None:
-    """Append to the step's job summary; return any problem as a warning, which never changes a verdict."""
+    """Append to the step's job summary; return any problem as a warning, which never affects a verdict."""
     try:
         with path.open("ab") as file:
             free_bytes = LIMIT_BYTES - file.tell() - 1
@@ -99,7 +99,7 @@ def _message(outcome: Outcome, *, strict: bool) -> str | None:
 
 
 def _file(file: str, *, root: Path, workspace: Path | None) -> str:
-    """Return a file's path: relative to the workspace if possible, otherwise relative to `root`, otherwise absolute."""
+    """Return a file's path relative to the workspace if possible, or else relative to `root`, or else absolute."""
     path = Path(os.path.normpath(root / file))
     folder = next((each for each in (workspace, root) if each is not None and path.is_relative_to(each)), None)
     return (path if folder is None else path.relative_to(folder)).as_posix()
@@ -124,24 +124,24 @@ _SUFFIXES: dict[str, str] = {
     Unit.RATIO: "ratio",
     Unit.COUNT: "",
 }
-"""Suffixes of metric names by base unit."""
+"""Suffixes of metric names, by base unit."""
 
 _QUOTED = re.compile(f"[%#]|{UNSEEN.pattern}")
 
 _DIGITS = 4
-"""Significant digits of a value; GitLab compares and shows values as text, and further digits are noise."""
+"""Number of significant digits in a value; GitLab compares and shows values as text, and further digits are noise."""
 
 
 def metrics_text(results: Sequence[Result]) -> str:
-    """Return all metrics as OpenMetrics: `kafka_produce_throughput_records_per_second{test="..."} 5003`.
+    """Return all metrics as OpenMetrics, such as `kafka_produce_throughput_records_per_second{test="..."} 5003`.
 
-    The quantiles of a latency share one metric and differ by a label:
+    A latency's quantiles share one metric and differ in a label:
     `kafka_produce_latency_seconds{test="...",quantile="0.99"}`.
     """
     from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415 - slow to import
 
     families: dict[str, Family] = {}
-    for result in {each.nodeid: each for each in results}.values():  # if a test ran again, its last result
+    for result in {each.nodeid: each for each in results}.values():  # if a test was repeated, its last result
         for name, value in result.metrics.items():
             family, labels = _family(CATALOGUE[name])
             known = families.setdefault(family.name, family)
@@ -151,7 +151,7 @@ def metrics_text(results: Sequence[Result]) -> str:
 
 
 def _family(subject: Metric) -> tuple[Family, dict[str, str]]:
-    """Return the family of a metric, and the labels for its samples."""
+    """Return a metric's family, and the labels for its samples."""
     from prometheus_client.core import Metric as Family  # noqa: PLC0415 - slow to import
 
     part = next((part for part in QUANTILES if subject.name.endswith(f".{part}")), None)
@@ -171,13 +171,13 @@ def _name(name: str, unit: str) -> str:
 def _label(nodeid: str) -> str:
     """Percent-encode invisible characters and `#`, which GitLab treats as the start of a comment.
 
-    The percent sign is also encoded, so that the labels of different tests always differ.
+    The percent sign is also encoded, which ensures that the labels of different tests always differ.
     """
     return _QUOTED.sub(lambda found: quote(found[0], errors="surrogatepass"), nodeid)
 
 
 def junit_properties(result: Result) -> list[tuple[str, object]]:
-    """Return the verdict, the problems, the metrics, and the results of the thresholds, numbered from 1.
+    """Return the verdict, the problems, the metrics, and the threshold results, numbered from 1.
 
     Values are in base units, and changes are ratios. Unknown values are omitted.
     """

@@ -1,4 +1,4 @@
-"""Layout of the results table: one row per threshold, with the columns that fit the width. Pure."""
+"""Layout of the results table: one row per threshold, with as many columns as fit the width. Pure."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ STYLES = {
     Verdict.VIOLATED: "bold red",
     Verdict.INVALID: "bold magenta",
 }
-"""Rich styles by outcome."""
+"""Rich styles, by outcome."""
 _MARKS = {"green": "✓", "bold green": "✓", "cyan": "·", "yellow": "?", "bold red": "✗", "bold magenta": "✗"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paper:
-    """The properties of the terminal or file that the output is printed to."""
+    """Properties of the terminal or file to which the output is printed."""
 
     width: int = 80
-    """Columns."""
+    """Width, in columns."""
     colour: bool = False
 
     def wrap(self, text: str, *, indent: str = "", hanging: str = "") -> list[str]:
-        """Wrap a text to the width; `hanging` is the additional indent of continuation lines."""
+        """Wrap a text to the width; `hanging` is the additional indentation of continuation lines."""
         return textwrap.wrap(
             printable(text, keep="\t\n"),
             self.width,
@@ -52,28 +52,28 @@ Line = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A threshold of a test, or a metric without a threshold. A text is empty if it is unknown or does not apply."""
+    """A test's threshold, or a metric without a threshold. A text is empty if it is unknown or does not apply."""
 
     threshold: str
-    """Expression as the user typed it; without a threshold, the metric's name."""
+    """The expression as the user typed it; without a threshold, the metric's name."""
     measured: str
     """Median over the rounds; for counts, the sum."""
     rounds: str = ""
-    """Lowest and highest round: `51.3–53.3` next to `52.3k/s`."""  # noqa: RUF001
+    """Lowest and highest round, such as `51.3–53.3` next to `52.3k/s`."""  # noqa: RUF001
     baseline: str = ""
     change: str = ""
     interval: str = ""
-    """Confidence interval of the true change: `+41…+52%`."""
+    """Confidence interval for the true change, such as `+41…+52%`."""
     can_detect: str = ""
     """Minimum detectable change; for an absolute threshold, the smallest detectable value."""
     outcome: Verdict | None = None
-    """None without a threshold."""
+    """The outcome; None without a threshold."""
     why: str = ""
-    """Reason and advice, shown below the row."""
+    """The reason and advice, shown below the row."""
 
 
 def mark_of(outcome: Verdict | None) -> str:
-    """Return the symbol for an outcome."""
+    """Return an outcome's symbol."""
     return " " if outcome is None else _MARKS[STYLES[outcome]]
 
 
@@ -85,20 +85,20 @@ _COLUMNS = {
     "range": "interval",
     "can detect": "can_detect",
 }
-"""Fields of a row, by column title."""
+"""Row fields, by column title."""
 _COLOURED = ("measured", "change")
 """Columns whose values are colored if the threshold fails."""
 _DROPPED_WHEN_NARROW = ("can detect", "rounds", "range", "baseline", "change")
-"""Titles of the columns that are omitted in narrow terminals, in the order in which they are dropped."""
+"""Titles of the columns that are omitted from narrow terminals, in the order in which they are dropped."""
 _INDENT = 2
 _GAP = 2
 """Number of spaces before a column."""
 _ENOUGH = 39
-"""Width of a mark and a threshold. In a narrow table, the values of a longer threshold appear below it."""
+"""Width of a mark and a threshold. In a narrow table, a longer threshold's values appear below it."""
 
 
 class Columns:
-    """The table columns that are not empty and fit on the paper."""
+    """The table columns that are not empty and that fit on the paper."""
 
     def __init__(self, rows: Sequence[Row], paper: Paper) -> None:
         self._paper = paper
@@ -112,23 +112,23 @@ class Columns:
             if self._room < min(longest, _ENOUGH):
                 self._widths.pop(title, None)
         self.start = _INDENT + max(len("threshold"), min(longest, max(self._room, min(_ENOUGH, paper.width // 2))))
-        """Column from which on the values stand."""
+        """Column in which the values start."""
 
     @property
     def _room(self) -> int:
-        """Width that the values leave for the thresholds."""
+        """Width available for the thresholds next to the values."""
         return self._paper.width - _INDENT - sum(_GAP + width for width in self._widths.values())
 
     @property
     def header(self) -> Line:
-        """The titles of the columns."""
+        """The column titles."""
         return [
             ((" " * _INDENT + "threshold").ljust(self.start), "dim"),
             *self._cells({title: title for title in _COLUMNS}, ["dim"] * 2),
         ]
 
     def lines(self, row: Row) -> Iterator[Line]:
-        """Yield the lines of a row: the threshold with its values, then the reason."""
+        """Yield a row's lines: the threshold with its values, then the reason."""
         style = "" if row.outcome is None else STYLES[row.outcome]
         threshold = printable(row.threshold)
         head: Line = [(f"{' ' * _INDENT}{mark_of(row.outcome)} ", style)]
@@ -142,7 +142,7 @@ class Columns:
             yield [(part, style)]
 
     def _cells(self, texts: Mapping[str, str], styles: Sequence[str]) -> Line:
-        """Align texts, given by column title; `styles` apply to `_COLOURED` columns and to all others."""
+        """Align texts given by column title; `styles` apply to `_COLOURED` columns and to all other columns."""
         return [
             (" " * _GAP + texts[title].rjust(width), styles[title not in _COLOURED] if texts[title] else "")
             for title, width in self._widths.items()
@@ -150,5 +150,5 @@ class Columns:
 
 
 def text_of(line: Line) -> str:
-    """Return the text of a line without styles."""
+    """Return a line's text without styles."""
     return "".join(text for text, _ in line).rstrip()

@@ -1,7 +1,7 @@
-"""Comparison of two reports, by the same rule that judges a test against its baseline. Pure.
+"""Comparison of two reports, using the same rule that judges a test against its baseline. Pure.
 
-The trials of the base report are the baseline. The first trial of the head report is judged; its further trials
-confirm or clear a suspected regression. Without further trials, the first one decides.
+The base report's trials are the baseline. The head report's first trial is judged; its further trials confirm or clear
+a suspected regression. Without further trials, the first one is decisive.
 
 Tests that failed in the head run fail here as well. The exception is a REGRESSED verdict, because it refers to a
 different baseline.
@@ -33,7 +33,7 @@ from pytest_kafkaperf.verdict.scale import Measured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A test of the head report."""
+    """A test in the head report."""
 
     nodeid: str
     verdict: Verdict
@@ -42,30 +42,30 @@ class Compared:
     notes: tuple[str, ...]
     """Reasons why the verdict is INVALID or the test has no checks."""
     failures: tuple[str, ...] = ()
-    """Failures in the head run, which count regardless of the comparison."""
+    """Failures in the head run that count regardless of the comparison."""
 
     @property
     def fails(self) -> bool:
-        """True if the test is worse than in the base report, or failed in the head run."""
+        """True if the test is worse than in the base report or failed in the head run."""
         return self.verdict.fails or bool(self.failures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedReports:
-    """The tests of two reports."""
+    """The tests in two reports."""
 
     tests: tuple[Compared, ...]
-    """The tests that both runs measured, in the order of the head report."""
+    """Tests that both runs measured, in the order of the head report."""
     new: tuple[Compared, ...]
-    """The tests that only the head run measured."""
+    """Tests that only the head run measured."""
     missing: Mapping[str, str | None]
-    """The tests that only the base run measured, by nodeid, each with a reason if the head report contains one."""
+    """Tests that only the base run measured, by nodeid, each with a reason if the head report contains one."""
     unmeasured: Mapping[str, str]
-    """Other tests that failed in the head run without a measurement: the reason for each failure, by nodeid."""
+    """Other tests that failed in the head run without a measurement; the reason for each failure, by nodeid."""
 
     @property
     def judges_nothing(self) -> bool:
-        """True if no test could be judged although the reports have tests in common."""
+        """True if no test could be judged even though the reports have tests in common."""
         return bool(self.tests) and all(test.verdict is Verdict.INCONCLUSIVE for test in self.tests)
 
     @property
@@ -77,8 +77,8 @@ class ComparedReports:
 def compare_reports(base: Report, head: Report, *, tolerance_ratio: float) -> ComparedReports:
     """Compare the tests that both reports contain.
 
-    Uses the thresholds in the head report that are relative to a baseline. A test without such a threshold is judged by
-    its headline metrics, each with the given tolerance.
+    This comparison uses the thresholds in the head report that are relative to a baseline. A test without such a
+    threshold is judged based on its headline metrics, each with the given tolerance.
 
     Raises:
         ScenarioError: a threshold in the head report cannot be parsed.
@@ -106,7 +106,7 @@ def _declare_metrics(tests: Iterable[ReportedTest]) -> None:
     """Declare the custom metrics that tests recorded."""
     for test in tests:
         for name, one in test.metrics.items():
-            with contextlib.suppress(ScenarioError):  # the plugin's own metrics, perhaps from another version
+            with contextlib.suppress(ScenarioError):  # the plugin's own metrics, possibly from another version
                 declare(name, unit=one.unit, better=one.better)
 
 
@@ -190,8 +190,8 @@ def _workload(test: ReportedTest) -> Mapping[str, JsonValue]:
 def _further(test: ReportedTest) -> list[tuple[Mapping[str, float], ...]]:
     """Return the further trials that were measured in the same way as the first one.
 
-    A trial with problems was repeated, or the test is INVALID. A side-by-side trial shared its cores with the
-    baseline's brokers.
+    Trials with problems are excluded, because they were repeated or made the test INVALID. Side-by-side trials are
+    excluded, because they shared cores with the baseline's brokers.
     """
     alike = [one for one in test.trials[1:] if test.live_baseline is not None or not one.baseline_rounds]
     return [_values(one.rounds) for one in alike if not one.problems]
@@ -212,11 +212,11 @@ def _headlines(base: ReportedTest, head: ReportedTest, tolerance_ratio: float) -
 
 
 FAILED = ("failed", "error")
-"""Pytest outcomes that fail the run."""
+"""Pytest outcomes that make the run fail."""
 
 
 class _Part(BaseModel):
-    """A part of the report. Unknown fields are ignored, because fields can be added without a new format version."""
+    """Part of the report. Unknown fields are ignored, because fields can be added without a new format version."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -253,7 +253,7 @@ class ReportedCheck(_Part):
     expression: str
     metric: str
     change: float | None
-    """Change against the baseline in that run, as a ratio."""
+    """Change from the baseline in that run, as a ratio."""
     verdict: Verdict
     """Verdict in that run."""
     reason: str
@@ -267,7 +267,7 @@ class ReportedMetric(_Part):
 
 
 class ReportedSearch(_Part):
-    """The search for a capacity."""
+    """A capacity search."""
 
     thresholds: tuple[str, ...]
 
@@ -281,7 +281,7 @@ class ReportedTest(_Part):
     pytest_outcome: str | None
     """Outcome in pytest; None if the test did not finish."""
     failed_by_verdict: bool
-    """True if the test failed because of its verdict, and not because of its own code or a fixture."""
+    """True if the test failed because of its verdict rather than its own code or a fixture."""
     scenario: dict[str, JsonValue]
     search: ReportedSearch | None
     live_baseline: JsonValue
@@ -299,7 +299,7 @@ class ReportedTest(_Part):
 
 
 class ReportedEnding(_Part):
-    """A test that measured nothing."""
+    """A test without measurements."""
 
     nodeid: str
     pytest_outcome: str
@@ -308,27 +308,27 @@ class ReportedEnding(_Part):
 
     @property
     def fails(self) -> bool:
-        """True if the test failed the run."""
+        """True if the test made the run fail."""
         return self.pytest_outcome in FAILED
 
     def __str__(self) -> str:
-        """Return the outcome and the reason: `skipped: needs root`."""
+        """Return the outcome and the reason, such as `skipped: needs root`."""
         return f"{self.pytest_outcome}: {self.reason}" if self.reason else self.pytest_outcome
 
 
 class Report(_Part):
-    """The report of a pytest run."""
+    """A pytest run's report."""
 
     schema_version: Literal[1]
     created: str
     environment: dict[str, str]
-    """Key of the environment (`key`), and facts that can influence measurements."""
+    """The environment's key (`key`), and facts that can influence measurements."""
     tests: tuple[ReportedTest, ...]
     unmeasured: tuple[ReportedEnding, ...]
 
     @property
     def key(self) -> str:
-        """The key of the environment."""
+        """The environment's key."""
         return self.environment.get("key", "")
 
     @property

@@ -1,4 +1,4 @@
-"""Conditions that influence a test's values: the scenario, the warm-ups and the workers; and the time spent."""
+"""Conditions that influence a test's values (the scenario, the warm-ups and the workers), and the time spent."""
 
 from __future__ import annotations
 

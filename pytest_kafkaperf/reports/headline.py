@@ -1,4 +1,4 @@
-"""The headline for a test that did not pass: what happened, what changed, what confirmed it, and what to do."""
+"""The headline for a test that did not pass: what happened, what changed, what confirmed it, and what to do next."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """Facts that reports show first about a test that did not pass. Texts that do not apply are empty."""
+    """Facts that reports show first for a test that did not pass. Texts that do not apply are empty."""
 
     sentence: str
-    """The event and its extent: `test_x lost 12 of 50,000 records`."""
+    """The event and its extent, such as `test_x lost 12 of 50,000 records`."""
     details: tuple[str, ...] = ()
-    """Further lines about a problem, for example the end of a log."""
+    """Further lines about a problem, such as the end of a log."""
     changed: tuple[str, ...] = ()
-    """Differences from the baseline: `Kafka 4.0.0 → 4.1.1`."""
+    """Differences from the baseline, such as `Kafka 4.0.0 → 4.1.1`."""
     confirmed: str = ""
-    """Trials that confirmed a regression: `5 side-by-side re-tests`."""
+    """Trials that confirmed a regression, such as `5 side-by-side re-tests`."""
     cause: str = ""
     """The likely cause, such as the deduced bottleneck."""
     next_step: NextStep | None = None
@@ -39,7 +39,7 @@ class Headline:
 
     @property
     def lines(self) -> Iterator[str]:
-        """The lines of a failure message, not wrapped so that users can copy commands."""
+        """The lines of a failure message, left unwrapped so users can copy commands."""
         yield self.sentence
         yield from (f"  {line}" for line in self.details)
         if self.changed:
@@ -53,7 +53,7 @@ class Headline:
 
 
 def headline_of(result: Result, *, strict: bool) -> Headline | None:
-    """Return the headline for a test, accepted or not; None if the test passed or was only measured.
+    """Return a test's headline, whether accepted or not; None if the test passed or was only measured.
 
     With `strict`, undecided thresholds take precedence over an accepted regression.
     """
@@ -70,7 +70,7 @@ def headline_of(result: Result, *, strict: bool) -> Headline | None:
 
 
 def failure_of(result: Result, *, strict: bool) -> str | None:
-    """Return the failure message for a test, or None if it passes. With `strict`, INCONCLUSIVE also fails."""
+    """Return a test's failure message, or None if the test passes. With `strict`, INCONCLUSIVE also fails."""
     fails = result.verdict.fails and not result.accepted
     if not fails and not (strict and is_undecided(result)):
         return None
@@ -79,7 +79,7 @@ def failure_of(result: Result, *, strict: bool) -> str | None:
 
 
 def is_undecided(result: Result) -> bool:
-    """Return True if the test is INCONCLUSIVE, or would be without an accepted regression."""
+    """Return True if the test is INCONCLUSIVE or would be without an accepted regression."""
     open_checks = [check for check in result.checks if check.outcome is Verdict.INCONCLUSIVE]
     return result.verdict is Verdict.INCONCLUSIVE or (result.accepted and bool(open_checks))
 
@@ -142,7 +142,7 @@ def _regression(check: Check, result: Result) -> str:
 
 
 def is_speed(name: str) -> bool:
-    """Return True if a metric is a duration, or a rate whose higher values are better."""
+    """Return True if a metric is a duration, or a rate for which higher is better."""
     subject = metric(name)
     is_rate = subject.unit.endswith("/s") and subject.better == "higher"
     return is_rate or subject.unit == Unit.SECONDS
@@ -180,7 +180,7 @@ _FAULTS = {
 
 
 def _of_all(check: Check, result: Result) -> str:
-    """Return the number of faults, and of all records in that trial: `12 of 50,000 records`."""
+    """Return the number of faults out of all records in that trial, such as `12 of 50,000 records`."""
     faults = round(check.observed or 0.0)
     for trial in result.trials:
         sent = sum(share.sent for one in trial.rounds for share in one.shares)
@@ -197,7 +197,7 @@ def _measured(check: Check, result: Result) -> str:
 
 
 def _confirmed(check: Check, result: Result) -> str:
-    """Return the trials that confirmed a regression; empty if the first trial alone decided."""
+    """Return the trials that confirmed a regression; empty if the first trial alone was decisive."""
     trials = len(judged(result.trials))
     if check.outcome is not Verdict.REGRESSED:
         return ""

@@ -1,4 +1,4 @@
-"""Change points in the history file, found by Apache Otava."""
+"""Change points that Apache Otava finds in the history file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pytest_kafkaperf.scenarios.fields import NotJsonError, OtherSchemaError, pa
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 FEWEST_RUNS = 10
-"""Minimum number of runs in a series. In shorter series, Otava finds a 20% change in less than 4 of 10 cases if runs
-differ by 5%."""
+"""Minimum number of runs in a series. In shorter series, Otava finds a 20% change in fewer than 4 of 10 cases if runs
+vary by 5%."""
 _MAX_PVALUE = 1e-4
-"""Significance level of a change point. In simulations, up to 1% of the series without a change are reported to have
-one. With Otava's default of 0.001, it is up to 5%, and only a few more true changes are found."""
+"""Significance level of a change point. In simulations, a change is reported for up to 1% of the series without one.
+With Otava's default of 0.001, that proportion rises to as much as 5%, while only a few more true changes are found."""
 
 
 class Run(BaseModel):
@@ -57,11 +57,10 @@ def find_change_points(
 ) -> list[list[ChangePoint]]:
     """Find changes in tests whose node ID contains `test`; return one list per test, environment and run.
 
-    Only first trials without another side count, because re-test trials exist only if the first trial was bad. Lines
-    that are not JSON are skipped, and `say` is called with their number.
+    Only first trials without another side count, because re-tests run only if the first trial was bad. Lines that are
+    not JSON are skipped, and `say` is called with their number.
 
-    Raises:
-        UsageError: The file is not a history, or has too few runs; or Otava is missing.
+    Raises: UsageError: The file is not a history or has too few runs, or Otava is missing.
 
     """
     compute = _change_point_analysis()
@@ -101,7 +100,7 @@ def _change_point_analysis() -> Callable[..., Any]:
 
 
 class _Series(NamedTuple):
-    """One metric of one test in one environment, over all runs in chronological order."""
+    """One metric from one test in one environment, over all runs in chronological order."""
 
     metric: str
     runs: list[Run]
@@ -132,7 +131,7 @@ def _change_points(series: _Series, compute: Callable[..., Any]) -> Iterator[Cha
 
 
 def _read(path: Path) -> tuple[list[Run], list[int]]:
-    """Read a history; return its lines, and the numbers of lines that are not JSON, for example after a kill."""
+    """Read a history; return its lines, and the numbers of lines that are not JSON, for example after a killed run."""
     runs: list[Run] = []
     skipped: list[int] = []
     try:

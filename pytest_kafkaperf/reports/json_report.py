@@ -1,4 +1,4 @@
-"""The JSON report: all measurements in base units, for use by other programs."""
+"""The JSON report, which contains all measurements in base units for other programs to use."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def _remark(one: Problem | Notice) -> dict[str, Any]:
 
 
 def _plain(value: object) -> float | str | None:
-    """Convert a value in a problem or a notice for JSON: to a number in base units, or to text."""
+    """Convert a value in a problem or notice for JSON, either to a number in base units or to text."""
     match value:
         case bool() | None:
             return value
@@ -210,5 +210,5 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def _number(value: float | None) -> float | None:
-    """Replace infinity and NaN, which JSON lacks, with None."""
+    """Replace infinity and NaN, which JSON does not support, with None."""
     return value if value is not None and math.isfinite(value) else None

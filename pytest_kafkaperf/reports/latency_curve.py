@@ -1,4 +1,4 @@
-"""The latency curve of a test: latency against rate, as measured by its capacity searches. Pure."""
+"""A test's latency curve: latency as a function of rate, as measured by the capacity searches. Pure."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _FAMILIES = ("e2e.latency", "produce.latency")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyPoint:
-    """One rate, with the outcome of all attempts at this rate."""
+    """One rate and the outcome of all attempts at this rate."""
 
     rate: float
-    """Records per second."""
+    """The rate, in records per second."""
     low: float | None
     """Median of the lower quantile over all attempts, in seconds; None if the quantile was not measured."""
     high: float | None
     """Median of the higher quantile over all attempts, in seconds; None if the quantile was not measured."""
     outcome: StepOutcome
-    """The most frequent outcome."""
+    """The most frequent outcome of the attempts."""
     attempts: int
     """Number of attempts."""
     reason: str | None
@@ -38,7 +38,7 @@ class LatencyPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyCurve:
-    """Latency against rate."""
+    """Latency as a function of rate."""
 
     names: tuple[str, str]
     """Metrics for the lower and the higher quantile."""
@@ -49,11 +49,11 @@ class LatencyCurve:
     capacities: tuple[float, ...]
     """The capacity that each search found, in records per second."""
     at_least: bool
-    """True if a search reached its maximum rate, so the capacity may be higher."""
+    """True if a search reached its maximum rate, in which case the capacity may be higher."""
 
 
 def latency_curve(result: Result, rounds: Sequence[Round] | None = None) -> LatencyCurve | None:
-    """Return the curve of the given rounds, by default those of the first trial; None if the test ran no search."""
+    """Return the curve for the given rounds, by default the first trial's; None if the test did not run a search."""
     rounds = result.rounds if rounds is None else rounds
     steps = [step for one in rounds for step in one.steps]
     if result.plan is None or not steps:

@@ -26,17 +26,17 @@ LIMIT_BYTES = 1024 * 1024
 Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#step-isolation-and-limits
 """
 _RESERVED_BYTES = 1000
-"""Bytes reserved for the table headers, the note on omitted content, and the link."""
+"""Number of bytes reserved for the table headers, the note on omitted content, and the link."""
 _NONE = "–"  # noqa: RUF001 - a dash, as for a missing value
 """Table cell for a value that is unknown or does not apply."""
 
 
 def markdown(run: RunResult, *, limit_bytes: int = LIMIT_BYTES, run_url: str | None = None) -> str:
-    """Return the run's headline, the thresholds that are not met, explanations, and all other content folded.
+    """Return the run's headline, the unmet thresholds, explanations, and all other content in folded sections.
 
-    `run_url` is the page of the CI run, which is linked at the end. If the text exceeds `limit_bytes` in UTF-8, the
-    values are omitted first, then the other thresholds, the explanations, the changes and table rows. A note shows how
-    much is omitted.
+    `run_url` is the CI run's page, which is linked at the end. If the text exceeds `limit_bytes` in UTF-8, the values
+    are omitted first, then the other thresholds, the explanations, the changes and table rows. A note shows how much
+    content is omitted.
     """
     outcomes = outcomes_of(run)
     base = base_of(run)
@@ -72,7 +72,7 @@ def markdown(run: RunResult, *, limit_bytes: int = LIMIT_BYTES, run_url: str | N
 
 
 def _intro(run: RunResult, outcomes: Sequence[Outcome], base: str) -> str:
-    """Return the headline with its symbol, and everything without a threshold: errors, and tests not compared.
+    """Return the headline with its symbol, and everything without a threshold: errors and tests that were not compared.
 
     Otherwise, renaming, deleting or skipping a test would silently remove its gate.
     """
@@ -88,7 +88,7 @@ class _Table:
     """A table of thresholds. The baseline columns are omitted if no test has a baseline."""
 
     def __init__(self, results: Sequence[Result], names: Mapping[str, str], *, is_code: bool) -> None:
-        """`names` are by nodeid; `is_code` is True if the baseline is another revision of the code."""
+        """`names` maps nodeids to names; `is_code` is True if the baseline is another revision of the code."""
         self._names = names
         rows = [wording.row_of(check, result) for result in results for check in result.checks]
         self._has_baseline = any(row.baseline for row in rows)
@@ -96,7 +96,7 @@ class _Table:
         compared = (baseline, now, "Change") if self._has_baseline else (now,)
         titles = ("Test", "Metric", *compared, "Allowed")
         self.head = f"{line_of(titles)}{line_of(['---', '---', *['--:'] * (len(titles) - 2)])}"
-        """The titles."""
+        """The column titles."""
 
     def rows(self, outcome: Outcome, *, are_met: bool) -> str:
         """Return a row for each of a test's thresholds with a value: for those that are met, or for all others."""
@@ -119,7 +119,7 @@ class _Table:
 
 
 def _allowed(check: Check) -> str:
-    """Return the change or value that a threshold allows: `+20%` or `≤ 25 ms`."""
+    """Return the change or value that a threshold allows, such as `+20%` or `≤ 25 ms`."""
     limit = parse_threshold(check.expression).limit
     if isinstance(limit, Relative):
         return f"{(limit.factor - 1) * 100:+.6g}%"
@@ -128,7 +128,7 @@ def _allowed(check: Check) -> str:
 
 
 def _not_run(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
-    """Return the tests that have no result but did not fail, grouped by their outcome."""
+    """Return the tests that did not fail but lack a result, grouped by outcome."""
     found: dict[State, list[str]] = {}
     for each in outcomes:
         if each.result is None and not each.fails:
@@ -137,7 +137,7 @@ def _not_run(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
 
 
 def _changes(outcomes: Sequence[Outcome], names: Mapping[str, str]) -> list[str]:
-    """Return the differences from the baseline: each set of changes once, with its tests unless all tests share it."""
+    """Return the differences from the baseline: each set of changes once, with its tests unless these are all tests."""
     tests: dict[tuple[str, ...], list[str]] = {}
     for each in outcomes:
         result = each.result
@@ -168,14 +168,14 @@ def _explanation(outcome: Outcome, name: str, *, strict: bool) -> str:
 
 
 def _own_failure(outcome: Outcome) -> list[str]:
-    """Return the reason if a test failed because of its own code or a fixture, and not because of its verdict."""
+    """Return the reason if a test failed because of its own code or a fixture rather than its verdict."""
     if outcome.ending is None or (outcome.result is not None and outcome.state is not State.FAILED):
         return []
     return [text(outcome.ending.reason or outcome.ending.outcome)]
 
 
 def _details(result: Result) -> Iterator[str]:
-    """Yield why an undeclared threshold applies, and which metrics without a threshold have changed."""
+    """Yield the reason why an undeclared threshold applies, and the metrics without a threshold that have changed."""
     yield from (f"{code(each.expression)}: {text(each.reason)}" for each in result.checks if each.implied)
     if result.other_changes:
         others = "; ".join(map(wording.describe_other_change, result.other_changes))

@@ -1,4 +1,4 @@
-"""Text for Markdown: escaping, lists, table rows, folded sections, and truncation to a limit."""
+"""Markdown text: escaping, lists, table rows, folded sections, and truncation to a limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.text import printable
 
 _SPECIAL = re.compile(r"[&<>|`*\\\[\]~$#!@{}\"]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<=http)s?:|(?<=www)\.")
-"""Characters with a special meaning in Markdown, HTML or tables, and prefixes of URLs that would become links."""
+"""Characters with a special meaning in Markdown, HTML or tables, and URL prefixes that would create links."""
 _ITEM = re.compile(r"^(?:[-+](?= |$)|-(?=[- ]*$)|\d{1,9}[.)](?= |$))")
 """Characters that start a nested list or a horizontal rule at the beginning of an item."""
 
@@ -48,13 +48,13 @@ class Section:
     """A section of a page; blocks that do not fit are omitted."""
 
     what: str
-    """Name for the blocks in the note on omitted ones."""
+    """Name for the blocks, used in the note on omitted blocks."""
     head: str = ""
     blocks: Sequence[str]
-    """Texts that are kept or omitted as a whole; empty ones do not count."""
+    """Texts that are kept or omitted as a whole; empty texts do not count."""
     between: str = ""
     folded_as: str = ""
-    """Title of the folded section; empty if the section is always open."""
+    """Title of the folded section; empty for a section that is always open."""
 
     def joined(self, blocks: Sequence[str]) -> str:
         """Return the section with these blocks; empty if there are none."""

@@ -1,4 +1,4 @@
-"""The next step after a test: a command that runs the test again to reach a verdict, or accepts its result."""
+"""The next step after a test: a command that either runs the test again to reach a verdict or accepts its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NextStep:
     """Advice after a test that did not pass."""
 
     label: str
-    """Text before the command: `make one:`."""
+    """Text before the command, such as `make one:`."""
     command: str = ""
     """Shell command or option; empty if the label is sufficient."""
 
@@ -28,7 +28,7 @@ class NextStep:
 
 
 def reasons_undecided(result: Result) -> tuple[str, ...]:
-    """Return the reasons why a test is INCONCLUSIVE, each once."""
+    """Return the reasons why a test is INCONCLUSIVE, without duplicates."""
     checks = result.checks if result.rounds else ()
     reasons = [reason_before_command(check) for check in checks if check.outcome is Verdict.INCONCLUSIVE]
     reasons = reasons if reasons and not _is_incomparable(result) else [*map(str, result.notes)]
@@ -36,7 +36,7 @@ def reasons_undecided(result: Result) -> tuple[str, ...]:
 
 
 def reason_before_command(check: Check) -> str:
-    """Return a threshold's reason, without the advice to create a baseline if the command for it follows."""
+    """Return a threshold's reason; omit the advice to create a baseline if the command for this follows."""
     return "; ".join(filter(None, (each.before_command for each in check.reasons)))
 
 
@@ -46,7 +46,7 @@ def is_compared(result: Result) -> bool:
 
 
 def obstacle_of(result: Result) -> Obstacle | None:
-    """Return the reason why no baseline counts if it leaves a threshold undecided; otherwise None."""
+    """Return the reason why no baseline counts if that leaves a threshold undecided; None otherwise."""
     undecided_change = any(check.is_relative and check.outcome is Verdict.INCONCLUSIVE for check in result.checks)
     return result.baseline.obstacle if result.live_baseline is None and undecided_change else None
 
@@ -69,7 +69,7 @@ def acceptance_of(result: Result) -> NextStep:
             label="intended? add the label accept-slower, or pass",
             command="--kafka-accept=regressed",
         )
-    calibrate = f"--kafka-calibrate={max(2, result.baseline_trials or 2)}"  # to avoid a weaker baseline
+    calibrate = f"--kafka-calibrate={max(2, result.baseline_trials or 2)}"  # this avoids a weaker baseline
     command = command_for(result, calibrate, "--kafka-update-baselines")
     return NextStep(label="intended? accept it with:", command=command)
 
@@ -117,7 +117,7 @@ _OPTIONS = """
 def command_for(result: Result, *more: str) -> str:
     """Return a shell command that runs a test again with its original options and `more`.
 
-    `auto` is replaced with the provider that was chosen, and possible secrets and shell commands with `LOGIN` and
+    `auto` is replaced with the chosen provider, and potential secrets and shell commands are replaced with `LOGIN` and
     `***`.
     """
     replaced = {option.partition("=")[0] for option in more}

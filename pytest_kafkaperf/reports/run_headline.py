@@ -1,4 +1,4 @@
-"""The headline for a run, such as `1 of 4 Kafka tests is slower than the base d0e1f3e`, and the order of its tests."""
+"""A run's headline, such as `1 of 4 Kafka tests is slower than the base d0e1f3e`, and the order of the run's tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 
 
 class State(Enum):
-    """State of a test, worst first; each has a phrase for one test and one for several tests."""
+    """States of a test, worst first; each has one phrase for a single test and one for several tests."""
 
     UNMEASURED = "could not be measured", "could not be measured"
     VIOLATED = "broke its limit", "broke their limits"
@@ -31,7 +31,7 @@ class State(Enum):
     MEASURED = "was only measured", "were only measured"
 
     def phrase(self, number: int) -> str:
-        """Return the phrase for this number of tests."""
+        """Return the phrase that fits this number of tests."""
         one, several = self.value
         return one if number == 1 else several
 
@@ -63,22 +63,22 @@ class Outcome:
     fails: bool
     """True if the test fails the pytest run."""
     tolerated: str = ""
-    """The reason why the test does not fail the run although its verdict is a failure: `accepted`, `xfailed`."""
+    """Reason why a test does not make the run fail despite its verdict, such as `accepted` or `xfailed`."""
     result: Result | None
-    """None if the test measured nothing."""
+    """The result; None if the test did not measure anything."""
     ending: Ending | None
-    """None if pytest did not report the end of the test."""
+    """The outcome; None if pytest did not report the end of the test."""
 
     @property
     def sign(self) -> str:
-        """❌ if the test fails the run, ⚠️ if it needs attention, otherwise ✅."""
+        """❌ if the test makes the run fail, ⚠️ if it needs attention, ✅ otherwise."""
         if self.fails:
             return "❌"
         return "✅" if self.state.is_good else "⚠️"
 
 
 def outcomes_of(run: RunResult) -> list[Outcome]:
-    """Return all perf tests in a run, starting with those that fail the run, worst first."""
+    """Return all perf tests in a run, starting with those that make the run fail, worst first."""
     outcomes = [_without_result(each) for each in unmeasured(run.results, run.endings)]
     outcomes += [_with_result(each, run.endings.get(each.nodeid), strict=run.settings.strict) for each in run.results]
     order = list(State)
@@ -86,7 +86,7 @@ def outcomes_of(run: RunResult) -> list[Outcome]:
 
 
 def base_of(run: RunResult) -> str:
-    """Return the revision that tests were compared with: `the base d0e1f3e`; empty if there was none."""
+    """Return the revision that tests were compared with, such as `the base d0e1f3e`; empty if there was none."""
     revision = next((each.revision for each in run.results if each.revision is not None), None)
     if revision is None:
         return ""
@@ -94,7 +94,7 @@ def base_of(run: RunResult) -> str:
 
 
 def run_headline(outcomes: Sequence[Outcome], base: str) -> str:
-    """Return how many tests did not pass and why, or how many passed: `4 Kafka tests passed`."""
+    """Return how many tests did not pass and why or, if all passed, how many did, as in `4 Kafka tests passed`."""
     if not outcomes:
         return "No Kafka test ran"
     counts = Counter((each.state, each.tolerated) for each in outcomes)
@@ -111,14 +111,14 @@ def run_headline(outcomes: Sequence[Outcome], base: str) -> str:
 
 
 def _phrase(state: State, tolerated: str, number: int, *, worse: str, base: str) -> str:
-    """Return a phrase about the outcome of this number of tests: `is slower than the base d0e1f3e (accepted)`."""
+    """Return a phrase about this number of tests' outcome, such as `is slower than the base d0e1f3e (accepted)`."""
     own_baseline = "its baseline" if number == 1 else "their baselines"
     phrase = state.phrase(number).format(worse=worse, base=base or own_baseline)
     return f"{phrase} ({tolerated})" if tolerated else phrase
 
 
 def _worse(outcomes: Sequence[Outcome]) -> str:
-    """Return `slower` if all regressions concern durations and rates, otherwise `worse`."""
+    """Return `slower` if all regressions concern durations or rates, otherwise `worse`."""
     checks = [check for each in outcomes if each.result is not None for check in each.result.checks]
     are_speeds = all(is_speed(each.metric) for each in checks if each.outcome is Verdict.REGRESSED)
     return "slower" if are_speeds else "worse"

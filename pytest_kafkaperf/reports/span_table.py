@@ -1,4 +1,4 @@
-"""Tests' spans as text: a line for each test, and rows with the sums over all tests."""
+"""Tests' spans as text: a line for each test, and rows with the totals over all tests."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ REMEDIES = {
     Span.PAUSE: "a shorter kafka_trial_gap",
     Span.OTHER: "look at your own fixtures and the test's own code",
 }
-"""Advice on shortening each span, in at most 54 characters so that a row fits into 80 columns."""
+"""Advice on shortening each span, in at most 54 characters so that each row fits in 80 columns."""
 _LEAST_S = 0.05
-"""Minimum length of a span; shorter spans are omitted, because they would be shown as 0.0 s."""
+"""Minimum length of a span; shorter spans are omitted because they would be shown as 0.0 s."""
 
 
 def name_of(span: Span) -> str:
-    """Return the display name of a span: `warm-up`."""
+    """Return a span's display name, such as `warm-up`."""
     return span.replace("_", "-")
 
 
 def describe_spans(spans: Mapping[Span, float]) -> str:
-    """Return the spans of a test, longest first: `time 31.2 s: window 15.3 s, warm-up 8.4 s`; empty if none."""
+    """Return a test's spans, longest first, as in `time 31.2 s: window 15.3 s, warm-up 8.4 s`; empty if none."""
     parts = ", ".join(f"{name_of(span)} {_shown(seconds)}" for span, seconds in _longest_first(spans))
     return f"time {_shown(sum(spans.values()))}: {parts}" if parts else ""
 
 
 def span_rows(results: Sequence[Result]) -> list[tuple[str, str, str, str]]:
-    """Return the spans of all tests, longest first: name, time, share of the total time, and how to shorten it."""
+    """Return all tests' spans, longest first: name, time, share of the total time, and how to shorten the span."""
     sums = {span: sum(result.spans.get(span, 0.0) for result in results) for span in Span}
     whole_s = sum(sums.values())
     return [
@@ -54,5 +54,5 @@ def _longest_first(spans: Mapping[Span, float]) -> list[tuple[Span, float]]:
 
 
 def _shown(seconds: float) -> str:
-    """Format a time in seconds with one decimal, so that times are easy to compare."""
+    """Format a time in seconds with one decimal place, which makes times easy to compare."""
     return f"{seconds:.1f} s"

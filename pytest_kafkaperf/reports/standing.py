@@ -18,8 +18,9 @@ from pytest_kafkaperf.verdict.outcome import Check, Judgement
 def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgement, *, left_s: float) -> str:
     """Return the metrics that are still undecided after these trials, and the usual time to a decision.
 
-    `left_s` is that time in seconds. If the test already takes more trials than usual, nobody knows how many will
-    follow, so `left_s` is then the time of one more. If nothing is undecided, the line shows the verdict instead.
+    `left_s` is that time in seconds. If the test has already taken more trials than usual, the number of remaining
+    trials is unknown, so `left_s` is then the time for one more. If nothing is undecided, the line shows the verdict
+    instead.
     """
     number = f"{printable(test.nodeid.partition('::')[2])}: trial {len(trials)}"
     if not judgement.unsettled:
@@ -33,7 +34,7 @@ def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgem
 
 
 def describe_repeat(test: PerfTest, judgement: Judgement) -> str:
-    """Return why the first trial is measured again: the limit that it breaks, or its problem."""
+    """Return why the first trial is repeated: the limit that it violates, or its problem."""
     return f"{printable(test.nodeid.partition('::')[2])}: {_fault(judgement)}; measuring again"
 
 
@@ -49,7 +50,7 @@ def _fault(judgement: Judgement) -> str:
 
 
 def _open(check: Check) -> str:
-    """Return a threshold's metric, its change so far, and the range in which the true change lies if it is known."""
+    """Return a threshold's metric, its change so far and, if known, the range of the true change."""
     if check.change is None:
         return check.metric
     within = "" if check.interval is None else f" ({range_of(check.interval)})"

@@ -1,4 +1,4 @@
-"""Tables in the terminal: the summary at the end of a run, and the output of the `kafkaperf` command."""
+"""Terminal tables: the summary at the end of a run, and the output of the `kafkaperf` command."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def wrapped(lines: Sequence[str], paper: Paper) -> list[str]:
 
 
 def render_calibration(result: Result, paper: Paper) -> str:
-    """Render the detectable change of each calibrated metric, then advice; requires at least one metric."""
+    """Render each calibrated metric's detectable change, then advice; requires at least one metric."""
     rows = {name: calibration_cells(name, found) for name, found in result.calibration.items()}
     table = new_table("metric", right=list(next(iter(rows.values()))))
     table.columns[0].min_width = 12
@@ -135,7 +135,7 @@ def render_spans(results: Sequence[Result], paper: Paper) -> str:
 
 
 def new_table(*left: str, right: Sequence[str]) -> Table:
-    """Return an empty table without borders; cells of its `left` columns may be folded."""
+    """Return an empty table without borders; cells in its `left` columns may be folded."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for title in left:
         table.add_column(title, overflow="fold")
@@ -176,7 +176,7 @@ def summary_lines(run: RunResult, paper: Paper, *, verbose: bool, failures: bool
         if result.calibration:
             lines += ["", names[result.nodeid], *render_calibration(result, paper).splitlines()]
     for result in results:
-        curve = latency_curve(result, result.rounds[:1])  # later searches only try rates close to the first result
+        curve = latency_curve(result, result.rounds[:1])  # later searches try only rates close to the first result
         if curve is not None:
             which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
             lines += ["", f"{names[result.nodeid]}{which}", *render_latency_curve(curve, paper).splitlines()]
@@ -205,7 +205,7 @@ def _explain_range(results: Sequence[Result]) -> list[str]:
 
 
 def overview(run: RunResult) -> list[str]:
-    """Return the parts of the line above the table: cluster, baseline, number of tests, and duration."""
+    """Return the parts of the line above the table: the cluster, baseline, number of tests, and duration."""
     results = run.results
     kafka = dict.fromkeys(_described(each.cluster) for each in results)
     others = [each.revision or each.live_baseline for each in results]
@@ -232,7 +232,7 @@ def _described(side: Cluster | Revision) -> str:
 
 
 def wrapped_overview(parts: Sequence[str], paper: Paper) -> list[str]:
-    """Wrap the line above the table between its parts, and never within a part such as `baseline: 5 trials`."""
+    """Wrap the line above the table between its parts, but never within a part such as `baseline: 5 trials`."""
     lines: list[str] = []
     for part in parts:
         if lines and len(f"{lines[-1]} | {part}") <= paper.width:
@@ -246,7 +246,7 @@ _INDENT = "  "
 
 
 def standard_output() -> Paper:
-    """Describe standard output; if it is not a terminal, it has 80 columns and no color."""
+    """Describe standard output; if it is not a terminal, assume 80 columns and no color."""
     console = Console()
     colour = console.is_terminal and not console.no_color
     return Paper(width=max(1, console.width), colour=colour)
@@ -316,7 +316,7 @@ def render_unmatched(compared: ComparedReports) -> list[str]:
 
 
 def _failed(compared: ComparedReports) -> Iterator[str]:
-    """Yield the number of tests for each type of failure: `1 regressed`, `2 only in base`."""
+    """Yield the number of tests for each type of failure, such as `1 regressed` or `2 only in base`."""
     failing = [test for test in (*compared.tests, *compared.new) if test.fails]
     verdicts = [test.verdict for test in failing if test.verdict.fails]
     counts = {
@@ -334,7 +334,7 @@ def _in_brackets(text: str | None) -> str:
 
 
 def render_changes(changes: Iterable[Sequence[ChangePoint]], paper: Paper) -> list[str]:
-    """Return, for each run at which a test changed, its time and commit, the metrics, and other changes."""
+    """Return the time, commit, metrics and other changes for each run in which a test changed."""
     lines = []
     for found in changes:
         table = new_table("metric", right=("before", "after", "change"))

@@ -1,10 +1,10 @@
-"""Import of output from Kafka's own tools, as the rounds of one trial.
+"""Imports the output of Kafka's own tools as the rounds of one trial.
 
 Sources: `ProducerPerformance` and `ConsumerPerformance`, Kafka 1.x to 4.3.
 
 The throughput of `kafka-producer-perf-test` is the number of acknowledged records divided by the time from before the
 first `send()` to after the last acknowledgment, and its latency is the time from `send()` to the acknowledgment. In a
-closed loop, both agree with the plugin's metrics. With `--throughput`, the tool still measures latency from the send,
+closed loop, both match the plugin's metrics. With `--throughput`, the tool still measures latency from the send,
 whereas the plugin measures it from the time at which a record is due. The tool's bandwidth includes only record values;
 the plugin's bandwidth also includes keys.
 
@@ -39,13 +39,13 @@ _PRODUCED = {
     "99.9th": ("produce.latency.p99.9", _MS),
 }
 _CONSUMED = {"nMsg.sec": ("consume.throughput", Fraction(1)), "MB.sec": ("consume.bandwidth", _MB)}
-"""Metric and unit of each value, by the tool's name for it."""
+"""Metric and unit of each value, by the tool's name for the value."""
 _SUMMARY = re.compile(
     r"(?P<steady>steady state )?records sent, (\S+) records?/sec \((\S+) MB/sec\), (\S+) ms avg latency, "
     r"(\S+) ms max latency, (\S+) ms 50th, (\S+) ms 95th, (\S+) ms 99th, (\S+) ms 99\.9th"
 )
 _FAILED = re.compile(r"[\w.]+Exception\b")
-"""First line of a stack trace. The tool prints failed sends, but does not count them, and exits with status 0."""
+"""First line of a stack trace. The tool prints failed sends but does not count them, and exits with status 0."""
 _TIMEOUT = re.compile(r"timeout \((\d+) ms\) exceeded")
 _NUMBER = re.compile(r"\d{1,18}(\.\d{1,18})?", re.ASCII)
 _COARSE_S = 0.01
@@ -70,10 +70,10 @@ class ToolRun:
 
 
 def read_runs(content: bytes, *, file: str) -> list[ToolRun]:
-    """Return the runs in a file; lines without a run's result are ignored.
+    """Return the runs in a file; lines that do not contain a run's result are ignored.
 
-    Raises:
-        UsageError: the file contains no run, or an invalid one; the text contains the file and, if possible, the line.
+    Raises: UsageError: the file does not contain a run, or contains an invalid one; the message contains the file and,
+        if possible, the line.
 
     """
     try:
@@ -114,7 +114,7 @@ def origin(runs: Sequence[ToolRun]) -> Imported:
 
 
 def notes_on(runs: Sequence[ToolRun]) -> list[str]:
-    """Return the notes on all runs, each once with its line numbers."""
+    """Return the notes on all runs, without duplicates, each with its line numbers."""
     notes: dict[str, list[str]] = {}
     for run in runs:
         for note in run.notes:
@@ -123,7 +123,7 @@ def notes_on(runs: Sequence[ToolRun]) -> list[str]:
 
 
 def _producer_runs(lines: Sequence[str], file: str) -> list[ToolRun]:
-    """Return a run for each final row. With `--warmup-records`, the steady-state row replaces the row before it."""
+    """Return a run for each final row. With `--warmup-records`, the steady-state row replaces the preceding row."""
     runs: list[ToolRun] = []
     failures = sum(_FAILED.match(line) is not None for line in lines)
     notes = [f"{counted(failures, 'failed send')} in the output, which the tool does not count"] if failures else []
@@ -176,7 +176,8 @@ def _run(
 ) -> ToolRun:
     """Return a run; `values` has the text, metric and unit of each value, by the tool's name for the value.
 
-    A printed 0 is rounded: a latency of "0 ms" is below one millisecond. It is omitted, because no ratio to 0 exists.
+    A printed 0 is a rounded value: a latency of "0 ms" is below one millisecond. It is omitted, because a ratio to 0
+    does not exist.
     """
     metrics: dict[str, float] = {}
     for name, (text, metric, unit) in values.items():

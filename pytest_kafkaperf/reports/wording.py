@@ -1,4 +1,4 @@
-"""The content of the results tables, as text."""
+"""The content of results tables, as text."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool,
 
 
 def count_verdicts(verdicts: Sequence[Verdict], *, not_measured: int = 0) -> str:
-    """Return the number of tests by verdict, those that fail first: `1 regressed, 1 passed, 1 inconclusive`.
+    """Return the number of tests by verdict, failures first, as in `1 regressed, 1 passed, 1 inconclusive`.
 
-    `not_measured` is the number of tests that failed before they measured anything.
+    `not_measured` is the number of tests that failed before measuring anything.
     """
     counts = Counter(verdicts)
     ranked = sorted(counts, key=lambda verdict: (not verdict.fails, verdict is Verdict.INCONCLUSIVE, str(verdict)))
@@ -78,8 +78,8 @@ _NUMERALS = "0123456789."
 def rows_of(result: Result, *, verbose: bool = True, explained: bool = False) -> list[Row]:
     """Return a row for each threshold, preceded by the headline metrics if all thresholds are on counts.
 
-    Counts with equal values share a row. Without any round, there are no rows. `explained` is True if a failure message
-    already shows the changes and the next step.
+    Counts with equal values share a row. Without any rounds, there are no rows. `explained` is True if a failure
+    message already shows the changes and the next step.
     """
     if not result.rounds:
         return []
@@ -99,7 +99,7 @@ def shown_metrics(declared: Sequence[Check] | Sequence[Threshold]) -> list[str]:
 
 
 def row_of(check: Check, result: Result | None = None) -> Row:
-    """Return the row for a threshold, without a baseline that does not count for the result."""
+    """Return a threshold's row, omitting a baseline that does not count for the result."""
     unit = metric(check.metric).unit
     digits = digits_of(check)
     measured = "-" if check.observed is None else short(check.observed, unit, digits)
@@ -146,7 +146,7 @@ def how_of(result: Result) -> str:
 
 
 def _how_re_tested(result: Result, further: int) -> str:
-    """Return the result of this number of re-tests of a suspected regression; empty if there was none."""
+    """Return the result of this number of re-tests of a suspected regression; empty if there were none."""
     suspected = [check for check in result.checks if check.rerun]
     if not suspected or not further or result.verdict is Verdict.INVALID:
         return ""
@@ -165,7 +165,7 @@ _RETEST_OUTCOMES = {
 
 
 def tolerated(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[str]:
-    """Return a line for each test that does not fail the run although its verdict is a failure, with the reason."""
+    """Return a line, with the reason, for each test whose verdict is a failure but which does not make the run fail."""
     names = names_of(results)
     return [
         f"tolerated: {names[result.nodeid]} {result.verdict} ({remark_of(result, endings.get(result.nodeid))})"
@@ -179,26 +179,26 @@ def _is_expected(ending: Ending | None) -> bool:
 
 
 def failure_next_to(result: Result, ending: Ending | None) -> list[str]:
-    """Return the reason if the test's code or a fixture failed, and not the verdict or `--kafka-strict`."""
+    """Return the reason if the test's code or a fixture caused the failure, not the verdict or `--kafka-strict`."""
     if ending is None or not ending.fails or ending.reason is None or result.verdict.fails:
         return []
     return [] if ending.by_verdict else [ending.reason]
 
 
 def short(value: float, unit: str, digits: int = _DIGITS) -> str:
-    """Format a quantity without `records`, which the metric's name implies: `52.3k/s`."""
+    """Format a quantity without `records`, which the metric's name implies, as in `52.3k/s`."""
     text = format_quantity(value, unit, digits=digits)
     return text.removesuffix(" records").removesuffix(" record").replace(" records/s", "/s").replace("/M records", "/M")
 
 
 def took(seconds: float) -> str:
-    """Format a duration in whole seconds: `41s`, `2m41s`."""
+    """Format a duration in whole seconds, as in `41s` or `2m41s`."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
 
 
 def bounded(text: str, name: str, result: Result) -> str:
-    """Format a metric's value, with a sign if it is only a lower bound: `≥ 1.56M/s`."""
+    """Format a metric's value, with a sign if it is only a lower bound, as in `≥ 1.56M/s`."""
     return f"≥ {text}" if name in result.lower_bounds else text
 
 
@@ -223,7 +223,7 @@ def warning_lines(result: Result, *, verbose: bool = True) -> list[str]:
 
 
 def _is_expected_notice(notice: Notice, result: Result) -> bool:
-    """Return True for an action by the test itself, and for a commit interval far below all thresholds."""
+    """Return True for an action that the test itself performed, and for a commit interval far below all thresholds."""
     interval = notice.values.get("interval")
     if notice.remark is Remark.COMMIT_INTERVAL and isinstance(interval, Quantity):
         limits = [check.limit_value for check in result.checks if _is_time_of_application(check)]
@@ -232,7 +232,7 @@ def _is_expected_notice(notice: Notice, result: Result) -> bool:
 
 
 _FAR = 3
-"""Minimum ratio of a threshold to a commit interval at which the interval hardly matters."""
+"""Minimum ratio of a threshold to a commit interval for the interval to hardly matter."""
 
 
 def _is_time_of_application(check: Check) -> bool:
@@ -260,12 +260,12 @@ def describe_other_change(other: OtherChange) -> str:
 
 
 def describe_changes(result: Result) -> str:
-    """Return the differences from the stored or live baseline: `changed: Kafka 4.0.0 → 4.1.1`; empty if none."""
+    """Return the differences from the stored or live baseline, as in `changed: Kafka 4.0.0 → 4.1.1`; empty if none."""
     return f"changed: {', '.join(changes_of(result))}" if result.changed else ""
 
 
 def changes_of(result: Result) -> list[str]:
-    """Return the displayed differences from the stored or live baseline: `Kafka 4.0.0 → 4.1.1`."""
+    """Return the displayed differences from the stored or live baseline, such as `Kafka 4.0.0 → 4.1.1`."""
     return [each.shown() for each in result.changed]
 
 
@@ -280,7 +280,7 @@ def _whys(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
             yield _joined(_allowed(check), source, check.reason if verbose else "", changed)
             changed = ""
         elif check.outcome is Verdict.INCONCLUSIVE and check.obstacle is not None:
-            is_known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # it is shown next to the name then
+            is_known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # in that case, shown next to the name
             yield remedy if is_known else f"{check.obstacle.fact}; {remedy}"
             remedy = ""
         elif check.outcome is Verdict.MEASURED:
@@ -292,14 +292,14 @@ def _whys(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
 
 
 def _allowed(check: Check) -> str:
-    """Return the allowed value of a failed threshold relative to the baseline: `14.5 ms allowed`."""
+    """Return the value that a failed threshold relative to the baseline allows, as in `14.5 ms allowed`."""
     if not check.outcome.fails or not check.is_relative or check.limit_value is None:
         return ""
     return f"{short(check.limit_value, metric(check.metric).unit, digits_of(check))} allowed"
 
 
 def _merged(rows: Sequence[Row]) -> list[Row]:
-    """Merge adjacent rows of met thresholds on counts with equal values: `errors == 0, lost == 0`."""
+    """Merge adjacent rows for met thresholds on counts with equal values, as in `errors == 0, lost == 0`."""
     merged: list[Row] = []
     for row in rows:
         if merged and row.outcome is Verdict.PASSED and row == dataclasses.replace(merged[-1], threshold=row.threshold):
@@ -309,7 +309,7 @@ def _merged(rows: Sequence[Row]) -> list[Row]:
 
 
 def digits_of(check: Check) -> int:
-    """Return the number of digits that distinguish a measured value from its threshold, such as 25.04 ms from 25 ms."""
+    """Return the number of digits needed to tell a measured value from its threshold, such as 25.04 ms from 25 ms."""
     if check.observed is None or check.limit_value is None or check.observed == check.limit_value:
         return _DIGITS
     shown = {format_quantity(value, metric(check.metric).unit) for value in (check.observed, check.limit_value)}
@@ -344,7 +344,7 @@ def _spread(median: str, ends: tuple[float, float] | None, unit: str) -> str:
 
 
 def range_of(ends: tuple[float, float]) -> str:
-    """Format an interval in whole percent, as it is not more precise: `+50…+60%`; use factors from ten times up."""
+    """Format an interval in whole percent, its actual precision, as in `+50…+60%`; use factors from tenfold up."""
     if max(ends) >= 9:  # noqa: PLR2004 - ten times
         factors = (short_change(end) if end >= 9 else f"×{1 + end:.2g}" for end in ends)  # noqa: PLR2004, RUF001
         return "…".join(factors)
@@ -370,7 +370,7 @@ def gate_changes(run: RunResult) -> dict[str, list[str]]:
 
 
 def render_notes(run: RunResult) -> list[str]:
-    """Return the notes on all tests' baselines, neither wrapped nor indented."""
+    """Return the notes on all tests' baselines, without wrapping or indentation."""
     names = names_of(run.results)
     doubts: dict[str, list[str]] = {}
     for result in run.results:
@@ -411,7 +411,7 @@ def names_of(results: Sequence[Result]) -> dict[str, str]:
 
 
 def moved_much(result: Result) -> bool:
-    """Return True if a value changed enough for other changes to be of interest even if the test passed."""
+    """Return True if a value changed enough to make other changes of interest even if the test passed."""
     changes = [check.change for check in result.checks if check.change is not None] if is_compared(result) else []
     return bool(result.other_changes) or any(abs(change) > LEAST_CHANGE for change in changes)
 
@@ -441,5 +441,5 @@ def _needs_changes(result: Result) -> bool:
 
 
 def _has_changes_in_rows(result: Result) -> bool:
-    """Return True if a table row already shows the changes, because a threshold on a change fails."""
+    """Return True if a table row already shows the changes because a threshold on a change fails."""
     return any(check.outcome.fails and check.is_relative for check in result.checks)

@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 
 HISTORY_SCHEMA_VERSION = 1
-"""Version of the line format."""
+"""Version of the format of a line."""
 _LOCK_TIMEOUT_S = 30
-"""Maximum time to wait for the file's lock, which other runs hold during a write."""
+"""Maximum time to wait for the file's lock, which other runs hold while writing."""
 
 
 def write_reports(run: RunResult, *, exit_status: Callable[[bool], int], variables: Mapping[str, str]) -> RunResult:
-    """Write the requested reports; return the run with an error for each report that could not be written.
+    """Write the requested reports; return the run, with an error for each report that could not be written.
 
-    A failed report does not leave a partial file. `exit_status` returns the run's exit status, depending on whether
-    there are errors. `variables` are the environment variables, which identify the page of the CI run.
+    A failed report does not leave a partial file behind. `exit_status` returns the run's exit status, depending on
+    whether there are errors. `variables` are the environment variables, which identify the CI run's page.
     """
-    # The JSON report is written last, because it lists the errors from the others.
+    # The JSON report is written last, because it lists the errors from the other reports.
     texts: dict[str, Callable[[RunResult], str]] = {
         "markdown": lambda run: markdown(run, run_url=run_url(variables)),
         "gitlab": lambda run: metrics_text(run.results),
@@ -59,10 +59,9 @@ def write_reports(run: RunResult, *, exit_status: Callable[[bool], int], variabl
 
 
 def remove_reports(settings: Settings) -> None:
-    """Remove the reports of an earlier run, so that they cannot be mistaken for reports of a later, killed run.
+    """Remove an earlier run's reports so they cannot be mistaken for the reports of a later run that was killed.
 
-    Raises:
-        UsageError: a file cannot be removed; the message names the option, the file and the reason.
+    Raises: UsageError: a file cannot be removed; the message contains the option, the file and the reason.
 
     """
     for kind, path in settings.reports.items():
@@ -71,7 +70,7 @@ def remove_reports(settings: Settings) -> None:
 
 
 def report_to_github(run: RunResult, variables: Mapping[str, str]) -> list[str]:
-    """Append to the job summary and return the annotations to print; does nothing outside GitHub Actions."""
+    """Append to the job summary and return the annotations to print; do nothing outside GitHub Actions."""
     if variables.get("GITHUB_ACTIONS") != "true":
         return []
     summary = variables.get("GITHUB_STEP_SUMMARY")
@@ -83,7 +82,7 @@ def report_to_github(run: RunResult, variables: Mapping[str, str]) -> list[str]:
 
 
 def history_lines(result: Result, *, plugin: str, commit: str | None, environment: str) -> list[dict[str, Any]]:
-    """Return a line for each of a test's trials that count, in order, with values in base units.
+    """Return one line for each of a test's trials that count, in order, with values in base units.
 
     `environment` is the key under which the baseline is stored.
     """
@@ -117,11 +116,11 @@ def _kind_of(trial: Trial, result: Result, *, is_first: bool) -> str:
 def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     """Append lines to a file, creating it if necessary; without lines, only check that the file can be opened.
 
-    A lock (`NAME.lock` next to the file) lets concurrent runs append one after the other. If the file's last line is
-    incomplete because its writer was killed, a line break is added first, so that no other line is corrupted.
+    A lock (`NAME.lock` next to the file) makes concurrent runs append one after another. If the file's last line is
+    incomplete because its writer was killed, a line break is added first so that no other line is corrupted.
 
-    Raises:
-        UsageError: the file cannot be written, or another run held its lock for too long; the text names the file.
+    Raises: UsageError: the file cannot be written, or another run held its lock for too long; the message contains the
+        file.
 
     """
     content = "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines).encode()

@@ -1,10 +1,10 @@
-"""Client access to a cluster: protocol, login and certificates. Read access, logins.
+"""Client access to a cluster: the protocol, login and certificates. Read access, logins.
 
 - access: a client's access settings and TLS context
 - logins: SASL logins
 - client_properties: Kafka's client settings, from a file or a fixture
 - stores: PEM and PKCS12 files
 
-Settings have the same names as in Kafka's own clients, so a file for the `--command-config` of Kafka's tools works here
-as well. Settings that the plugin would read differently from Kafka, or that would have no effect, are errors.
+Settings have the same names as in Kafka's own clients, so a `--command-config` file for Kafka's tools also works here.
+A setting that the plugin would read differently from Kafka, or that would not have any effect, is an error.
 """

@@ -1,4 +1,4 @@
-"""A client's access settings, its TLS context, and certificate files."""
+"""A client's access settings, TLS context, and certificate files."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 _MIN_SECRET_CHARACTERS = 16
-"""Minimum length of hidden private key lines; shorter lines reveal nothing and can occur in other texts by chance."""
+"""Minimum length of private key lines to hide; shorter lines reveal nothing and can occur in other texts by chance."""
 
 
 def _hide_passwords(record: logging.LogRecord) -> bool:
-    """Redact login requests in a line of aiokafka's log, because PLAIN sends the password as plain text."""
+    """Redact login requests in a line from aiokafka's log, because PLAIN sends the password in plain text."""
     if isinstance(record.args, tuple):
         record.args = tuple(
             f"{type(each).__name__}(***)" if type(each).__name__.startswith("SaslAuthenticateRequest") else each
@@ -66,7 +66,7 @@ class Access:
         return result | dict(self.options)
 
     def variables(self) -> dict[str, str | None]:
-        """Return environment variables for applications; None to unset one that may be for another cluster."""
+        """Return environment variables for applications; None unsets a variable that may refer to another cluster."""
         login = {} if self.login is None else self.login.variables()
         return {"KAFKA_SECURITY_PROTOCOL": self.protocol, **dict.fromkeys(LOGIN_VARIABLES), **login}
 
@@ -102,11 +102,10 @@ HOSTNAME = "ssl.endpoint.identification.algorithm"
 def make_context(
     trusted: str | None, certificate: str | None, key: str | None, *, check_hostname: bool = True
 ) -> ssl.SSLContext:
-    """Create a client's TLS context; the certificates and the unencrypted key are PEM.
+    """Create a client's TLS context; the certificates and the unencrypted key are in PEM format.
 
-    Raises:
-        ValueError: a part is not PEM.
-        OSError: OpenSSL cannot read a part, or the key belongs to another certificate.
+    Raises: ValueError: a part is not in PEM format. OSError: OpenSSL cannot read a part, or the key belongs to another
+        certificate.
 
     """
     import ssl  # noqa: PLC0415 - only for TLS
@@ -122,7 +121,7 @@ def make_context(
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Load a certificate and its key from a file (in memory on Linux), because OpenSSL offers no other way."""
+    """Load a certificate and its key from a file (in memory on Linux), because OpenSSL does not offer any other way."""
     with contextlib.ExitStack() as stack:
         if hasattr(os, "memfd_create"):
             file = stack.enter_context(os.fdopen(os.memfd_create("client.pem"), "w", encoding="ascii"))
@@ -138,7 +137,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> No
 
 
 def content_of(path: Path) -> bytes:
-    """Read a whole file.
+    """Read an entire file.
 
     Raises:
         UsageError: the file cannot be read; the message contains the reason.

@@ -1,4 +1,4 @@
-"""Access settings, read from a properties file (`--kafka-client-config`) or from a fixture's keyword arguments."""
+"""Access settings, from a properties file (`--kafka-client-config`) or a fixture's keyword arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def read_client_properties(path: Path) -> Access:
-    """Read a client properties file, like the `--command-config` files of Kafka's own tools.
+    """Read a client properties file, such as the `--command-config` files for Kafka's own tools.
 
     Raises:
         UsageError: the file cannot be read or has invalid settings; the message lists all problems.
@@ -38,7 +38,7 @@ def read_client_properties(path: Path) -> Access:
         return _read_file(path)
     except UsageError as error:
         problem = str(error)
-    raise UsageError(printable(problem))  # a new error, because the first one's traceback would show the file's secrets
+    raise UsageError(printable(problem))  # a new error: the first one's traceback would show the file's secrets
 
 
 def _read_file(path: Path) -> Access:
@@ -64,7 +64,7 @@ def _read_file(path: Path) -> Access:
 
 
 def _numbered(elements: Iterator[PropertiesElement]) -> Iterator[tuple[int, PropertiesElement]]:
-    """Yield the elements of a properties file, each with the line on which it starts."""
+    """Yield a properties file's elements, each with the line on which it starts."""
     number = 1
     for element in elements:
         yield number, element
@@ -72,12 +72,10 @@ def _numbered(elements: Iterator[PropertiesElement]) -> Iterator[tuple[int, Prop
 
 
 def read_access(given: Mapping[str, object], *, origin: str, folder: Path) -> Access:
-    """Read access settings from a fixture: aiokafka's keyword arguments, or Kafka's names with dots.
+    """Read access settings from a fixture, under aiokafka's argument names or Kafka's names with dots.
 
-    Args:
-        given: names and values.
-        origin: the source of the settings, for error messages.
-        folder: the folder to which paths are relative.
+    Args: given: the names and values. origin: the source of the settings, for error messages. folder: the folder to
+        which paths are relative.
 
     Raises:
         UsageError: a setting is invalid; the message lists all problems.
@@ -89,7 +87,7 @@ def read_access(given: Mapping[str, object], *, origin: str, folder: Path) -> Ac
     except UsageError as error:
         problem = str(error)
     del given
-    raise UsageError(problem)  # a new error, because the first one's traceback would show secrets
+    raise UsageError(problem)  # a new error: the first one's traceback would show secrets
 
 
 def _read_mapping(given: Mapping[str, object], *, origin: str, folder: Path) -> Access:
@@ -138,7 +136,7 @@ def _fold_login(texts: dict[str, str]) -> Iterator[str]:
     elif "sasl.jaas.config" in texts:
         yield "'sasl_plain_username' and 'sasl.jaas.config' are both given; use only one of them"
     mechanism = texts.setdefault("sasl.mechanism", "PLAIN")  # aiokafka's default, not Kafka's
-    # Done even if a part is missing, which is already reported; an incomplete setting would be reported again.
+    # This is done even if a part is missing, which is already reported; an incomplete setting would be reported again.
     login = password_login(mechanism, username or "", password or "")
     texts.setdefault("sasl.jaas.config", login.jaas_line())
 
@@ -169,7 +167,7 @@ _STORES = (
 )
 
 _SERVERS = "bootstrap.servers"
-"""Setting that is accepted because properties files often contain it, but ignored in favor of `--kafka-cluster`."""
+"""A setting that is accepted, because properties files often contain it, but ignored in favor of `--kafka-cluster`."""
 
 _NAMES = tuple(sorted(("security.protocol", HOSTNAME, _SERVERS, *_LOGIN, *_STORES, *_OPTIONS)))
 """All supported settings."""
@@ -227,7 +225,7 @@ class _Problems:
         self.texts = [*texts]
 
     def attempt(self, read: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
-        """Return the result of `read`; if it fails, add its error to the problems and return None."""
+        """Return the result of `read`; if `read` fails, add its error to the problems and return None."""
         try:
             return read(*args, **kwargs)
         except UsageError as error:

@@ -19,7 +19,7 @@ ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 Mechanism = Literal["PLAIN", ScramMechanism]
 
 LOGIN_VARIABLES = ("KAFKA_SASL_MECHANISM", "KAFKA_SASL_USERNAME", "KAFKA_SASL_PASSWORD")
-"""Environment variables for all logins."""
+"""Environment variables used by all logins."""
 
 
 class _Secret(str):
@@ -38,7 +38,7 @@ class _UserAndPassword:
     module: ClassVar[str]
     """Kafka's login module."""
     to_check: ClassVar[str] = "the user name, the password and 'sasl.mechanism'"
-    """Settings that may be wrong if the cluster rejects the login, for an error message."""
+    """Settings to mention in the error message if the cluster rejects the login, because they may be wrong."""
 
     mechanism: Mechanism
     username: str
@@ -46,7 +46,7 @@ class _UserAndPassword:
 
     @property
     def principal(self) -> str:
-        """User name in Kafka's ACLs."""
+        """The user name in Kafka's ACLs."""
         return self.username
 
     def arguments(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class _UserAndPassword:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plain(_UserAndPassword):
-    """Login with PLAIN, which sends the password itself to the broker."""
+    """A PLAIN login, which sends the password itself to the broker."""
 
     module: ClassVar[str] = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -87,7 +87,7 @@ class Plain(_UserAndPassword):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scram(_UserAndPassword):
-    """Login with SCRAM, which proves to the broker that the client knows the password."""
+    """A SCRAM login, which proves to the broker that the client knows the password."""
 
     module: ClassVar[str] = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -100,7 +100,7 @@ _MODULES = {Plain.module: ("PLAIN",), Scram.module: get_args(ScramMechanism)}
 """Login modules, each with its mechanisms."""
 
 _OPTION = re.compile(r"""\s*(\w++)\s*=\s*("(?:[^"\\]|\\["\\])*"|'[^'\\]*'|[^\W\d][\w.$-]*+)""")
-"""Pattern of an option and its value, in which only the escapes `\\"` and `\\\\` are valid, read as in Java."""
+"""Pattern for an option and its value, in which only the escapes `\\"` and `\\\\` are valid, read as in Java."""
 
 MAX_SHOWN = 60
 """Maximum number of characters of an invalid value to show in an error message."""
@@ -121,10 +121,10 @@ def read_mechanism(values: Mapping[str, str]) -> Mechanism:
 
 
 def read_login(values: Mapping[str, str], mechanism: Mechanism | None) -> Login | None:
-    """Return the login in `sasl.jaas.config`, read in the same way as Kafka; error messages never quote the setting.
+    """Return the login in `sasl.jaas.config`, parsed as Kafka does; error messages never quote the setting.
 
-    Returns None if the mechanism is missing or invalid, which is already reported. With an invalid mechanism, the
-    expected login module is unknown.
+    Returns None if the mechanism is missing or invalid, which has already been reported. If the mechanism is invalid,
+    the expected login module is unknown.
     """
     if "sasl.mechanism" in values and mechanism is None:
         return None

@@ -1,4 +1,4 @@
-"""Truststores and keystores: certificates and private keys as PEM (in a file or a setting) or PKCS12."""
+"""Truststores and keystores: certificates and private keys in PEM (a file or a setting) or PKCS12 format."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _read_store(name: str, path: Path) -> str | bytes:
 def _open_pkcs12(
     content: bytes, source: str, values: Mapping[str, str], store: str
 ) -> tuple[PrivateKeyTypes | None, list[x509.Certificate]]:
-    """Return the private key and the certificates in a store, the key's own certificate first.
+    """Return a store's private key and certificates, starting with the key's own certificate.
 
     The store type does not matter, because recent Java versions also use the type JKS for PKCS12.
     """

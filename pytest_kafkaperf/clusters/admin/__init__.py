@@ -1,9 +1,9 @@
 """Requests other than load. Read connection, admin, wire.
 
-- connection: plain clients, calls with a timeout, and the wait until brokers are ready
+- connection: plain clients, calls with a timeout, and waiting until brokers are ready
 - admin: a run's topics, groups and transactions
-- wire: requests that aiokafka lacks
+- wire: requests that aiokafka does not support
 - preflight: checks before the load
-- acls: permissions, and how to grant them
-- run_names: names of a run's topics and groups
+- acls: permissions and how to grant them
+- run_names: names for a run's topics and groups
 """

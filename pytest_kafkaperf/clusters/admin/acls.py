@@ -1,4 +1,4 @@
-"""A client's permissions: operations on topics, groups and transactional ids, and the commands that grant them."""
+"""A client's permissions: operations on topics, groups and transactional ids, and commands that grant them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 from pytest_kafkaperf.clusters.access.access import Access
 
 _UNKNOWN = -(1 << 31)
-"""Kafka's value if a response does not include operations."""
+"""Kafka's value for a response that does not include operations."""
 
 
 class Operation(enum.IntEnum):
@@ -30,7 +30,7 @@ class Resource:
     kind: Literal["topic", "group", "transactional-id"]
     name: str
     prefixed: bool = False
-    """True if `name` is a prefix, and the resource includes all names that start with it."""
+    """True if `name` is a prefix and the resource includes all names that start with it."""
 
     def __str__(self) -> str:
         """Return the resource as text for users."""
@@ -39,7 +39,7 @@ class Resource:
 
 
 def granted(field: int) -> frozenset[Operation] | None:
-    """Return the operations in a bit field, one bit per code; None if the broker does not report them."""
+    """Return the operations in a bit field that has one bit per code; None if the broker does not report them."""
     if field == _UNKNOWN:
         return None
     return frozenset(operation for operation in Operation if field >> operation & 1)

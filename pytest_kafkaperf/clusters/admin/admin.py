@@ -49,7 +49,7 @@ _RETRY_MS = 10
 _TRANSACTION_TIMEOUT_MS = 60_000
 """Default of aiokafka's and Kafka's own producers."""
 UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError, kafka_errors.RequestTimedOutError)
-"""aiokafka's errors for a broker that is down or does not respond."""
+"""aiokafka's errors when a broker is down or does not respond."""
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Property:
 
 
 class TopicGoneError(ClusterError):
-    """A topic existed, but the cluster no longer knows it."""
+    """A topic that existed is no longer known to the cluster."""
 
 
 class TopicExistsError(ClusterError):
@@ -86,16 +86,14 @@ class Admin:
     def create_topic(self, topic: str, scenario: Scenario) -> None:
         """Create a scenario's topic, and wait until each partition has a leader.
 
-        Raises:
-            ClusterError: the cluster rejected it, or it took too long.
-            TopicExistsError: the topic already exists.
-            TopicRefusedError: this client is not permitted to create it.
+        Raises: ClusterError: the cluster rejected the topic, or the request took too long. TopicExistsError: the topic
+            already exists. TopicRefusedError: this client is not permitted to create it.
 
         """
         self._call(self._create_topic(topic, scenario), f"create topic {topic!r}")
 
     def delete_topic(self, topic: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Delete a topic that `create_topic` created; do nothing if it is gone.
+        """Delete a topic that `create_topic` created; do nothing if it no longer exists.
 
         Raises:
             ClusterError: the cluster rejected it, or it took too long.
@@ -104,7 +102,7 @@ class Admin:
         self._call(self._delete_topic(topic), f"delete topic {topic!r}", timeout_s)
 
     def delete_groups(self, groups: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> None:
-        """Delete a run's consumer groups after its load is over; skip groups that are gone.
+        """Delete a run's consumer groups after the load is over; skip groups that no longer exist.
 
         Raises:
             ClusterError: the cluster rejected it, or it took too long.
@@ -125,7 +123,7 @@ class Admin:
         self._call(work, "abort open transactions", timeout_s)
 
     def sweep(self, prefix: str = PREFIX, *, now: datetime.datetime | None = None) -> list[str]:
-        """Remove topics and groups of runs that should have ended more than a day ago; return their names.
+        """Remove topics and groups from runs that should have ended more than a day ago; return the names.
 
         Names are removed only if they have exactly the format for a run with this prefix (see `run_names`), and if this
         client may see and delete them. `now` is this machine's time; None to read its clock. A run must also have ended
@@ -173,7 +171,7 @@ class Admin:
         async with self._admin() as admin:
             response = await admin._send_to_controller(request)  # noqa: SLF001 - its own has no version 4
             for _, code, *message in response.topic_errors:
-                # A broker's metadata may still contain a deleted topic, so only this reply is certain.
+                # A broker's metadata may still contain a deleted topic, so only this reply is reliable.
                 if code == kafka_errors.TopicAlreadyExistsError.errno:
                     raise TopicExistsError(f"topic {topic!r} already exists")
                 if code:
@@ -327,7 +325,7 @@ def transaction_timeout_ms(scenario: Scenario) -> int:
 
 @contextlib.asynccontextmanager
 async def _started(client: Any) -> AsyncIterator[Any]:
-    """Start one of aiokafka's clients, and stop it afterwards."""
+    """Start one of aiokafka's clients and stop it afterwards."""
     try:
         await client.start()
         yield client
@@ -377,7 +375,7 @@ async def _try_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[E
 
 
 async def _init_producer(client: Any, transactional_id: str, timeout_ms: int) -> None:
-    """Request a new epoch for a transactional id until the coordinator has aborted the open transaction (KIP-98)."""
+    """Request new epochs for a transactional id until the coordinator has aborted the open transaction (KIP-98)."""
     request = transaction.InitProducerIdRequest(transactional_id, timeout_ms)
     while True:
         error, _ = await ask_coordinator(client, transactional_id, 1, request)

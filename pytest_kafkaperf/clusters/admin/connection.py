@@ -1,6 +1,6 @@
 """Connections to a cluster: plain clients, calls with a timeout, and the wait until every broker is ready.
 
-A cluster is ready when metadata requests see every broker, not when a line appears in a log.
+A cluster is ready when metadata requests return every broker, not when a certain line appears in a log.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BoundedLoop(asyncio.SelectorEventLoop):
     async def getaddrinfo(self, *arguments: Any, **named: Any) -> Any:
         """Resolve a name in a thread that is never joined."""
         found: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        found.set_running_or_notify_cancel()  # from now on, the future cannot be cancelled, and always accepts a result
+        found.set_running_or_notify_cancel()  # from now on, the future cannot be cancelled and always accepts a result
 
         def look_up() -> None:
             try:
@@ -60,7 +60,7 @@ class BoundedLoop(asyncio.SelectorEventLoop):
 
 
 def call(work: Coroutine[Any, Any, T], what: str, servers: str, *, timeout_s: float) -> T:
-    """Run requests to a cluster in a separate thread and event loop, because the caller may have a running loop.
+    """Run requests to a cluster in a separate thread and event loop, because the caller may be running a loop.
 
     Raises:
         ClusterError: the request failed or exceeded the timeout; the message is `could not {what} on ...`.
@@ -107,7 +107,7 @@ async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any
 
 
 async def close(client: Any) -> None:
-    """Close any of aiokafka's clients; give up after a timeout."""
+    """Close one of aiokafka's clients; give up after a timeout."""
     with contextlib.suppress(KafkaError, OSError, TimeoutError):
         async with asyncio.timeout(_CLOSE_TIMEOUT_S):
             await (client.close if hasattr(client, "close") else client.stop)()
@@ -125,7 +125,7 @@ class Notes(logging.Handler):
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
         self._texts: dict[str, str] = {}
-        """Each text, with its template from the library's code and the error that ended a task."""
+        """Each text, with its template from the library's code and the error, if any, that ended a task."""
         self.causes: list[Exception] = []
         """Errors that aiokafka logged."""
 
@@ -145,7 +145,7 @@ class Notes(logging.Handler):
                     logger.propagate = _propagated.pop(logger)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the first line and, if a task ended with an error, that error."""
+        """Store the first line and, if a task ended with an error, that error."""
         error = f": {record.exc_info[1]!r}" if record.exc_info else ""
         causes = [value for value in record.args or () if isinstance(value, Exception)]
         error += "".join(f" ({innermost(each)})" for each in causes if each.__cause__)  # such as a TLS alert
@@ -181,7 +181,7 @@ _START_PAUSE_S = 0.05
 _EXTERNAL_PAUSE_S = 0.5
 """Pause between attempts to connect to external clusters."""
 _MIN_ATTEMPT_S = 1
-"""Minimum time for the last attempt, so that it fails with a reason and not because of the timeout."""
+"""Minimum time for the last attempt; ensures that it fails with a reason rather than because of the timeout."""
 _REFUSALS = (SaslAuthenticationFailed, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError)
 """Errors from a cluster that is running but that this client cannot use with its access settings."""
 
@@ -208,13 +208,9 @@ def wait_ready(
 ) -> int:
     """Wait until every broker of a starting cluster is registered and accepts connections; return their number.
 
-    Args:
-        servers: `HOST:PORT[,HOST:PORT...]`.
-        brokers: minimum number of brokers.
-        timeout_s: timeout for the whole wait.
-        check: called before each attempt; raises if waiting is pointless.
-        cluster_id: the expected cluster id; another cluster at this address counts as not ready.
-        access: access settings; None for plaintext.
+    Args: servers: `HOST:PORT[,HOST:PORT...]`. brokers: minimum number of brokers. timeout_s: timeout for the entire
+        wait. check: called before each attempt; raises if waiting is pointless. cluster_id: the expected cluster id;
+        another cluster at this address counts as not ready. access: access settings; None for plaintext.
 
     Raises:
         NotReadyError: the cluster was not ready in time; the message contains the servers and the last reason.
@@ -292,7 +288,7 @@ class _Attempts:
         return run(_attempt(brokers, cluster_id, self._client_config, self.attempt_s))
 
     def failed(self, reason: str, causes: Collection[Exception], *, is_refused: bool = False) -> NotReadyError:
-        """Return the error for the whole wait."""
+        """Return the error for the entire wait."""
         when = "" if is_refused else f" after {self._timeout_s:g} s"
         return NotReadyError(f"{self._servers} is not ready{when}: {reason}", causes)
 
@@ -304,7 +300,7 @@ def _reason(error: Exception, notes: Notes) -> str:
 
 
 def read_cluster_id(servers: str, access: Access, *, timeout_s: float) -> str | None:
-    """Return the cluster id; None if there is none, as before Kafka 0.10.1.
+    """Return the cluster id; None if there is none, which is the case before Kafka 0.10.1.
 
     Raises:
         ClusterError: the cluster did not answer in time.
@@ -382,7 +378,7 @@ async def _is_reachable(broker: Any, config: Mapping[str, Any]) -> bool:
 
 
 async def _other_protocol(servers: str, wanted: str, timeout_s: float) -> str | None:
-    """Describe the first server whose listener uses a different protocol than the client; None if there is none."""
+    """Describe the first server whose listener uses a different protocol from the client's; None if there is none."""
     hosts = collect_hosts(servers, randomize=False)
     found = await asyncio.gather(*(_protocol(host, port, timeout_s) for host, port, _ in hosts))
     for (host, port, _), protocol in zip(hosts, found, strict=True):
@@ -392,7 +388,7 @@ async def _other_protocol(servers: str, wanted: str, timeout_s: float) -> str | 
 
 
 async def _protocol(host: str, port: int, timeout_s: float) -> str | None:
-    """Return the protocol of a listener; None if it does not answer.
+    """Return a listener's protocol; None if the listener does not answer.
 
     The reply to a login with a nonexistent mechanism shows whether the listener expects a login.
     """

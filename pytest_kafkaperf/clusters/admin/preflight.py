@@ -1,7 +1,7 @@
 """Checks for problems that would make the load fail; the errors include the fix.
 
-Every request has a timeout and changes nothing, except that the cluster remembers the first transactional id of a run
-with transactions. It is not a problem if a broker does not report some information to this client.
+Every request has a timeout and does not change anything, except that the cluster remembers the first transactional id
+of a run with transactions. A broker that does not report some information to this client is not considered a problem.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TIMEOUT_S = 10
-"""Timeout for all requests in one call."""
+"""Combined timeout for all requests in one call."""
 
 _UNKNOWN_TOPIC_TIMEOUT_S = 2
-"""Time to wait for a topic that a broker does not know, because another broker may have created it a moment ago."""
+"""Time to wait for a topic that is unknown to a broker, because another broker may have just created it."""
 
 _TICK_S = 0.05
 
 T = TypeVar("T")
 
 _READS = frozenset({Operation.READ, Operation.DESCRIBE})
-"""Operations that a run performs on a topic that it only reads."""
+"""Operations that a run performs on a read-only topic."""
 
 
 TopicField = Literal["topic", "output_topic"]

@@ -66,7 +66,7 @@ def stale_groups(names: Iterable[str], now: datetime.datetime, prefix: str = PRE
 def retention(topic: str, now: datetime.datetime) -> dict[str, str]:
     """Return a run topic's retention as a topic property, so that brokers delete its records if the run is killed.
 
-    The result is empty for other names. The size is not limited, because the audit reads the whole log.
+    The result is empty for other names. The size is not limited, because the audit reads the entire log.
     """
     match = _TOPIC.fullmatch(topic)
     end = None if match is None else _end(match)

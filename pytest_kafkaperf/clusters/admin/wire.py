@@ -39,7 +39,7 @@ class TopicMetadata:
     in_sync: int
     """Minimum number of in-sync replicas across all partitions."""
     leaderless: tuple[int, ...] = ()
-    """Partitions without a leader, which cannot be written or read."""
+    """Partitions without a leader, which cannot be written to or read from."""
     operations: frozenset[Operation] | None = None
     """Operations that this client is permitted to perform; None if the cluster does not report them."""
     config: Mapping[str, str] = field(default_factory=dict)
@@ -127,12 +127,12 @@ class DescribeTopic(api.Request[_MetadataStruct]):  # type: ignore[misc]
         self._topic = topic
 
     def build(self, request_struct_class: type[_MetadataStruct]) -> _MetadataStruct:
-        """Build the request; aiokafka calls it."""
+        """Build the request; called by aiokafka."""
         return request_struct_class([self._topic], False, False, True)
 
 
 _COORDINATOR_S = 5
-"""Time to wait for the coordinator of a group or transactional id; the load itself waits longer."""
+"""Time to wait for the coordinator of a group or a transactional id; the load itself waits longer."""
 
 _TICK_S = 0.05
 
@@ -141,7 +141,7 @@ TRANSIENT: tuple[type[Exception], ...] = (
     kafka_errors.GroupLoadInProgressError,
     kafka_errors.NotCoordinatorForGroupError,
 )
-"""Errors that mean that a coordinator will soon be available."""
+"""Errors that indicate that a coordinator will soon be available."""
 
 
 async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tuple[type[Exception], Any]:
@@ -177,7 +177,7 @@ async def remove_members(client: Any, group: str) -> None:
 
 
 class _DescribeGroupsStruct(admin.DescribeGroupsRequest_v3):  # type: ignore[misc] # aiokafka ships no types
-    """DescribeGroups v3; aiokafka parses its response as v2, without the permitted operations."""
+    """DescribeGroups v3; aiokafka parses this response as v2, without the permitted operations."""
 
     RESPONSE_TYPE = admin.DescribeGroupsResponse_v3
 
@@ -191,7 +191,7 @@ class DescribeGroups(api.Request[_DescribeGroupsStruct]):  # type: ignore[misc]
         self._groups = groups
 
     def build(self, request_struct_class: type[_DescribeGroupsStruct]) -> _DescribeGroupsStruct:
-        """Build the request; aiokafka calls it."""
+        """Build the request; called by aiokafka."""
         return request_struct_class(self._groups, True)
 
 
@@ -265,7 +265,7 @@ class CreateTopic(api.Request[_CreateTopicsStruct]):  # type: ignore[misc]
         self._timeout_ms = timeout_ms
 
     def build(self, request_struct_class: type[_CreateTopicsStruct]) -> _CreateTopicsStruct:
-        """Build the request; aiokafka calls it."""
+        """Build the request; called by aiokafka."""
         return request_struct_class([self._new], self._timeout_ms, False)
 
 

@@ -1,6 +1,6 @@
 """Brokers and applications in containers. Read docker_brokers, container, daemon.
 
-- docker_brokers: the provider `docker`
+- docker_brokers: the `docker` provider
 - container: one broker or application in a container
 - daemon: the Docker daemon and its images
 """

@@ -43,7 +43,7 @@ class Container:
         self._name = name
         self._stop_timeout_s = stop_timeout_s
         self._create = create
-        """Creates the container as a docker-py object; for an application, from its command and environment."""
+        """Creates the container as a docker-py object; an application's container uses its command and environment."""
         self._created: Any = None
         self.pid: int | None = None
         """Process id on the daemon's machine; None for a broker, which does not need it."""
@@ -98,7 +98,7 @@ class Container:
 
     @property
     def ending(self) -> str | None:
-        """Cause of its exit, such as `exited with status 1`, from one request to the daemon; None if running."""
+        """Cause of the exit, such as `exited with status 1`, from one request to the daemon; None if running."""
         try:
             self._container.reload()
         except NotFound:
@@ -111,7 +111,7 @@ class Container:
         return "ran out of memory" if state["OOMKilled"] else f"exited with status {state['ExitCode']}"
 
     def probes(self) -> Sequence[Probe]:
-        """Return the probe of the container, and that of its JMX exporter if there is one."""
+        """Return the container's probe and, if there is a JMX exporter, the exporter's probe."""
         own = ContainerProbe(self._container)
         return [own] if self._exporter is None else [own, self._exporter]
 
@@ -138,13 +138,13 @@ class Container:
 
 
 LABEL = "pytest-kafkaperf.run"
-"""Label on containers and networks that contains their run's owner and folder."""
+"""Label on containers and networks that contains the owner and folder of their run."""
 
 END_LABEL = "pytest-kafkaperf.end"
-"""Label on containers and networks with their run's latest end, before which only the owner removes them."""
+"""Label on containers and networks with their run's latest end; before that time, only the owner removes them."""
 
 _LONGEST = datetime.timedelta(days=1)
-"""Time after which others assume that a run has ended."""
+"""Time after which other owners assume that a run has ended."""
 
 
 def labels_of(folder: Path) -> dict[str, str]:
@@ -153,7 +153,7 @@ def labels_of(folder: Path) -> dict[str, str]:
 
 
 def sweep(client: Any, runs: Path) -> None:
-    """Remove containers and networks from ended runs; those of other owners remain until their latest end."""
+    """Remove ended runs' containers and networks; those of other owners remain until their run's latest end."""
     own = _owner(runs.parent)
     now = _now()
     for resource in labelled(client, LABEL):
@@ -161,12 +161,12 @@ def sweep(client: Any, runs: Path) -> None:
         owner, _, folder = labels[LABEL].partition(":")
         stays = is_alive(runs / Path(folder).name) if owner == own else labels.get(END_LABEL, now) >= now
         if not stays:
-            with contextlib.suppress(APIError):  # another run may also be removing it
+            with contextlib.suppress(APIError):  # another run may be removing it at the same time
                 remove(resource)
 
 
 def _owner(cache: Path) -> str:
-    """Return the random id of a cache folder.
+    """Return a cache folder's random id.
 
     A copy of the folder, which CI may restore in several jobs, counts as a different owner, because its file has a
     different change time.
@@ -183,7 +183,7 @@ def _now(later: datetime.timedelta = datetime.timedelta()) -> str:
 
 @contextmanager
 def removing(client: Any, labels: Mapping[str, str]) -> Iterator[None]:
-    """Remove all resources of this run afterwards, even if their start was interrupted."""
+    """Remove all of this run's resources afterwards, even if their start was interrupted."""
     try:
         yield
     finally:
@@ -195,30 +195,30 @@ def removing(client: Any, labels: Mapping[str, str]) -> Iterator[None]:
 def start_reaper(client: Any) -> None:
     """Start testcontainers' reaper Ryuk, which cleans up after killed runs, unless it is disabled or missing.
 
-    The settings are not changed, because they apply to the user's own containers as well.
+    The settings are not changed, because they also apply to the user's own containers.
     """
     if not testcontainers_config.ryuk_disabled:
-        with contextlib.suppress(Exception):  # the next run cleans up as well
+        with contextlib.suppress(Exception):  # the next run also cleans up
             client.images.get(testcontainers_config.ryuk_image)
             Reaper.get_instance()
 
 
 def labelled(client: Any, label: str) -> list[Any]:
-    """Return the resources with this label, containers first: a network in use cannot be removed."""
+    """Return the resources with this label, containers first, because a network in use cannot be removed."""
     filters = {"label": label}
     containers = client.containers.list(all=True, filters=filters, ignore_removed=True)
     return [*containers, *client.networks.list(filters=filters)]
 
 
 def remove(resource: Any) -> None:
-    """Remove a network, or a container with its data, running or not; do nothing if it is gone."""
+    """Remove a network, or a container (running or not) with its data; do nothing if it no longer exists."""
     with contextlib.suppress(NotFound):
         resource.remove(force=True, v=True) if hasattr(resource, "kill") else resource.remove()
 
 
 @contextmanager
 def container_process(name: str, image: str, files: Path, **options: Any) -> Iterator[ContainerProcess]:
-    """Provide a container of an image, with the certificates in the folder `files`; remove it afterwards.
+    """Provide a container for an image, with the certificates from the folder `files`; remove it afterwards.
 
     `options` are passed to the `Container`.
 

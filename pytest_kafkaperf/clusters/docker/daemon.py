@@ -1,4 +1,4 @@
-"""The Docker daemon: its detection, connections to it, and broker images."""
+"""The Docker daemon: detection, connections and broker images."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 
 
 def look() -> tuple[str, str | None]:
-    """Return the address of the Docker daemon, and the reason why it cannot run brokers; None if it can."""
+    """Return the Docker daemon's address, and the reason why the daemon cannot run brokers (None if it can)."""
     address = get_docker_host() or _DEFAULT_ADDRESS
     timeout_s = _LOOK_TIMEOUT_S if urlsplit(address).scheme == "unix" else _REMOTE_LOOK_TIMEOUT_S
     try:
@@ -51,7 +51,7 @@ LOOPBACK = "127.0.0.1"
 
 @contextmanager
 def connection() -> Iterator[DockerClient]:
-    """Connect to the daemon; docker-py's client is the attribute `client`.
+    """Connect to the daemon; docker-py's client is the `client` attribute.
 
     Raises:
         ClusterError: there is no daemon, or a request failed.
@@ -72,25 +72,25 @@ def connection() -> Iterator[DockerClient]:
 
 
 def container_of(name: str) -> Any:
-    """Return a container by its id as a docker-py object, whose connection lasts as long as this process."""
+    """Return the container with this id as a docker-py object; its connection lasts as long as this process."""
     return DockerClient(timeout=_REQUEST_TIMEOUT_S).client.containers.get(name)
 
 
 def host_of(docker: DockerClient) -> str:
-    """Return the address at which the daemon's published ports are reachable; `LOOPBACK` on this machine."""
+    """Return the address at which the daemon's published ports can be reached; `LOOPBACK` on this machine."""
     host = docker.host()
     return LOOPBACK if host in ("localhost", LOOPBACK, "::1") else host
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the daemon's own explanation of an error if there is one, otherwise the error's text."""
+    """Return the daemon's own explanation of an error if there is one; otherwise, return the error's text."""
     return str(getattr(error, "explanation", None) or error) or type(error).__name__
 
 
 _REPOSITORY = "apache/kafka"
 
 _REGISTRY = re.compile(r"([^/]*[.:][^/]*|localhost)/")
-"""The first part of an image's name if it is not on Docker Hub."""
+"""The first part of the name of an image that is not on Docker Hub."""
 
 _CONFLUENT_LABEL = "io.confluent.docker"
 
@@ -115,7 +115,7 @@ def version_of(image: str) -> str:
 
 
 def is_pulled(image: str) -> bool:
-    """Return True if the daemon has the image, or if there is no daemon, because that is reported later."""
+    """Return True if the daemon has the image, or if there is no daemon, which is reported later."""
     with contextlib.suppress(ClusterError), connection() as docker:
         try:
             docker.client.images.get(image)
@@ -134,13 +134,13 @@ def get_image(client: Any, image: str) -> Any:
 
     def pull() -> None:
         try:
-            lines = client.api.pull(image, stream=True, decode=True)  # without a timeout between two lines
+            lines = client.api.pull(image, stream=True, decode=True)  # without a timeout between lines
             errors = [line["error"] for line in lines if "error" in line]
             if errors:
                 found.set_exception(ClusterError(errors[0]))
             else:
                 found.set_result(client.images.get(image))
-        except Exception as error:  # noqa: BLE001 - of the client, its HTTP library or the connection
+        except Exception as error:  # noqa: BLE001 - from the client, its HTTP library or the connection
             found.set_exception(error)
 
     threading.Thread(target=pull, daemon=True).start()
@@ -166,7 +166,7 @@ def is_confluent(image: Any) -> bool:
 
 
 def variable(name: str, *, confluent: bool) -> str:
-    """Return the environment variable for a property (KIP-975; Confluent's images encode `_` and `-` the other way)."""
+    """Return a property's environment variable (KIP-975; Confluent's images encode `_` and `-` the other way round)."""
     underscore, dash = ("___", "__") if confluent else ("__", "___")
     spelling = {ord("_"): underscore, ord("-"): dash, ord("."): "_"}
     return f"KAFKA_{name.upper().translate(spelling)}"

@@ -1,13 +1,14 @@
 """The `docker` provider: brokers in containers on a separate network, started with testcontainers.
 
 Supported images are `apache/kafka` (KIP-975) and `confluentinc/cp-kafka`; both read broker properties from `KAFKA_*`
-variables. Ports are published only on loopback, so that other machines cannot reach a test broker. If the daemon is on
+variables. Ports are published only on loopback, so other machines cannot reach a test broker. If the daemon is on
 another machine (`DOCKER_HOST`), ports are published on all its addresses, and brokers advertise the address that
 testcontainers uses.
 
-If a run is killed, testcontainers' reaper removes its resources, provided that the reaper's image is available. The
-next run with the same cache folder always removes them: a label contains the path of the run folder, whose lock shows
-whether the run is alive. Runs with another cache folder remove them after their latest end, which is in another label.
+If a run is killed, testcontainers' reaper removes the run's resources, provided that the reaper's image is available.
+The next run with the same cache folder always removes them: a label contains the path of the run folder, whose lock
+shows whether the run is alive. Runs with another cache folder remove them after their latest end, which is in another
+label.
 """
 
 from __future__ import annotations
@@ -62,19 +63,19 @@ _PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
 """Ports inside the container."""
 _LOG_FOLDER = "/var/lib/kafka/data"
 _MEMORY, _MEMORY_SIZE = "/dev/shm/kafkaperf", "8g"  # noqa: S108 - inside of the container
-"""In-memory logs and their limit. Every user can write there, whereas a separate tmpfs would belong to root after a
-restart."""
+"""Location and size limit of in-memory logs. Every user can write there, whereas a separate tmpfs would belong to root
+after a restart."""
 _KEYSTORE = "/opt/kafkaperf/keystore.pem"
 _AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
 _AGENT_CONFIG = "/opt/kafkaperf/jmx-exporter.yml"
 _AGENT_PORT = 9404
 _JAVA_VERSION_COMMAND = 'timeout 5 "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version'
-"""Command that runs the Java that `kafka-run-class.sh` would choose, for at most 5 s."""
+"""Command that runs, for at most 5 s, the Java that `kafka-run-class.sh` would choose."""
 
 
 @contextmanager
 def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
-    """Start brokers, provide them when they are ready, and remove their containers and network afterwards.
+    """Start brokers, provide them once they are ready, and remove their containers and network afterwards.
 
     The stopwatch records download times as `Span.FETCH`.
 
@@ -119,7 +120,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
 
 @contextmanager
 def _network(docker: DockerClient, name: str, labels: Mapping[str, str]) -> Iterator[str]:
-    """Create a network; afterwards, remove it and all containers with its label, even if a start was interrupted."""
+    """Create a network; afterwards, remove it and all containers with its label, even after an interrupted start."""
     with removing(docker.client, labels):
         with without_interrupt():
             docker.client_networks_create(name, {"labels": dict(labels)})
@@ -144,7 +145,7 @@ class _Layout:
 
     def plan(self) -> Fleet:
         """Configure the brokers on ports that are currently free."""
-        ports = free_ports(self.spec.brokers)  # they are hardly ever taken on another machine either
+        ports = free_ports(self.spec.brokers)  # these ports are rarely taken on another machine either
         nodes = [self._node(number, port) for number, port in enumerate(ports, 1)]
         cluster_id = new_uuid()
         return Fleet(
@@ -172,7 +173,7 @@ class _Layout:
             node, nodes, self.security, log_folder=log_folder, keystore=_KEYSTORE, config=self.spec.config
         )
         variables = {
-            variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write the values unescaped
+            variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write values unescaped
             for name, value in properties.items()
         }
         if self.spec.low_noise:
@@ -231,7 +232,7 @@ def _facts(client: Any, image: str, label: str) -> dict[str, str]:
 
 
 def _java_of(client: Any, label: str) -> str | None:
-    """Return the name and version of the brokers' Java; None if there is none, as in `apache/kafka-native`."""
+    """Return the name and version of the brokers' Java; None without Java, as in `apache/kafka-native`."""
     with contextlib.suppress(*FAILURES):
         for container in client.containers.list(filters={"label": f"{LABEL}={label}"}, limit=1):
             result = container.exec_run(["sh", "-c", _JAVA_VERSION_COMMAND])

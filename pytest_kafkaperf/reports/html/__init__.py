@@ -2,7 +2,7 @@
 
 - html_report: the complete page, and a check that its packages are installed
 - page: template values and rendering
-- charts: charts for one test
+- charts: one test's charts
 - plot: a chart's axes and series, as positions in an SVG
 - sweeps: charts for tests that share a function
 """

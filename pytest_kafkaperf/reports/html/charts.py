@@ -1,6 +1,6 @@
 """Charts for one test. Pure.
 
-Colors are style sheet variables, which have values for the light and the dark scheme.
+Colors are style sheet variables with values for the light and dark schemes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STORED = "var(--stored)"
 RETESTS = "var(--retests)"
 LIMIT = "var(--bad)"
 SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
-"""Colors for lines of the same kind, for example one line per broker."""
+"""Colors for lines of the same kind, such as one line per broker."""
 THIS_TRIAL = "this trial"
 _MAX_LABEL = 24
 """Maximum length of a name on an axis or in a legend, in characters."""
@@ -60,7 +60,7 @@ def line(
 ) -> Trace:
     """Return a line through points, with bars from the minimum to the maximum of `ends`.
 
-    If `dots_in` is a unit, the points have dots, which show their values in this unit.
+    If `dots_in` is a unit, the points have dots that show their values in this unit.
     """
     known = {x: y for x, y in points.items() if math.isfinite(y)}
     bars = []
@@ -94,29 +94,29 @@ def shortened(text: str) -> str:
 
 
 _FAR = 1.5
-"""Ratio to the baseline within which thresholds are always shown; others appear only if a round is as far away."""
+"""Ratio to the baseline within which thresholds are always shown; others appear only if a round is just as far away."""
 _ROW_PX = 24
 """Height of a row in the rounds chart, without its points."""
 _SIDE_PX = 14
 """Height of the points for one side."""
 _LABEL = 0.3
-"""Fraction of a row that is used for the label."""
+"""Fraction of a row that the label occupies."""
 _COLOURS = (BASELINE, STORED)
-"""Colors for the baselines, starting with the decisive one."""
+"""Colors for the baselines, starting with the decisive baseline."""
 _PARTS = (*QUANTILES, "max")
 _OVER_TIME = {
     "Throughput over time": (("produced", "produce", "count"), ("received", "consume", "count")),
     "Produce latency over time": (("p99", "produce", "p99"), ("p50", "produce", "p50")),
     "End-to-end latency over time": (("p99", "consume", "p99"), ("p50", "consume", "p50")),
 }
-"""Name, series and column for the lines in each chart."""
+"""Name, series and column of the lines in each chart."""
 _SECONDS = "seconds since the window opened"
 _ROUNDING_S = 1e-9
 _ROUNDS_AND_MEDIAN = "thin: single rounds; thick: median"
 
 
 def charts_of(result: Result) -> list[Chart]:
-    """Return the charts about the load, except for charts without data."""
+    """Return the charts about the load, excluding charts without data."""
     charts = [
         rounds_chart(result),
         *trial_charts(result),
@@ -130,8 +130,8 @@ def charts_of(result: Result) -> list[Chart]:
 def baselines_of(result: Result) -> dict[str, list[Rounds]]:
     """Return the rounds in each trial of each baseline, by baseline name, starting with the decisive baseline.
 
-    The decisive baseline is the live baseline, or the baseline in side-by-side re-tests, where the stored one only
-    raised the suspicion.
+    The decisive baseline is the live baseline or, in side-by-side re-tests, the re-tested baseline, because the stored
+    one only raised the suspicion.
     """
     live: list[Rounds] = [[one.metrics for one in trial.other_side] for trial in result.trials if trial.other_side]
     stored: list[Rounds] = [trial for trial in result.baseline.trials if trial]
@@ -143,7 +143,7 @@ def rounds_chart(result: Result) -> Chart | None:
     """Return a chart with a row for each metric, in which each round is a point relative to a median.
 
     The median is the baseline's, or this trial's if there is no baseline. Values on the right are worse for all
-    metrics. A single round without a comparison has no chart, because the table already shows its values.
+    metrics. A single round without a comparison does not get a chart, because the table already shows its values.
     """
     names = _names_in_chart(result)
     sides = _sides(result)
@@ -173,7 +173,7 @@ def rounds_chart(result: Result) -> Chart | None:
 
 
 def _sides(result: Result) -> list[tuple[str, str, Rounds]]:
-    """Return the name, color and rounds of each side that has rounds, starting with the baselines."""
+    """Return the name, color and rounds for each side that has rounds, starting with the baselines."""
     baselines = zip(baselines_of(result).items(), _COLOURS, strict=False)
     further: Rounds = [one.metrics for trial in result.trials[1:] for one in trial.rounds]
     sides = [
@@ -185,7 +185,7 @@ def _sides(result: Result) -> list[tuple[str, str, Rounds]]:
 
 
 def _names_in_chart(result: Result) -> list[str]:
-    """Return the metrics with a threshold and the headline metrics, except for metrics that have no ratio."""
+    """Return the metrics with a threshold and the headline metrics, excluding metrics without a ratio."""
     known = result.values()
     wanted = dict.fromkeys([*(check.metric for check in result.checks), *HEADLINES])
     return [name for name in wanted if name in known and all(0 < value < math.inf for value in known[name])]
@@ -197,9 +197,9 @@ def _slowness(name: str, value: float, centre: float) -> float:
 
 
 def _limits_in_chart(checks: Sequence[Check], centre: Mapping[str, float], farthest: float) -> tuple[Bar, ...]:
-    """Return a bar through the row of each threshold.
+    """Return a bar through each threshold's row.
 
-    A threshold that is farther away than all rounds would squeeze them together, so it appears only in the table.
+    A threshold that is farther away than all rounds would squeeze the rounds together, so it appears only in the table.
     """
     rows = {name: row for row, name in enumerate(centre)}
     bars = []
@@ -214,7 +214,7 @@ def _limits_in_chart(checks: Sequence[Check], centre: Mapping[str, float], farth
 
 
 def _round_points(rounds: Rounds, centre: Mapping[str, float], *, height: float) -> list[Point]:
-    """Return the points for one side's rounds, at this height below the label of each row."""
+    """Return the points for one side's rounds, at this height below each row's label."""
     points = []
     for row, (name, middle) in enumerate(centre.items()):
         y = row + _LABEL + (1 - _LABEL) * height
@@ -274,7 +274,7 @@ def capacity_chart(result: Result) -> Chart | None:
 
 
 def percentile_charts(result: Result) -> list[Chart | None]:
-    """Return charts of latency by percentile: for the rounds, their median, and the baselines' medians."""
+    """Return charts of latency by percentile for the rounds, their median, and the baselines' medians."""
     rounds = [one.metrics for one in result.rounds]
     charts = []
     for family, title in (("produce.latency", "Produce latency"), ("e2e.latency", "End-to-end latency")):
@@ -328,7 +328,7 @@ def _over_time(title: str, lines: Sequence[Trace], unit: str, *, note: str, mark
 
 
 def _curve(one: Round, kind: str, column: str, scenario: Scenario) -> dict[float, float]:
-    """Return values by the middle of their interval, in seconds; for throughput, only those from full intervals.
+    """Return values by the midpoint of their interval, in seconds; for throughput, only those from full intervals.
 
     Intervals that are only partly filled with load would look slow; all intervals are kept if none is full.
     """
@@ -350,7 +350,7 @@ def _median_curve(curves: Sequence[Mapping[float, float]]) -> dict[float, float]
 
 
 def broker_charts(result: Result) -> list[Chart]:
-    """Return a chart of each broker metric over time: for each broker, a line with the median of the rounds."""
+    """Return a chart of each broker metric over time, with one line per broker that shows the median of the rounds."""
     charts = []
     for name in (name for name in CATALOGUE if name.startswith("broker.")):
         curves: dict[str, list[dict[float, float]]] = {}
@@ -369,6 +369,6 @@ def broker_charts(result: Result) -> list[Chart]:
 
 
 def medians(rounds: Rounds, names: Sequence[str]) -> dict[str, float]:
-    """Return the median of each of these metrics over the rounds that have the metric."""
+    """Return each of these metrics' median over the rounds that measured the metric."""
     values = {name: [one[name] for one in rounds if name in one] for name in names}
     return {name: statistics.median(each) for name, each in values.items() if each}

@@ -1,4 +1,4 @@
-"""The HTML page: the values for the template, and the rendering."""
+"""The HTML page: the template's values, and the rendering."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict
 _FAR = 0.9
 """Ratio of the output rate to the input rate; both are shown if the ratio is below this limit or above its inverse."""
 MAX_OPEN = 5
-"""Maximum number of failed tests that are expanded when the page opens; more would make the page too long to scan."""
+"""Maximum number of failed tests to expand when the page opens; more would make the page too long to scan."""
 
 _COMMIT = 12
-"""Number of characters that are shown of a commit hash."""
+"""Number of characters to show of a commit hash."""
 
 _DASH = "–"  # noqa: RUF001 - the usual mark of an empty cell
 
@@ -81,12 +81,12 @@ def _script() -> markupsafe.Markup:
 
 
 def _printable(value: Any) -> Any:
-    """Replace invisible characters in texts, but not in `Markup`, a subclass of str that only this package creates."""
+    """Replace invisible characters in texts, except in `Markup`, a str subclass that only this package creates."""
     return printable(value, keep="\t\n") if type(value) is str else value
 
 
 def _breakable(text: str) -> markupsafe.Markup:
-    """Return a name with possible line breaks after its parts."""
+    """Return a name that can be broken into lines after each of its parts."""
     return markupsafe.Markup("<wbr>").join(re.findall(r".*?(?:::|[/_.\[-])|.+", printable(text)))
 
 
@@ -125,7 +125,7 @@ def _counts(results: Sequence[Result]) -> list[tuple[str, int]]:
 
 
 def _tests(run: RunResult) -> list[dict[str, Any]]:
-    """Return the template values for all tests: failed tests first, otherwise in the order in which they ran."""
+    """Return all tests' template values: failed tests first, then the others in the order in which they ran."""
     results, endings = run.results, run.endings
     names = wording.names_of(results)
     failed = {nodeid for nodeid, ending in endings.items() if ending.fails}
@@ -223,7 +223,7 @@ def _calibrated(name: str, found: Calibrated, result: Result) -> tuple[str, list
 
 
 def _why(result: Result, headline: Headline | None) -> Iterator[tuple[str, str]]:
-    """Yield the kinds and texts of the remarks on a test, most important first, except for those in the headline."""
+    """Yield the kinds and texts of the remarks on a test, most important first, excluding those in the headline."""
     first = headline.sentence if headline is not None else ""
     yield from (("problem", problem.text) for problem in merged(result.problems) if problem.sentence not in first)
     if result.changed and not (headline is not None and headline.changed):

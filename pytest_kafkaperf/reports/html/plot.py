@@ -1,7 +1,7 @@
-"""A chart as drawn on the page: an SVG that fits every width, because all positions in it are percentages. Pure.
+"""A chart as drawn on the page: an SVG that fits any width, because all its positions are percentages. Pure.
 
-The browser places text by these percentages. Everything else is a path in a box of 100 by 100, which is stretched to
-the chart area; a dot is a line of length 0 with a thick, round end.
+The browser uses these percentages to position text. Everything else is a path in a 100-by-100 box, which is stretched
+to the chart area; a dot is a line of length 0 with a thick, round cap.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from pytest_kafkaperf.reports.wording import short
 SPAN = 20
 """Minimum factor between the smallest and the largest value on a logarithmic axis."""
 _MOST_TICKS = 6
-"""Maximum number of labels on an axis; this many fit on a phone."""
+"""Maximum number of labels on an axis; this number fits on a phone."""
 _MOST_LOG_TICKS = 9
 """Maximum number of labels on a logarithmic vertical axis, large enough for labels between the decades."""
 _LABELS_CH = 36
-"""Maximum total length of the labels below a chart if they are side by side, in characters."""
+"""Maximum total length, in characters, of side-by-side labels below a chart."""
 _LEADS = (1, 2, 5)
 _BINARY_LEADS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 _BINARY = (Unit.BYTES, Unit.BYTE_RATE)
 _GAP = 0.04
-"""Empty fraction of a logarithmic axis at each end."""
+"""Fraction of a logarithmic axis that is empty at each end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """The range of an axis, and its labels."""
+    """An axis's range and labels."""
 
     low: float
     """Value at the left or bottom end."""
     high: float
-    """Value at the right or top end; may be smaller than the other one."""
+    """Value at the right or top end; may be smaller than the value at the other end."""
     is_log: bool = False
     ticks: Mapping[float, str]
-    """Labels by value."""
+    """Labels, by value."""
     title: str = ""
 
     def place(self, value: float) -> float:
-        """Return the distance of a value from the low end, in percent of the axis."""
+        """Return a value's distance from the low end, as a percentage of the axis."""
         low, high, at = (math.log(each) if self.is_log else each for each in (self.low, self.high, value))
         return 100 * (at - low) / (high - low)
 
 
 def value_axis(values: Sequence[float], unit: str, *, title: str = "") -> Axis:
-    """Return an axis for values in a base unit: from 0, or logarithmic if they span `SPAN`."""
+    """Return an axis for values in a base unit; it starts at 0, or is logarithmic if the values span `SPAN`."""
     low, high = min(values), max(values)
     if low > 0 and high >= SPAN * low:
         ticks = _log_ticks(low, high, most=_MOST_LOG_TICKS, binary=unit in _BINARY)
@@ -114,7 +114,7 @@ _SLACK_RATIO = 1e-6
 
 
 class Point(NamedTuple):
-    """A point, and its tooltip."""
+    """A point and its tooltip."""
 
     x: float
     y: float
@@ -122,7 +122,7 @@ class Point(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A vertical bar, and its tooltip."""
+    """A vertical bar and its tooltip."""
 
     x: float
     low: float
@@ -154,7 +154,7 @@ class Mark:
 
 
 class SvgPath(NamedTuple):
-    """A path in the box of 100 by 100, and its tooltip."""
+    """A path in the 100-by-100 box, and its tooltip."""
 
     d: str
     text: str = ""
@@ -172,15 +172,15 @@ class Chart:
     series: Sequence[Trace]
     marks: Sequence[Mark] = ()
     ends: tuple[str, str] = ("", "")
-    """Meaning of the two directions on the horizontal axis."""
+    """Meanings of the two directions on the horizontal axis."""
     height_px: int = 200
-    """Height of the area, without the labels."""
+    """Height of the chart area without the labels."""
     wide: bool = False
-    """True if the chart takes the full width of the page."""
+    """True if the chart takes up the full width of the page."""
 
     @property
     def legend(self) -> list[Trace]:
-        """The series in the legend, which does not list thin lines."""
+        """The series in the legend, which excludes thin lines."""
         return [each for each in self.series if each.line != "thin"]
 
     @property
@@ -190,7 +190,7 @@ class Chart:
 
     @property
     def below_ch(self) -> int:
-        """Characters in the longest label below the chart if the labels do not fit side by side; otherwise 0."""
+        """Length in characters of the longest label below the chart if labels do not fit side by side; 0 otherwise."""
         lengths = [len(label) for label in self.x.ticks.values()]
         return max(lengths) if sum(lengths) > _LABELS_CH else 0
 
@@ -208,7 +208,7 @@ class Chart:
 
     @property
     def y_labels(self) -> list[tuple[str, str]]:
-        """Positions from the top, and texts, of the labels on the left."""
+        """Positions (from the top) and texts of the labels on the left."""
         return [(_number(100 - self.y.place(tick)), text) for tick, text in self.y.ticks.items()]
 
     def paths_of(self, series: Trace) -> Iterator[tuple[str, list[SvgPath]]]:
@@ -235,14 +235,14 @@ class Chart:
 
 
 def _number(percent: float) -> str:
-    """Format a position to a tenth of a percent, which is at most a pixel."""
+    """Format a position to a tenth of a percent, which is at most one pixel."""
     return f"{percent:.1f}".removesuffix(".0")
 
 
 def line_chart(
     title: str, series: Sequence[Trace], unit: str, *, x: Axis, note: str = "", marks: Sequence[Mark] = ()
 ) -> Chart | None:
-    """Return a chart of values in a base unit; None if no line has two points next to 0."""
+    """Return a chart of values in a base unit; None if no line has two points other than the one at 0."""
     drawn = [each for each in series if each.points]
     if not any(len(each.points) > 1 and any(point.y for point in each.points) for each in drawn):
         return None
@@ -255,6 +255,6 @@ def line_chart(
 
 
 def xs_of(series: Sequence[Trace]) -> list[float]:
-    """Return the horizontal values of all points and bars."""
+    """Return the horizontal positions of all points and bars."""
     points = [point.x for each in series for point in each.points]
     return points + [bar.x for each in series for bar in each.bars]

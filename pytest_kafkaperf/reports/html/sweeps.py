@@ -26,31 +26,30 @@ class Sweep:
     """Tests of the same function, as lines over one field."""
 
     function: str
-    """Nodeid of the tests, without parameters."""
+    """The tests' nodeid without parameters."""
     field: str
     """Field on the axis."""
     line_field: str | None
     """Field that differs between the lines; None for a single line."""
     lines: Mapping[str, Mapping[str, Result]]
-    """For each formatted value of `line_field` (`""` for a single line), the tests by the formatted value of
-    `field`."""
+    """Tests by the formatted value of `field`, for each formatted value of `line_field` (`""` for a single line)."""
     labels: tuple[str, ...]
     """Formatted values of `field`, in axis order."""
 
 
 def find_sweeps(results: Iterable[Result]) -> list[Sweep]:
-    """Return the sweeps among tests, which are given in the order in which they ran.
+    """Return the sweeps found in tests, which are given in the order in which they ran.
 
     Tests in a sweep differ in scenario fields or in other parameters, for example cluster fields. If there are two
     fields, the one with more values is on the axis. If both have the same number of values, numbers take precedence
-    over text, and then the order in the scenario decides. If each value on the axis belongs to one value of the other
+    over text, followed by the order in the scenario. If each value on the axis corresponds to one value of the other
     field, there is only one line.
     """
     functions: dict[str, dict[str, Result]] = {}
     for result in results:
         function = function_of(result.nodeid)
         if function is not None:
-            functions.setdefault(function, {})[result.nodeid] = result  # if a test ran again, its last result
+            functions.setdefault(function, {})[result.nodeid] = result  # if a test was repeated, its last result
     found = (_sweep(function, list(tests.values())) for function, tests in functions.items())
     return [sweep for sweep in found if sweep is not None]
 
@@ -68,13 +67,13 @@ def function_of(nodeid: str) -> str | None:
 
 def _sweep(function: str, tests: Sequence[Result]) -> Sweep | None:
     fields = _varying(tests)
-    if len(fields) > _MAX_FIELDS:  # parameters may only be names for field values
+    if len(fields) > _MAX_FIELDS:  # parameters may be mere names for field values
         fields = [name for name in fields if name in Scenario.model_fields]
     if not 1 <= len(fields) <= _MAX_FIELDS:
         return None
     labels = {name: [_label(test, name) for test in tests] for name in fields}
     if len(set(zip(*labels.values(), strict=True))) < len(tests):
-        return None  # the tests differ in something else, so their points would overlap
+        return None  # the tests differ in some other way, so their points would overlap
     has_text = {name: any(_order(test, name)[0] for test in tests) for name in fields}
     axis, *others = sorted(fields, key=lambda name: (-len(set(labels[name])), has_text[name]))
     line_field = others[0] if others and len(set(labels[axis])) < len(tests) else None
@@ -99,7 +98,7 @@ def _value(test: Result, name: str) -> Any:
 
 
 def _label(test: Result, name: str) -> str:
-    """Return the formatted value of a field: `16 KiB`."""
+    """Return a field's formatted value, such as `16 KiB`."""
     value = _value(test, name)
     if isinstance(value, Mapping) and name != "record_size":
         return ", ".join(f"{key}={item}" for key, item in without_secrets(value).items()) or "none"
@@ -107,7 +106,7 @@ def _label(test: Result, name: str) -> str:
 
 
 def _order(test: Result, name: str) -> tuple[bool, float]:
-    """Return a sort key: numbers come before texts, for example 0, 1, all; texts remain in the order of the run."""
+    """Return a sort key: numbers come before texts, as in 0, 1, all; texts keep the order of the run."""
     value = _value(test, name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return not is_number, value if is_number else 0
