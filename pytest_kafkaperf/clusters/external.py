@@ -36,7 +36,7 @@ def reach(
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None
     cluster_id = read_cluster_id(bootstrap_servers, access, timeout_s=timeout_s)
     identity = {} if cluster_id is None else {CLUSTER_ID: cluster_id}
-    # These fields describe brokers to start. They are ignored here, so that the same test file runs on any cluster.
+    # These fields describe brokers to start. They are ignored here so that the same test file runs on any cluster.
     ignored = not_applied(spec, "version", "image", "config", "security", "jmx", "heap", "log_dirs", "low_noise")
     return Cluster(
         bootstrap_servers=bootstrap_servers,

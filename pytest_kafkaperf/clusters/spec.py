@@ -78,8 +78,8 @@ class ClusterSpec(MarkerFields):
     version: Annotated[str, _without(version_problem)] | None = None
     """Kafka version, such as `4.1.0`; None: the plugin's default."""
     image: Annotated[str, _without(image_problem)] | None = None
-    """Docker image, such as `confluentinc/cp-kafka:8.0.0`, for `docker` only. If it has no tag, the version becomes its
-    tag. None: `apache/kafka`."""
+    """Docker image, such as `confluentinc/cp-kafka:8.0.0`, for `docker` only. If the image does not have a tag, the
+    version becomes its tag. None: `apache/kafka`."""
     config: Config = Field(default_factory=dict)
     """Broker properties, under their names in Kafka; they override the provider's defaults."""
     security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None = None

@@ -177,7 +177,7 @@ def parse_servers(text: str, *, where: str, more: str = "") -> External:
 
 
 def is_loopback(server: str) -> bool:
-    """Return True if `HOST:PORT` is a local address or `localhost`; no names are looked up."""
+    """Return True if `HOST:PORT` is a local address or `localhost`; does not look up names."""
     host = server.strip().rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -76,7 +76,7 @@ class LoadClock:
 
 
 def record_rounds(result: Result, benchmark: Fixture, clock: LoadClock) -> None:
-    """Pass the rounds of a result to a benchmark that uses `clock` as its timer.
+    """Pass a result's rounds to a benchmark that uses `clock` as its timer.
 
     If the result is INVALID or lacks throughput, an error is recorded so that the result does not appear in any file.
     """

@@ -1,4 +1,4 @@
-"""The `kafkaperf` command: writes a first test, imports and shows baselines, compares reports, and finds changes.
+"""The `kafkaperf` command: creates a first test, imports and shows baselines, compares reports, and finds changes.
 
 Exit status: 0 on success, 1 if a comparison of two reports fails, 2 for a usage error or if nothing was comparable.
 """

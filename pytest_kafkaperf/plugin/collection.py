@@ -66,7 +66,7 @@ def _without_broken(items: Iterable[pytest.Item], problems: Mapping[str, Sequenc
 
 
 def warn_of_latency(items: Sequence[pytest.Item], tests: Mapping[str, PerfTest]) -> list[pytest.Item]:
-    """Warn about perf tests with a latency threshold but no rate, before they waste minutes on a meaningless load.
+    """Warn about perf tests with a latency threshold but no rate before they waste minutes on a meaningless load.
 
     Thresholds in the ini file do not cause a warning, because they also apply to tests that measure throughput.
 

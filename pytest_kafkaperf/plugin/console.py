@@ -124,7 +124,7 @@ class _Terminal:
             self._reporter.ensure_newline()
 
     def write_name(self, nodeid: str) -> None:
-        """Write the test's file name as pytest does, so that the result follows the name."""
+        """Write the test's file name as pytest does so that the result follows the name."""
         with _uncaptured(self._config):
             self._reporter.write_fspath_result(nodeid, "")
 

@@ -64,7 +64,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers, and parse the command line options now, so that errors are reported first."""
+    """Register markers, and parse the command-line options now so that errors are reported first."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     _refuse_misspelt_keys(config)

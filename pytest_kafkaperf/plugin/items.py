@@ -53,7 +53,7 @@ class Collection:
         self.settings: Settings | None = None
         """The settings; None if not parsed yet."""
         self.nodeids: set[str] = set()
-        """All collected tests, including tests that are deselected later."""
+        """All collected tests, including those deselected later."""
         self.incomplete: set[str] = set()
         """Nodeids of deselected tests, and of files and classes that could not be collected."""
         self.broken: set[str] = set()

@@ -78,7 +78,7 @@ class FixtureRun:
         test: PerfTest,
         later: Sequence[PerfTest],
     ) -> None:
-        """`later` are the tests after this one."""
+        """`later` contains the tests after this one."""
         self._node: pytest.Item = request.node
         self._test = test
         self._later = later
@@ -95,7 +95,7 @@ class FixtureRun:
         self._failure: BaseException | None = None
         """The failure of the load, or the failure caused by its verdict; the test's code may have caught it."""
         self._lock = threading.Lock()
-        """Held while the three flags below change, because tests may call this object from any thread."""
+        """Held while the three flags below change; tests may call this object from any thread."""
         self._is_over = False
         """True once the test function has returned; from then on, no load may start."""
         self._idle = threading.Event()
@@ -311,7 +311,7 @@ class KafkaPerf:
     def capacity(
         self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
     ) -> Result:
-        """Find the highest rate between `low` and `high` that meets these absolute limits; keep each rate for `hold`.
+        """Find the highest rate between `low` and `high` that meets these absolute limits; hold each rate for `hold`.
 
         For example `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result contains the metric
         `capacity`, in records per second, which you can compare with `kafka_threshold("capacity >= baseline - 10%")`.

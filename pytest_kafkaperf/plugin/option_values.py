@@ -1,4 +1,4 @@
-"""Parses the values of options and ini keys into `Settings`, so that no other code has to parse text."""
+"""Parses option and ini values into `Settings`, so no other code has to parse text."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class PerfPlugin:
         return test
 
     def later(self, item: pytest.Item) -> list[PerfTest]:
-        """Return the perf tests after this one."""
+        """Return the perf tests that follow this one."""
         items = item.session.items
         tests = self._collection.tests
         return [tests[each.nodeid] for each in items[items.index(item) + 1 :] if each.nodeid in tests]
@@ -304,7 +304,7 @@ class PerfPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Make SIGTERM interrupt the run like Ctrl-C from now on, so that clusters stop and reports are written."""
+        """From now on, make SIGTERM interrupt the run like Ctrl-C so that clusters stop and reports are written."""
         self._terminable.enter_context(interrupted_by_sigterm())
 
     def pytest_keyboard_interrupt(self) -> None:

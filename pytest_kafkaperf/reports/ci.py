@@ -84,7 +84,7 @@ def append_summary(path: Path, run: RunResult) -> str | None:
 
 
 def _message(outcome: Outcome, *, strict: bool) -> str | None:
-    """Return the text of a test's annotation, starting with the headline; None if the test needs no annotation."""
+    """Return a test's annotation text, starting with the headline; None if the test does not need an annotation."""
     result, ending = outcome.result, outcome.ending
     if ending is not None and ending.fails and (result is None or outcome.state is State.FAILED):
         return ending.reason or ending.outcome

@@ -40,7 +40,7 @@ class Compared:
     checks: tuple[Check, ...]
     """The thresholds relative to the base report; empty for a new test."""
     notes: tuple[str, ...]
-    """Reasons why the verdict is INVALID or the test has no checks."""
+    """Reasons why the verdict is INVALID or the test does not have checks."""
     failures: tuple[str, ...] = ()
     """Failures in the head run that count regardless of the comparison."""
 
@@ -70,7 +70,7 @@ class ComparedReports:
 
     @property
     def fails(self) -> bool:
-        """True if a test is worse, failed, or has no measurement in the head report."""
+        """True if a test is worse, failed, or was not measured in the head report."""
         return bool(self.missing or self.unmeasured or any(test.fails for test in (*self.tests, *self.new)))
 
 

@@ -85,7 +85,7 @@ def is_undecided(result: Result) -> bool:
 
 
 def _of_failure(result: Result) -> Headline:
-    """Return the headline for a REGRESSED or VIOLATED test, which describes its worst threshold."""
+    """Return the headline for a REGRESSED or VIOLATED test; it describes the test's worst threshold."""
     failing = [check for check in result.checks if check.outcome in (Verdict.REGRESSED, Verdict.VIOLATED)]
     worst = max(failing, key=_severity)
     what = _regression(worst, result) if worst.outcome is Verdict.REGRESSED else _violation(worst, result)
@@ -100,7 +100,7 @@ def _of_failure(result: Result) -> Headline:
 
 
 def _of_invalid(result: Result) -> Headline:
-    """Return the headline for an INVALID test, which describes its first problem."""
+    """Return the headline for an INVALID test; it describes the test's first problem."""
     missing = (value_missing(check) for check in result.checks if check.outcome is Verdict.INVALID)
     problems = merged(result.problems) or tuple(missing)
     first = problems[0]

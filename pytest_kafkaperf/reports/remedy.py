@@ -41,7 +41,7 @@ def reason_before_command(check: Check) -> str:
 
 
 def is_compared(result: Result) -> bool:
-    """Return True if the baseline counts, because it belongs to this environment and this workload."""
+    """Return True if the baseline counts because it belongs to this environment and workload."""
     return result.live_baseline is not None or result.baseline.obstacle is None
 
 
@@ -57,13 +57,13 @@ def _is_incomparable(result: Result) -> bool:
 
 
 def remedy_of(result: Result) -> NextStep:
-    """Return the next step that resolves an INCONCLUSIVE test."""
+    """Return the next step for resolving an INCONCLUSIVE test."""
     label, *options = _remedy(result)
     return NextStep(label=f"{label}:", command=command_for(result, *options))
 
 
 def acceptance_of(result: Result) -> NextStep:
-    """Return how to accept an intended regression. A live baseline has no file to update."""
+    """Return how to accept an intended regression. A live baseline does not have a file to update."""
     if result.live_baseline is not None:
         return NextStep(
             label="intended? add the label accept-slower, or pass",

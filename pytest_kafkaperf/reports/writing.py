@@ -114,7 +114,7 @@ def _kind_of(trial: Trial, result: Result, *, is_first: bool) -> str:
 
 
 def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Append lines to a file, creating it if necessary; without lines, only check that the file can be opened.
+    """Append lines to a file, creating it if necessary; without lines, check only that the file can be opened.
 
     A lock (`NAME.lock` next to the file) makes concurrent runs append one after another. If the file's last line is
     incomplete because its writer was killed, a line break is added first so that no other line is corrupted.

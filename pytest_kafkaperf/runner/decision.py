@@ -236,7 +236,7 @@ def _comparison(bench: Bench, trials: Sequence[Trial]) -> Notice | None:
 
 
 def _filled(first: Trial, rounds: int) -> Trial:
-    """Return the trial extended to this number of rounds; rounds that did not run have no values."""
+    """Return the trial extended to this number of rounds; rounds that did not run do not have values."""
     if not first.rounds:
         return first
     missing = [Round(metrics={})] * (rounds - len(first.rounds))

@@ -102,7 +102,7 @@ class Trial:
 
     @property
     def measured(self) -> Measured:
-        """The metrics of all rounds."""
+        """The metrics from all rounds."""
         other = None if self.other_side is None else [one.metrics for one in self.other_side]
         return Measured(rounds=[one.metrics for one in self.rounds], other_side=other)
 
@@ -271,11 +271,11 @@ class Result:
     calibration: Mapping[str, Calibrated]
     """The trial-to-trial noise of each metric; empty without `--kafka-calibrate`."""
     verdict: Verdict
-    """The verdict of the test."""
+    """The test's verdict."""
     accepted: bool = False
     """True if the test is REGRESSED but passes because of `--kafka-accept=regressed`."""
     checks: tuple[Check, ...]
-    """The result of each threshold."""
+    """Each threshold's result."""
     warnings: tuple[Notice, ...]
     """The warnings from all rounds, without duplicates."""
     problems: tuple[Problem, ...]
@@ -302,7 +302,7 @@ class Result:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The rounds of the first trial."""
+        """The first trial's rounds."""
         return self.trials[0].rounds
 
     @property

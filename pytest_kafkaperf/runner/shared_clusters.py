@@ -44,13 +44,13 @@ class SharedClusters:
         self._stopwatch = stopwatch
         self._running: dict[_Wanted, tuple[Cluster, contextlib.ExitStack]] = {}
         self._lasting: set[_Wanted] = set()
-        """Clusters to restore rather than replace, because session-scoped fixtures use their addresses."""
+        """Clusters to restore rather than replace because session-scoped fixtures use their addresses."""
         self._applications: list[Application] = []
         """The running applications, on all clusters."""
         self._provided: dict[tuple[str, str], Admin] = {}
         """Topics that were created for the current test, by servers and name."""
         self._swept: set[str] = set()
-        """Servers of external clusters from which leftovers of crashed runs were already removed."""
+        """Servers of external clusters from which crashed runs' leftovers have already been removed."""
 
     def close(self) -> None:
         """Stop all clusters that the plugin started."""
@@ -170,7 +170,7 @@ class SharedClusters:
                 warn(f"could not delete topic {topic}: {error}")
 
     def sweep(self, side: Side) -> None:
-        """Remove leftovers of crashed runs from an external cluster, once per run, before the first load."""
+        """Remove crashed runs' leftovers from an external cluster, once per run, before the first load."""
         cluster = side.cluster
         if side.brokers is not None or cluster.bootstrap_servers in self._swept:
             return

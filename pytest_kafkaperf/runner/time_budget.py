@@ -58,7 +58,7 @@ class RunBudget:
 
 
 class PerfTestBudget:
-    """Keeps one test within the run's time budget.
+    """Keeps a test within the run's time budget.
 
     The number of rounds is planned before a trial: as many as the run's share and the remaining time allow, but at
     least the three rounds that a verdict requires. A round starts only if it can finish before the deadline. Planned
@@ -83,7 +83,7 @@ class PerfTestBudget:
 
     @property
     def obstacle(self) -> Notice | None:
-        """A note that explains why the test cannot run; None if it can."""
+        """A note explaining why the test cannot run; None if it can."""
         needed_s = _trial_s(self._test, self.fewest_rounds)
         left_s = self._run.deadline_s - self._run.clock()
         if needed_s <= left_s:

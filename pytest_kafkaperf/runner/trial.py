@@ -118,7 +118,7 @@ class TrialRunner:
     def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "") -> Trial:
         """Run a trial on restarted brokers; brokers on all sides restart at the same time.
 
-        A configured pause comes first, so that a longer disturbance does not affect all trials.
+        A configured pause comes first, which prevents a longer disturbance from affecting all trials.
         """
         with self._stopwatch.measure(Span.PAUSE):
             for _ in range(steps := math.ceil(self._gap_s / _STEP_S)):
@@ -137,7 +137,7 @@ class TrialRunner:
     def _in_order(self) -> list[SideRounds]:
         """Return the sides in the order for the next trial; each side goes first in every other trial.
 
-        The order applies to the start, warm-up and rounds, so that position effects cancel out on average.
+        This order applies to the start, warm-up and rounds, so position effects cancel out on average.
         """
         first = self._trials % len(self._sides)
         return [*self._sides[first:], *self._sides[:first]]

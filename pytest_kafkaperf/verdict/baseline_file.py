@@ -192,7 +192,7 @@ class BaselineRounds:
     ungated: Ungated | None = None
     """Reason why thresholds relative to this baseline are MEASURED; None if they are judged."""
     stored: bool = True
-    """False if this environment has no baseline for the test."""
+    """False if this environment does not have a baseline for the test."""
     imported: str | None = None
     """The tool that measured imported rounds, whose noise is unknown; None if this plugin measured them."""
 

@@ -31,8 +31,8 @@ from pytest_kafkaperf.verdict.sequential import student_quantile
 TRIALS = 3
 """Maximum number of new trials for re-testing a suspected regression."""
 FEWEST_DAYS = 3
-"""Minimum number of days in a strong baseline; with fewer days, the prior (3 of n + 2 degrees of freedom) outweighs the
-data."""
+"""Minimum number of days in a strong baseline; with fewer days, the prior (3 out of n + 2 degrees of freedom) outweighs
+the data."""
 
 _MEASURED = 0.08
 """Prior standard deviation between days; measured at 6% to 8% for closed-loop throughput on 2 cores."""

@@ -184,7 +184,7 @@ def _with_fact(check: Check, fact: str | None) -> Check:
 
 
 def value_missing(check: Check) -> Problem:
-    """Return the problem to report for a check whose metric has no value."""
+    """Return the problem to report for a check whose metric lacks a value."""
     return Problem(Cause.VALUE_MISSING, {"expression": check.expression, "reason": check.reason})
 
 

@@ -219,7 +219,7 @@ def read_settings(
 
 
 class _Problems:
-    """All problems with the settings, so that a single error can list them."""
+    """All problems with the settings, collected so a single error can list them."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = [*texts]

@@ -102,7 +102,7 @@ class Admin:
         self._call(self._delete_topic(topic), f"delete topic {topic!r}", timeout_s)
 
     def delete_groups(self, groups: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> None:
-        """Delete a run's consumer groups after the load is over; skip groups that no longer exist.
+        """Delete a run's consumer groups once the load is over; skip groups that no longer exist.
 
         Raises:
             ClusterError: the cluster rejected it, or it took too long.

@@ -294,7 +294,7 @@ class _Attempts:
 
 
 def _reason(error: Exception, notes: Notes) -> str:
-    # aiokafka's text ends with a colon if the error has no text.
+    # aiokafka's text ends with a colon if the error does not have a message.
     warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
     return "; ".join([str(error), *warnings])
 

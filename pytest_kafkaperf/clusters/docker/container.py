@@ -80,7 +80,7 @@ class Container:
             self._container.unpause()
 
     def remove(self) -> None:
-        """Kill the container and remove it, including its data."""
+        """Kill and remove the container, including its data."""
         if self._created is not None:
             with without_interrupt():
                 remove(self._created)

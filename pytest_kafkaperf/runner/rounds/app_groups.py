@@ -239,7 +239,7 @@ def _lag(offsets: GroupOffsets, begun: int, ended: int, last: int, interval_s: f
     """Return the lag metrics between two readings, excluding `ended`; `last` is the reading of the last commit.
 
     A group that is too slow continues at the same pace after the load. If the window has too few commits for a slope,
-    later commits except the last one count as well, with the lag as if the load had continued.
+    later commits except the last one also count, with the lag computed as if the load had continued.
     """
     at_s, lag = offsets.at_ns / NS_PER_S, lag_of(offsets)
     if ended <= begun:

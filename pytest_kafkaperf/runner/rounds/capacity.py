@@ -72,7 +72,7 @@ class SearchPlan:
     high: float
     """Upper end of the searched range, in records per second."""
     implied: tuple[Threshold, ...] = ()
-    """Thresholds that are implied in every test, such as `errors == 0`, and that each rate must meet as well."""
+    """Thresholds that are implied in every test, such as `errors == 0`, and that each rate must also meet."""
 
     def __str__(self) -> str:
         """Return the thresholds without the range, which does not change the result."""

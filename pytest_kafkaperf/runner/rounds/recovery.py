@@ -105,7 +105,7 @@ def _spans(events_s: Sequence[float], produced: Curves, length_s: float | None) 
 
 
 def _intervals(produced: Curves, length_s: float | None) -> list[_Interval]:
-    """Return the intervals of the series up to the end of the window; intervals without records have no p99."""
+    """Return the intervals of the series up to the end of the window; intervals without records do not have a p99."""
     interval_s, first_s, p99 = produced["interval_s"], produced["first_s"], list(produced["p99"])
     if length_s is not None:
         count = math.ceil(round((length_s - first_s) / interval_s, 6))
