@@ -146,7 +146,7 @@ class ChildProcess:
             supervisor.forget(process.pid)
 
     def failure(self) -> str | None:
-        """Return how the process exited on its own, with its last log lines; None if running or stopped."""
+        """Return how the process exited on its own, with its last log lines; None if it is running or was stopped."""
         process = self._process
         if process is None or self._stopped:  # during a stop, its children also get time to exit gracefully
             return None

@@ -26,7 +26,7 @@ def announce(tests: Sequence[PerfTest], settings: Settings, config: pytest.Confi
 
 
 def _plan(tests: Sequence[PerfTest], settings: Settings, config: pytest.Config, *, is_base: bool) -> Iterator[str]:
-    """Yield the cluster, the baseline and the expected duration of the tests."""
+    """Yield the cluster, the baseline and the tests' expected duration."""
     verbosity = config.get_verbosity()
     if verbosity >= 0:
         is_relative = any(threshold.relative is not None for test in tests for threshold in test.thresholds)

@@ -360,7 +360,7 @@ def _urls(urls: list[str]) -> tuple[str, ...]:
 
 
 def _texts(values: Mapping[str, object]) -> dict[str, str]:
-    """Return the texts of all values that are set: `true` for a switch, one line per item of a list."""
+    """Return the texts of all values that are set: `true` for a switch, one line per list item."""
     lists = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
     return {
         name: "\n".join("true" if each is True else str(each) for each in found)

@@ -316,15 +316,15 @@ class ClusterFields(TypedDict, total=False):
 
 
 def kafka_scenario(**fields: Unpack[ScenarioFields]) -> pytest.MarkDecorator:
-    """Declare the workload of a test."""
+    """Declare a test's workload."""
     return pytest.mark.kafka_scenario(**fields)
 
 
 def kafka_threshold(*expressions: str) -> pytest.MarkDecorator:
-    """Declare thresholds: `@kafka_threshold("produce.latency.p99 <= 25 ms", "lost == 0")`."""
+    """Declare thresholds, as in `@kafka_threshold("produce.latency.p99 <= 25 ms", "lost == 0")`."""
     return pytest.mark.kafka_threshold(*expressions)
 
 
 def kafka_cluster(**fields: Unpack[ClusterFields]) -> pytest.MarkDecorator:
-    """Declare the cluster of a test."""
+    """Declare a test's cluster."""
     return pytest.mark.kafka_cluster(**fields)

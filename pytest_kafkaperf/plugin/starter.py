@@ -85,7 +85,7 @@ def start(root: Path, audience: Audience, *, workflow: bool) -> Started:
 
 
 def _templates(folder: Traversable, below: PurePosixPath = _HERE) -> Iterator[tuple[PurePosixPath, str]]:
-    """Yield the path and the text of each file in a folder."""
+    """Yield the path and text of each file in a folder."""
     for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if each.is_dir():
             yield from _templates(each, below / each.name)

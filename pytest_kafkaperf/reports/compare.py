@@ -124,7 +124,7 @@ def _new(test: ReportedTest) -> Compared:
 
 
 def _own_verdicts(test: ReportedTest) -> Iterator[Verdict]:
-    """Yield the verdicts that do not depend on the baseline of the comparison."""
+    """Yield the verdicts that do not depend on the comparison's baseline."""
     if test.problems:
         yield Verdict.INVALID
     if test.verdict is Verdict.VIOLATED and test.pytest_outcome != _EXPECTED_TO_FAIL:

@@ -56,7 +56,7 @@ _MAX_SHOWN = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """The measurements from one run of a tool."""
+    """Measurements from one run of a tool."""
 
     tool: str
     file: str

@@ -233,7 +233,7 @@ def top_folder(root: Path) -> Path:
 
 
 def worktrees(root: Path) -> list[Path]:
-    """Return the folders of all worktrees of the repository that contains `root`; without git, `root` itself."""
+    """Return the folders of all worktrees in the repository that contains `root`; without git, return `root` itself."""
     with contextlib.suppress(UsageError):
         lines = git(root, "worktree", "list", "--porcelain").splitlines()
         return [Path(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")]

@@ -127,7 +127,7 @@ class PerfRun:
         )
 
     def twin(self, test: PerfTest, own: Side, cluster: Cluster) -> Side:
-        """Return a copy of a side on another cluster, after starting the same applications there.
+        """Return a copy of a side on another cluster after starting the same applications there.
 
         Raises:
             ClusterError: an application did not start there.
@@ -245,7 +245,7 @@ class PerfRun:
             return ()
 
     def environment_key(self, provider: str) -> str:
-        """Return the environment's key, which is the name of its baseline folder."""
+        """Return the environment's key, which is also the name of its baseline folder."""
         return self.settings.environment or default_environment_key(provider)
 
     def trial_runner(

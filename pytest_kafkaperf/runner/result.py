@@ -60,12 +60,12 @@ class MetricValues:
         return max(self.rounds)
 
     def __str__(self) -> str:
-        """Format the value with its unit: `5.45 ms`."""
+        """Format the value with its unit, as in `5.45 ms`."""
         return format_quantity(self.value, self.metric.unit)
 
 
 def values_of(name: str, rounds: Sequence[Round]) -> MetricValues:
-    """Return the values of a metric in these rounds.
+    """Return a metric's values in these rounds.
 
     Raises:
         NotMeasuredError: no round has a value.
@@ -140,7 +140,7 @@ class Trial:
 
     @property
     def warm_up_end(self) -> WarmUpEnd | None:
-        """The reason why the warm-up ended, which is the same for all sides; None without a warm-up."""
+        """Reason why the warm-up ended, which is the same for all sides; None without a warm-up."""
         return self.warm_ups[0].end if self.warm_ups else None
 
     @property
@@ -294,7 +294,7 @@ class Result:
     """The command-line options, by name without `--kafka-`, and the cluster, even if the ini file sets it."""
 
     def __getitem__(self, name: str) -> MetricValues:
-        """Return the values of a metric in the first trial: `result["e2e.latency.p99"].median`.
+        """Return a metric's values in the first trial, as in `result["e2e.latency.p99"].median`.
 
         Raises the same errors as `values_of`.
         """

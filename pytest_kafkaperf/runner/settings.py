@@ -158,7 +158,7 @@ class Revision:
     """Commit of the checked-out code; None if it is unknown or not checked out yet."""
 
     def __str__(self) -> str:
-        """Return the option value, with the commit if known: `git:main (cf541ca)`."""
+        """Return the option value, with the commit if known, as in `git:main (cf541ca)`."""
         return f"{self.text} ({self.commit[:SHORT_HASH]})" if self.commit else self.text
 
 

@@ -179,7 +179,7 @@ class SharedClusters:
             Admin(cluster.bootstrap_servers, cluster.access).sweep(self._settings.topic_prefix)
 
     def opened(self, application: Application) -> Application:
-        """Start an application, which is included in all tests on this cluster until the caller closes it.
+        """Start an application that is part of all tests on this cluster until the caller closes it.
 
         Raises:
             ClusterError: a topic could not be created, or the application exited or was not ready in time.

@@ -205,7 +205,7 @@ def _remove_if_empty(folder: Path) -> bool:
 
 
 def _folders(folder: Path) -> list[str]:
-    """Return the names of the environments in a folder, excluding links."""
+    """Return the names of a folder's environments, excluding links."""
     try:
         entries = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
     except (FileNotFoundError, NotADirectoryError):

@@ -72,7 +72,7 @@ class BaselineLevel:
 
     @classmethod
     def of(cls, days: Sequence[Sequence[Sequence[float]]], *, least: float = 0.0) -> Self:
-        """Estimate the level and the variances from the rounds of each trial on each day.
+        """Estimate the level and the variances from each trial's rounds on each day.
 
         `least` is the metric's `trial_noise`.
         """

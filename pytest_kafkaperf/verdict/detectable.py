@@ -29,7 +29,7 @@ FEWEST_TRIALS = 3
 often close to zero by chance."""
 
 _RUNS = 4000
-"""Number of simulated runs, which makes the power accurate to about 0.01."""
+"""Number of simulated runs; sufficient to make the power accurate to about 0.01."""
 _SEED = 20_260_815
 
 
@@ -43,7 +43,7 @@ class Noise:
     """
 
     within: float
-    """Standard deviation between the rounds of a trial."""
+    """Standard deviation between the rounds in a trial."""
     between: float
     """Standard deviation between trials, excluding the effect of `within`."""
     assumed: bool

@@ -40,7 +40,7 @@ class ComparedRounds:
     shift: float | None = None
     """Difference between the rounds and that level; None if no comparison was possible."""
     interval: tuple[float, float] | None = None
-    """Confidence interval of the shift."""
+    """Confidence interval for the shift."""
     detectable_change: float | None = None
     """Minimum detectable change for the whole threshold, as a ratio."""
     looks: tuple[Look, ...] = ()

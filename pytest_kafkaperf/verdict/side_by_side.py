@@ -40,7 +40,7 @@ class SideBySide:
         return trials
 
     def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
-        """Compare the two sides of the trials."""
+        """Compare the trials' two sides."""
         subject, relative = threshold.metric, threshold.relative
         tolerance = 0.0 if relative is None else relative.log_tolerance
         evidence = self._evidence(subject, trials, tolerance, alpha)

@@ -156,7 +156,7 @@ class Notes(logging.Handler):
             self._texts[record.getMessage().strip().partition("\n")[0] + error] = f"{template} {ended}".rstrip()
 
     def clear(self) -> None:
-        """Discard warnings about connecting and joining a group, which are normal during startup."""
+        """Discard warnings about connecting to brokers and joining a group, which are normal during startup."""
         self._texts.clear()
         self.causes.clear()
 

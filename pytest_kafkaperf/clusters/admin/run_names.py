@@ -33,7 +33,7 @@ _GROUP = re.compile(rf"{_RUN}-[0-9]+-[0-9]+")
 
 
 def run_name(end: datetime.datetime, suffix: bytes, prefix: str = PREFIX) -> str:
-    """Return the name of a run that ends by `end`, which has a time zone; `suffix` has `SUFFIX_BYTES`."""
+    """Return the name of a run that ends by `end` (with a time zone); `suffix` consists of `SUFFIX_BYTES`."""
     return f"{prefix}{end.astimezone(datetime.UTC).strftime(_TIME)}-{suffix.hex()}"
 
 

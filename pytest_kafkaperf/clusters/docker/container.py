@@ -46,7 +46,7 @@ class Container:
         """Creates the container as a docker-py object; an application's container uses its command and environment."""
         self._created: Any = None
         self.pid: int | None = None
-        """Process id on the daemon's machine; None for a broker, which does not need it."""
+        """Process id on the daemon's machine; None for a broker, for which it is not needed."""
         self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
         self._redact = redact
 

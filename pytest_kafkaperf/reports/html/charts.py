@@ -47,7 +47,7 @@ SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
 """Colors for lines of the same kind, such as one line per broker."""
 THIS_TRIAL = "this trial"
 _MAX_LABEL = 24
-"""Maximum length of a name on an axis or in a legend, in characters."""
+"""Maximum length, in characters, of a name on an axis or in a legend."""
 
 
 def line(

@@ -100,7 +100,7 @@ class _Window:
     start_ns: int
     """Start of the window; 0 if it never opened."""
     end_ns: int
-    """Instant of the last acknowledged or received record."""
+    """Time of the last acknowledged or received record."""
     changed_ns: Sequence[int] = ()
     """Times at which brokers and partitions changed, in order."""
     events: Sequence[RoundEvent] = ()
@@ -205,7 +205,7 @@ def _compiler(seen: Observations, window: _Window) -> dict[Key, float | None]:
 
 
 def _starts_program(seen: Observations) -> bool:
-    """Return True if the test started a broker or an application, which is therefore cold."""
+    """Return True if the test started a broker or an application, making it cold."""
     return any(event.kind is EventKind.STARTED for event in (*seen.actions, *seen.application_events))
 
 
@@ -356,7 +356,7 @@ def _series(load: LoadReport, scenario: Scenario) -> dict[str, Curves]:
 
 
 def _end_ns(load: LoadReport) -> int:
-    """Return the instant of the last acknowledged or received record."""
+    """Return the time of the last acknowledged or received record."""
     instants = [part.last_ack_ns for part in load.produced] + [part.last_ns for part in load.consumed]
     return max((instant for instant in instants if instant is not None), default=load.start_ns or 0)
 
@@ -382,7 +382,7 @@ def _since(actions: Sequence[Event], start_ns: int) -> list[Event]:
 
 
 def _action(event: Event, start_ns: int, application: str | None = None) -> RoundEvent:
-    """Return an action on a broker, or on an application if given, as an event of the round."""
+    """Return an action on a broker (or on an application, if given) as a round event."""
     at_s = (event.at_ns - start_ns) / NS_PER_S
     values = {"at": Instant(at_s), "event": event, "what": event.kind, "application": application}
     return RoundEvent(at_s, Notice(Remark.ACTION, values), event)

@@ -46,9 +46,9 @@ class LoadRun:
     admin: Admin
     scenario: Scenario
     run: str
-    """Name of the run, which is the prefix of its topics, consumer groups and transactional ids."""
+    """Name of the run, used as the prefix of its topics, consumer groups and transactional ids."""
     number: int
-    """Number of the load in its run, starting at 1."""
+    """Number of the load within its run, starting at 1."""
     read_partitions: int
     """Number of partitions in the topic that the consumers read."""
     began: bool = False
@@ -58,7 +58,7 @@ class LoadRun:
 
     @property
     def name(self) -> str:
-        """Prefix of this load's consumer groups and transactional ids, and the name of its own topic."""
+        """Prefix of this load's consumer groups and transactional ids; also the name of its own topic."""
         return round_name(self.run, self.number)
 
     @property

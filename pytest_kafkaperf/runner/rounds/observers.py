@@ -113,7 +113,7 @@ class Observers:
         return self._timer.problems
 
     def _read_at_edges(self, progress: Progress) -> None:
-        """Read the CPU time at the start and at the end of the window."""
+        """Read the CPU time at the start and end of the window."""
         if progress.window_ns is None:
             return
         begin_ns, end_ns = progress.window_ns

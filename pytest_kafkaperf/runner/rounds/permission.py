@@ -19,7 +19,7 @@ from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES, Scenario
 
 _ROUNDING = 1.00001
-"""Tolerance for the limits suggested in error messages, which are rounded to six digits."""
+"""Tolerance for limits suggested in error messages, because these are rounded to six digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,8 +51,8 @@ class Round:
     compiler: Mapping[Key, float | None] = field(default_factory=dict)
     """Number of cores that each broker's and application's JVM compiler used in the window; None if unknown."""
     starts_program: bool = False
-    """True if the test started a broker or an application in the round, or the round is a capacity search. The
-    compiler's work is then part of the measurement."""
+    """True if the test started a broker or an application in the round, or if the round is a capacity search. In both
+    cases, the compiler's work is part of the measurement."""
     events: tuple[RoundEvent, ...] = ()
     """Changes in brokers, partitions and applications, in order."""
     steps: tuple[Step, ...] = ()
@@ -63,7 +63,7 @@ class Round:
     limited_by_generator: bool = False
     """True if the throughput is a lower bound because the workers could not generate load any faster."""
     shares: tuple[WorkerShare, ...] = ()
-    """Each worker process's part of the load."""
+    """Each worker process's share of the load."""
     e2e_uncertainty_s: float | None = None
     """Maximum end-to-end latency error from differing clocks, in seconds; None if a single clock timed all records."""
     clock_skew_s: float | None = None

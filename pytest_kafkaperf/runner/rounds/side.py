@@ -40,7 +40,7 @@ class App(Protocol):
     """An application that a run restarts: an `Application`, or one that the other revision's pytest process runs."""
 
     events: list[Event]
-    """The test's starts and stops of the application."""
+    """Application starts and stops that the test performed."""
 
     def probes(self) -> Sequence[Probe]:
         """Return the probes of the process; empty while it is stopped."""

@@ -316,7 +316,7 @@ def resolution_problems(
 
 
 def skew_problems(thresholds: Sequence[Threshold], rounds: Sequence[Round]) -> list[Problem]:
-    """Return a problem for each threshold on an end-to-end latency if clock differences make it unknown."""
+    """Return a problem for each threshold on an end-to-end latency that is unknown because of clock differences."""
     skew_s = _clock_skew_s(rounds)
     if skew_s is None:
         return []
