@@ -83,18 +83,18 @@ class Recipe(MarkerFields):
     """Arguments of `kafka_app`."""
 
     image: str | None = None
-    """Image for a container that runs on the host's network, such as `registry/orders:1.2`; None: a child process."""
+    """Image for a container on the host's network, such as `registry/orders:1.2`; None to run a child process."""
     command: Annotated[tuple[str, ...], BeforeValidator(_words), Field(validate_default=True)] = ()
-    """Words of the command line, or arguments for the image; `python` is pytest's interpreter. `{bootstrap_servers}`
-    and `{side}` are replaced."""
+    """Words of the command line, or arguments to the image; `python` is pytest's interpreter. `{bootstrap_servers}` and
+    `{side}` are replaced."""
     ready: Annotated[Any, BeforeValidator(_ready)]
     """Signal that the application is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the
     application and runs in a thread."""
     topics: Annotated[Mapping[Topic, Annotated[Count, Field(ge=1)]], BeforeValidator(_topics)] = Field(
         default_factory=dict
     )
-    """Topics to create if they do not exist, and to delete afterwards; in a list of names, each topic gets 6
-    partitions. On brokers that the plugin starts, you can leave out the scenario's `topic`."""
+    """Topics to create if they do not exist and to delete afterwards; in a list of names, each topic gets 6 partitions.
+    On brokers that the plugin starts, you can omit the scenario's `topic`."""
     env: Config = Field(default_factory=dict)
     """Additional environment variables; `{bootstrap_servers}` and `{side}` are replaced."""
     cwd: Path = Path()
@@ -102,7 +102,7 @@ class Recipe(MarkerFields):
     timeout: Seconds = 30.0
     """Maximum time until the application is ready."""
     name: str | None = None
-    """Name in reports; None: the name of the program or image."""
+    """Name to show in reports; None for the name of the program or image."""
 
 
 class Application(contextlib.AbstractContextManager["Application"]):
@@ -165,7 +165,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return Application(self._recipe, live_baseline, "baseline")
 
     def open(self) -> Self:
-        """Create the topics and start the application; after a failure, nothing is left behind.
+        """Create the topics and start the application; a failure does not leave anything behind.
 
         Raises:
             ClusterError: a topic could not be created, or the application exited or was not ready in time.
@@ -404,7 +404,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         def ask() -> None:
             try:
                 answer.set_result(self._recipe.ready(self))
-            except BaseException as error:  # noqa: BLE001 - such as the exception of pytest.fail
+            except BaseException as error:  # noqa: BLE001 - such as pytest.fail's exception
                 answer.set_exception(error)
 
         threading.Thread(target=ask, name="kafkaperf-ready", daemon=True).start()

@@ -69,30 +69,30 @@ def _heap_problem(heap: str) -> str | None:
 
 
 class ClusterSpec(MarkerFields):
-    """Fields of the `kafka_cluster` marker; tests with equal specs share one cluster in a run."""
+    """Fields of the `kafka_cluster` marker; tests with the same spec share a cluster within a run."""
 
     hints: ClassVar[Mapping[str, str]] = MappingProxyType(_HINTS)
 
     brokers: int = Field(default=1, ge=1, le=MAX_BROKERS)
     """Number of brokers."""
     version: Annotated[str, _without(version_problem)] | None = None
-    """Kafka version, such as `4.1.0`; None: the plugin's default."""
+    """Kafka version, such as `4.1.0`; None for the plugin's default."""
     image: Annotated[str, _without(image_problem)] | None = None
     """Docker image, such as `confluentinc/cp-kafka:8.0.0`, for `docker` only. If the image does not have a tag, the
-    version becomes its tag. None: `apache/kafka`."""
+    version becomes its tag. None for `apache/kafka`."""
     config: Config = Field(default_factory=dict)
     """Broker properties, under their names in Kafka; they override the provider's defaults."""
     security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None = None
-    """Authentication and encryption for clients; None: plaintext."""
+    """Authentication and encryption for clients; None for plaintext."""
     jmx: bool = False
     """Collect JMX metrics from the brokers with the JMX exporter."""
     heap: Annotated[str, _without(_heap_problem)] = "512m"
     """Size of each broker's Java heap, as in `-Xmx`."""
     log_dirs: str | None = None
-    """Folders for the brokers' logs, separated by commas as in Kafka's `log.dirs`; `local` only.
-    None: the user's cache folder."""
+    """Folders for the brokers' logs, separated by commas as in Kafka's `log.dirs`; `local` only. None for the user's
+    cache folder."""
     low_noise: bool = False
-    """Reduce noise in comparisons: the brokers' logs are in memory, and the JVM uses only its quick compiler."""
+    """Reduce noise in comparisons by keeping the brokers' logs in memory and using only the JVM's quick compiler."""
 
     @field_validator("log_dirs", mode="before")
     @classmethod

@@ -99,7 +99,7 @@ class FixtureRun:
         self._is_over = False
         """True once the test function has returned; from then on, no load may start."""
         self._idle = threading.Event()
-        """Set while no load runs."""
+        """Set while no load is running."""
         self._idle.set()
         self._stopping = threading.Event()
         """Set to stop the load."""
@@ -202,7 +202,7 @@ class FixtureRun:
             raise
         finally:
             self._idle.set()
-        self._failure = None  # from an earlier call with invalid arguments
+        self._failure = None  # left over from an earlier call with invalid arguments
         return result
 
     def _measure(self, configure: Callable[[PerfTest], PerfTest]) -> Result:
@@ -313,10 +313,10 @@ class KafkaPerf:
     ) -> Result:
         """Find the highest rate between `low` and `high` that meets these absolute limits; hold each rate for `hold`.
 
-        For example `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result contains the metric
-        `capacity`, in records per second, which you can compare with `kafka_threshold("capacity >= baseline - 10%")`.
-        Each round of the scenario is a complete search; if no threshold refers to a baseline, the default is a single
-        round.
+        For example: `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result contains the
+        metric `capacity`, in records per second, which you can compare with `kafka_threshold("capacity >= baseline -
+        10%")`. Each round of the scenario is a complete search; if no threshold refers to a baseline, the default is a
+        single round.
         """
         _refuse_running_loop("kafka_perf.capacity()", "kafka_perf.run_capacity()")
         return self._fixture.run(self._fixture.searching(limits, low, high, hold))
