@@ -19,7 +19,8 @@ from pytest_kafkaperf.core.errors import UsageError
 def resolve(target: Target | str) -> Provider:
     """Return the provider for a target or its text; `auto` tries to detect a Docker daemon at most once per process.
 
-    Raises: UsageError: the text is not a target, or `auto` does not find a provider.
+    Raises:
+        UsageError: the text is not a target, or `auto` does not find a provider.
 
     """
     target = parse_target(target) if isinstance(target, str) else target

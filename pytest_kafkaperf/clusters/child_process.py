@@ -85,8 +85,9 @@ class ChildProcess:
     ) -> None:
         """Start the process; its output is appended to the log from earlier starts.
 
-        Raises: ClusterError: the process was retired while a test was starting it in another thread. OSError: the
-            command cannot be run.
+        Raises:
+            ClusterError: the process was retired while a test was starting it in another thread.
+            OSError: the command cannot be run.
 
         """
         with without_interrupt(), self._starting:

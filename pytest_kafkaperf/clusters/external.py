@@ -24,8 +24,9 @@ def reach(
 ) -> Cluster:
     """Wait up to `timeout_s` until the cluster at these servers is ready, and return it.
 
-    Raises: UsageError: the client properties are invalid. ClusterError: the cluster is unreachable or has fewer brokers
-        than the spec requests.
+    Raises:
+        UsageError: the client properties are invalid.
+        ClusterError: the cluster is unreachable or has fewer brokers than the spec requests.
 
     """
     bootstrap_servers = ",".join(servers)

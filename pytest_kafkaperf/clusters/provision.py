@@ -60,8 +60,9 @@ def provision(
         connect_timeout_s: maximum wait until an external cluster is ready.
         stopwatch: records download times as `Span.FETCH`; None to not record them.
 
-    Raises: UsageError: the request is invalid, and nothing was started. ClusterError: the cluster did not start or is
-        unreachable.
+    Raises:
+        UsageError: the request is invalid, and nothing was started.
+        ClusterError: the cluster did not start or is unreachable.
 
     """
     check(target, client_properties, metrics_urls)

@@ -143,7 +143,8 @@ def parse_target(text: str, *, option: str = "--kafka-cluster", more: str = "") 
 
     Errors also list `more`, which contains the option's other values.
 
-    Raises: UsageError: the value is invalid; the message contains valid values and an example.
+    Raises:
+        UsageError: the value is invalid; the message contains valid values and an example.
 
     """
     word, colon, rest = text.strip().partition(":")
@@ -170,7 +171,8 @@ def parse_target(text: str, *, option: str = "--kafka-cluster", more: str = "") 
 def parse_servers(text: str, *, where: str, more: str = "") -> External:
     """Parse `HOST:PORT[,HOST:PORT...]`; error messages start with `where`, and also list `more`.
 
-    Raises: UsageError: a server is invalid; the message contains valid values and an example.
+    Raises:
+        UsageError: a server is invalid; the message contains valid values and an example.
 
     """
     return External(tuple(_server(part.strip(), where, more) for part in text.split(",")))

@@ -43,9 +43,12 @@ def find_commit(
 ) -> str:
     """Return the first commit that is slower than the good one, as its hash, subject, author and day.
 
-    Args: revisions: `GOOD..BAD`, in git's syntax. nodeid: the test, with its path relative to the current folder, which
-        must be pytest's root folder. setup: shell command that installs each commit, as in `--kafka-compare-setup`;
-        None if not required. options: further pytest options. say: called for each commit with a line to print.
+    Args:
+        revisions: `GOOD..BAD`, in git's syntax.
+        nodeid: the test, with its path relative to the current folder, which must be pytest's root folder.
+        setup: shell command that installs each commit, as in `--kafka-compare-setup`; None if not required.
+        options: further pytest options.
+        say: called for each commit with a line to print.
 
     Raises:
         UsageError: a commit does not exist, every commit would run the same code, or no single commit was found.

@@ -38,7 +38,8 @@ class LatencyWithoutRateWarning(pytest.PytestWarning):
 def read_perftests(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[pytest.Item], dict[str, PerfTest]]:
     """Read all perf tests' markers; report a collection error for each file with invalid markers.
 
-    Returns: The items from all other files, and their perf tests by nodeid.
+    Returns:
+        The items from all other files, and their perf tests by nodeid.
 
     """
     tests: dict[str, PerfTest] = {}
@@ -103,7 +104,8 @@ def _latency_without_rate(test: PerfTest) -> str | None:
 def read_item(item: pytest.Item, settings: Settings) -> PerfTest:
     """Read a test's markers and parameters.
 
-    Raises: UsageError: the test has problems; the message contains one per line, each with the nodeid.
+    Raises:
+        UsageError: the test has problems; the message contains one per line, each with the nodeid.
 
     """
     given = item.callspec.params if hasattr(item, "callspec") else {}

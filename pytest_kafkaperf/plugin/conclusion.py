@@ -124,9 +124,11 @@ def nothing_measured(
 def exit_status(status: int, has_errors: bool, /, *, failed: int, not_judged: int) -> int:  # noqa: FBT001 - see below
     """Return a run's exit status.
 
-    Args: status: pytest's exit status. has_errors: True if the run itself had errors, such as a report that could not
-        be written; determined last. failed: number of failed tests and files, as counted by pytest. not_judged: number
-        of failed tests that could not be judged.
+    Args:
+        status: pytest's exit status.
+        has_errors: True if the run itself had errors, such as a report that could not be written; determined last.
+        failed: number of failed tests and files, as counted by pytest.
+        not_judged: number of failed tests that could not be judged.
 
     """
     if status == pytest.ExitCode.OK and has_errors:

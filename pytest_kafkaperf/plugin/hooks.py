@@ -213,7 +213,8 @@ def _settings(config: pytest.Config) -> Settings:
 def _refuse_misplaced(args: list[str], folder: Path) -> None:
     """Reject ini keys given as options, and a mode without `=`, which pytest would mistake for a path.
 
-    Raises: pytest.UsageError: there is such an option; the message suggests what to write.
+    Raises:
+        pytest.UsageError: there is such an option; the message suggests what to write.
 
     """
     for argument, following in itertools.pairwise([*args, ""]):
@@ -232,7 +233,8 @@ def _refuse_misplaced(args: list[str], folder: Path) -> None:
 def _refuse_misspelt_keys(config: pytest.Config) -> None:
     """Reject unknown `kafka_` keys in the ini file; pytest would only warn and would ignore their thresholds.
 
-    Raises: pytest.UsageError: there is an unknown key; the message suggests the most similar key.
+    Raises:
+        pytest.UsageError: there is an unknown key; the message suggests the most similar key.
 
     """
     names = {key_of(name): name for name in OPTIONS}

@@ -138,7 +138,8 @@ class FixtureRun:
     ) -> None:
         """Schedule a call to `action` in every round.
 
-        Raises: UsageError: the load has already started, or the action is async or not a function.
+        Raises:
+            UsageError: the load has already started, or the action is async or not a function.
 
         """
         if self._called or not callable(action) or inspect.iscoroutinefunction(action):
@@ -259,7 +260,8 @@ class FixtureRun:
     def _add_to_history(self, result: Result) -> None:
         """Append the result to the history file if the user requested one.
 
-        Raises: UsageError: the file cannot be written; the message contains its path and the reason.
+        Raises:
+            UsageError: the file cannot be written; the message contains its path and the reason.
 
         """
         perf = self._perf

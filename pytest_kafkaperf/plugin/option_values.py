@@ -59,7 +59,8 @@ def read_settings(
         invocation_folder: base folder of relative paths on the command line.
         root: base folder of relative paths in the ini file.
 
-    Raises: UsageError: a value is invalid, or two options are mutually exclusive.
+    Raises:
+        UsageError: a value is invalid, or two options are mutually exclusive.
 
     """
     given = _texts(command_line)
@@ -223,7 +224,8 @@ def _parse_compare(text: str | None, start: Path) -> Target | Revision | None:
 def _check_combinations(values: _Values, compare: Target | Revision | None, cluster: Target) -> None:
     """Check for options that contradict each other.
 
-    Raises: UsageError: two options contradict each other; the message contains both options and explains what to do.
+    Raises:
+        UsageError: two options contradict each other; the message contains both options and explains what to do.
 
     """
     if values.has("compare-config") and compare is None:

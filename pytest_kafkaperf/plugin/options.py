@@ -231,7 +231,8 @@ def from_command_line(config: pytest.Config) -> dict[str, Any]:
 def from_ini(config: pytest.Config) -> dict[str, Any]:
     """Return the values of all ini keys, by the same names.
 
-    Raises: pytest.UsageError: a value has the wrong type; the message contains the key and the expected type.
+    Raises:
+        pytest.UsageError: a value has the wrong type; the message contains the key and the expected type.
 
     """
     return {name: ini_value(config, name) for name, each in OPTIONS.items() if each.place != "command line"}

@@ -59,8 +59,9 @@ def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
 def compares_with_itself(settings: Settings) -> bool:
     """Return True if `--kafka-compare` refers to this code itself; reject a revision that cannot be compared.
 
-    Raises: pytest.UsageError: the revision does not exist or would run this side's code; raised once, before any test
-        starts.
+    Raises:
+        pytest.UsageError: the revision does not exist or would run this side's code; raised once, before any test
+            starts.
 
     """
     revision, root = settings.compare, settings.root

@@ -60,7 +60,8 @@ def find_change_points(
     Only first trials without another side count, because re-tests run only if the first trial was bad. Lines that are
     not JSON are skipped, and `say` is called with their number.
 
-    Raises: UsageError: The file is not a history or has too few runs, or Otava is missing.
+    Raises:
+        UsageError: The file is not a history or has too few runs, or Otava is missing.
 
     """
     compute = _change_point_analysis()

@@ -72,8 +72,9 @@ class ToolRun:
 def read_runs(content: bytes, *, file: str) -> list[ToolRun]:
     """Return the runs in a file; lines that do not contain a run's result are ignored.
 
-    Raises: UsageError: the file does not contain a run, or contains an invalid one; the message contains the file and,
-        if possible, the line.
+    Raises:
+        UsageError: the file does not contain a run, or contains an invalid one; the message contains the file and, if
+            possible, the line.
 
     """
     try:

@@ -61,7 +61,8 @@ def write_reports(run: RunResult, *, exit_status: Callable[[bool], int], variabl
 def remove_reports(settings: Settings) -> None:
     """Remove an earlier run's reports so they cannot be mistaken for the reports of a later run that was killed.
 
-    Raises: UsageError: a file cannot be removed; the message contains the option, the file and the reason.
+    Raises:
+        UsageError: a file cannot be removed; the message contains the option, the file and the reason.
 
     """
     for kind, path in settings.reports.items():
@@ -119,8 +120,9 @@ def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     A lock (`NAME.lock` next to the file) makes concurrent runs append one after another. If the file's last line is
     incomplete because its writer was killed, a line break is added first so that no other line is corrupted.
 
-    Raises: UsageError: the file cannot be written, or another run held its lock for too long; the message contains the
-        file.
+    Raises:
+        UsageError: the file cannot be written, or another run held its lock for too long; the message contains the
+            file.
 
     """
     content = "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines).encode()

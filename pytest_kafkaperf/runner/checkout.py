@@ -62,10 +62,13 @@ class Checkout:
 def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: str | None) -> Iterator[Checkout]:
     """Provide a revision's files; a commit is checked out into a separate folder, which is removed afterwards.
 
-    Args: revision: the revision to provide. root: this side's pytest root folder. files: the perf test files, relative
-        to `root`; these files and their payload files overwrite the commit's versions. setup: a shell command that
-        installs the commit's packages into a separate virtual environment, which is cached for later runs; None if the
-        live baseline uses the current virtual environment.
+    Args:
+        revision: the revision to provide.
+        root: this side's pytest root folder.
+        files: the perf test files, relative to `root`; these files and their payload files overwrite the commit's
+            versions.
+        setup: a shell command that installs the commit's packages into a separate virtual environment, which is cached
+            for later runs; None if the live baseline uses the current virtual environment.
 
     Raises:
         UsageError: the commit does not exist, or the command failed.
@@ -159,7 +162,8 @@ def _existing(revision: Revision, folder: Path, root: Path) -> Checkout:
 def _check_out(commit: str, top: Path, tree: Path, *, problem: str) -> None:
     """Check out a commit into `tree`, which may contain a clone from an earlier run.
 
-    Raises: UsageError: a git command failed; if the checkout itself failed, the message starts with `problem`.
+    Raises:
+        UsageError: a git command failed; if the checkout itself failed, the message starts with `problem`.
 
     """
     try:

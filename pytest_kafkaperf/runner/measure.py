@@ -40,15 +40,18 @@ def measure(
 
     `measure(...)["produce.latency.p99"].median` is a value in the metric's base unit.
 
-    Args: scenario: the scenario, or its fields as in the `kafka_scenario` marker. cluster: a value of
-        `--kafka-cluster`, or anything that a `kafka_cluster` fixture may return. Brokers that are started here are
-        warmed up before the rounds and stopped afterwards. workers: a value of `--kafka-workers`; None to choose the
-        number of worker processes with a short probe load. allow_unlimited: allow unlimited load on an external
-        cluster. max_rate: a value of `kafka_max_rate`, the maximum rate on an external cluster; None for its default.
+    Args:
+        scenario: the scenario, or its fields as in the `kafka_scenario` marker.
+        cluster: a value of `--kafka-cluster`, or anything that a `kafka_cluster` fixture may return. Brokers that are
+            started here are warmed up before the rounds and stopped afterwards.
+        workers: a value of `--kafka-workers`; None to choose the number of worker processes with a short probe load.
+        allow_unlimited: allow unlimited load on an external cluster.
+        max_rate: a value of `kafka_max_rate`, the maximum rate on an external cluster; None for its default.
         writable_topics: existing topics of an external cluster that the scenario may write to.
 
-    Raises: KafkaPerfError: the scenario or the cluster is invalid, the cluster failed, or the measurement is not
-        trustworthy; the message gives the reason.
+    Raises:
+        KafkaPerfError: the scenario or the cluster is invalid, the cluster failed, or the measurement is not
+            trustworthy; the message gives the reason.
 
     """
     given = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario, further=client_problems)

@@ -94,8 +94,9 @@ class PerfRun:
     def announce(self, test: PerfTest, later: Sequence[PerfTest]) -> None:
         """Make the other side set up this test in parallel with this side; without another revision, do nothing.
 
-        Raises: ClusterError: the other side has exited. UsageError: the other side could not be started or is not
-            comparable.
+        Raises:
+            ClusterError: the other side has exited.
+            UsageError: the other side could not be started or is not comparable.
 
         """
         revision = self.settings.compare

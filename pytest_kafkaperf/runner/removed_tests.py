@@ -18,10 +18,14 @@ _FIXTURE = "kafka_perf"
 def removed_tests(root: Path, other: Path, commit: str | None) -> tuple[str, ...]:
     """Return the nodeids, without parameters, of perf tests that exist on the other side but not in `root`.
 
-    Args: root: this side's pytest root folder. other: a folder in a git repository that contains the other side's
-        tests. commit: the commit of `other` to read; None to read the current files.
+    Args:
+        root: this side's pytest root folder.
+        other: a folder in a git repository that contains the other side's tests.
+        commit: the commit of `other` to read; None to read the current files.
 
-    Raises: OSError: a file cannot be read. UsageError: git failed after it found the files.
+    Raises:
+        OSError: a file cannot be read.
+        UsageError: git failed after it found the files.
 
     """
     removed = []

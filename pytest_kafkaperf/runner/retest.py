@@ -61,7 +61,8 @@ def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | No
 def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
     """Run the trials side by side with the stored baseline's brokers, so only software differences remain.
 
-    Raises: RetestFailedError: these brokers would not be comparable or did not start.
+    Raises:
+        RetestFailedError: these brokers would not be comparable or did not start.
 
     """
     run, test, baseline = suspected.run, suspected.bench.test, suspected.bench.judging.baseline

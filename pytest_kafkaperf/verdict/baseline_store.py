@@ -116,8 +116,8 @@ class BaselineStore:
     def prune(self, paths: Collection[Path]) -> None:
         """Delete baselines, and subfolders that become empty as a result. Missing files are ignored.
 
-        Raises: BaselineError: a file is outside the folder, in which case nothing is deleted, or a file cannot be
-            deleted.
+        Raises:
+            BaselineError: a file is outside the folder, in which case nothing is deleted, or a file cannot be deleted.
 
         """
         for path in paths:

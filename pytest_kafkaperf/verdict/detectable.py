@@ -134,10 +134,12 @@ def detectable_change(
     The change is relative to the baseline, or, for an absolute threshold, relative to the limit. Returns None if the
     change is unknown.
 
-    Args: threshold: the threshold that must fail. rounds: the rounds that an absolute limit applies to. known: level of
-        the stored or live baseline; None if there is no baseline. least: the minimum detectable change for the
-        threshold's relative part, on the log scale where larger is worse; None if there is no such part or if the
-        change is unknown.
+    Args:
+        threshold: the threshold that must fail.
+        rounds: the rounds that an absolute limit applies to.
+        known: level of the stored or live baseline; None if there is no baseline.
+        least: the minimum detectable change for the threshold's relative part, on the log scale where larger is worse;
+            None if there is no such part or if the change is unknown.
 
     """
     if not rounds:

@@ -79,12 +79,15 @@ def judge(
 ) -> Judgement:
     """Judge a test's thresholds.
 
-    Args: thresholds: the thresholds of the test. trials: all trials so far. comparison: how to judge the parts of
-        thresholds that refer to the baseline. problems: reasons why the measurement is not trustworthy. If there are
-        any, the verdict is INVALID, and the checks are for information only. Exception: if a problem only turns a
-        metric into a lower bound, and even that bound exceeds an absolute threshold, the problem is ignored. bounds:
-        metrics whose values are only lower bounds. Such a value can show that a lower limit is met or an upper limit is
-        exceeded, but not the opposite.
+    Args:
+        thresholds: the thresholds of the test.
+        trials: all trials so far.
+        comparison: how to judge the parts of thresholds that refer to the baseline.
+        problems: reasons why the measurement is not trustworthy. If there are any, the verdict is INVALID, and the
+            checks are for information only. Exception: if a problem only turns a metric into a lower bound, and even
+            that bound exceeds an absolute threshold, the problem is ignored.
+        bounds: metrics whose values are only lower bounds. Such a value can show that a lower limit is met or an upper
+            limit is exceeded, but not the opposite.
 
     """
     alpha = ALPHA / max(1, count_gated(thresholds))

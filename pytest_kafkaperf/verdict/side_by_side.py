@@ -206,9 +206,11 @@ def judge_suspected(
 
     If both sides are slower than the stored baseline, also returns a warning.
 
-    Args: result: the result of the side-by-side trials with the baseline's brokers. stored: the first trial's change
-        from the stored values; None if unknown. rebuilt: the baseline's brokers. machine: both sides' change from the
-        stored values (see `machine_change`).
+    Args:
+        result: the result of the side-by-side trials with the baseline's brokers.
+        stored: the first trial's change from the stored values; None if unknown.
+        rebuilt: the baseline's brokers.
+        machine: both sides' change from the stored values (see `machine_change`).
 
     """
     finding = _with_what_is_known(result, rebuilt)

@@ -104,8 +104,9 @@ def make_context(
 ) -> ssl.SSLContext:
     """Create a client's TLS context; the certificates and the unencrypted key are in PEM format.
 
-    Raises: ValueError: a part is not in PEM format. OSError: OpenSSL cannot read a part, or the key belongs to another
-        certificate.
+    Raises:
+        ValueError: a part is not in PEM format.
+        OSError: OpenSSL cannot read a part, or the key belongs to another certificate.
 
     """
     import ssl  # noqa: PLC0415 - only for TLS

@@ -74,8 +74,10 @@ def _numbered(elements: Iterator[PropertiesElement]) -> Iterator[tuple[int, Prop
 def read_access(given: Mapping[str, object], *, origin: str, folder: Path) -> Access:
     """Read access settings from a fixture, under aiokafka's argument names or Kafka's names with dots.
 
-    Args: given: the names and values. origin: the source of the settings, for error messages. folder: the folder to
-        which paths are relative.
+    Args:
+        given: the names and values.
+        origin: the source of the settings, for error messages.
+        folder: the folder to which paths are relative.
 
     Raises:
         UsageError: a setting is invalid; the message lists all problems.

@@ -86,8 +86,10 @@ class Admin:
     def create_topic(self, topic: str, scenario: Scenario) -> None:
         """Create a scenario's topic, and wait until each partition has a leader.
 
-        Raises: ClusterError: the cluster rejected the topic, or the request took too long. TopicExistsError: the topic
-            already exists. TopicRefusedError: this client is not permitted to create it.
+        Raises:
+            ClusterError: the cluster rejected the topic, or the request took too long.
+            TopicExistsError: the topic already exists.
+            TopicRefusedError: this client is not permitted to create it.
 
         """
         self._call(self._create_topic(topic, scenario), f"create topic {topic!r}")

@@ -208,9 +208,13 @@ def wait_ready(
 ) -> int:
     """Wait until every broker of a starting cluster is registered and accepts connections; return their number.
 
-    Args: servers: `HOST:PORT[,HOST:PORT...]`. brokers: minimum number of brokers. timeout_s: timeout for the entire
-        wait. check: called before each attempt; raises if waiting is pointless. cluster_id: the expected cluster id;
-        another cluster at this address counts as not ready. access: access settings; None for plaintext.
+    Args:
+        servers: `HOST:PORT[,HOST:PORT...]`.
+        brokers: minimum number of brokers.
+        timeout_s: timeout for the entire wait.
+        check: called before each attempt; raises if waiting is pointless.
+        cluster_id: the expected cluster id; another cluster at this address counts as not ready.
+        access: access settings; None for plaintext.
 
     Raises:
         NotReadyError: the cluster was not ready in time; the message contains the servers and the last reason.

@@ -71,7 +71,8 @@ def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> 
     A plain number that the test adds as a metric belongs to the test's own side; the other side does not get a value
     for it.
 
-    Raises: UsageError: an action is not a method of one of this side's objects and does not take one as an argument.
+    Raises:
+        UsageError: an action is not a method of one of this side's objects and does not take one as an argument.
 
     """
 

@@ -58,8 +58,9 @@ class Permission:
     def check(self, scenario: Scenario, plan: SearchPlan | None = None) -> None:
         """Check that a load is allowed or, with a `plan`, that all loads in that capacity search are allowed.
 
-        Raises: LoadError: the sample file is unusable. UsageError: the load is not allowed; the message contains one
-            line per problem.
+        Raises:
+            LoadError: the sample file is unusable.
+            UsageError: the load is not allowed; the message contains one line per problem.
 
         """
         if self.servers is None:
