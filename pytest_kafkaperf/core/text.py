@@ -121,6 +121,11 @@ def file_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
 
 
+def without_file(nodeid: str) -> str:
+    """Remove the file part from a node ID: `test_rate[5k/s]`."""
+    return nodeid.partition("::")[2]
+
+
 def without_folders(nodeid: str) -> str:
     """Remove the folders from a node ID, but keep slashes in parameters: `test_a.py::test_rate[5k/s]`."""
     return nodeid[file_of(nodeid).rfind("/") + 1 :]

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.text import listed, printable, without_folders
+from pytest_kafkaperf.core.text import listed, printable, without_file, without_folders
 from pytest_kafkaperf.core.units import counted, format_percent
 from pytest_kafkaperf.reports.wording import short
 from pytest_kafkaperf.runner.perftest import PerfTest
@@ -44,7 +44,7 @@ def describe_plan(tests: Sequence[PerfTest], trials: int) -> list[str]:
 
 def describe_trial(test: PerfTest, measured: Sequence[Trial], trials: int, *, left_s: float) -> str:
     """Return a line about the trial that just finished (the last one in `measured`) and the remaining time."""
-    name = printable(test.nodeid.partition("::")[2])
+    name = printable(without_file(test.nodeid))
     last = measured[-1]
     if last.is_invalidated and last not in judged(measured):
         reason = last.problems[0].fact if last.problems else "one side was colder than the other"

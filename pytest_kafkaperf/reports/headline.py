@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.core.problems import merged
-from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.core.text import printable, without_file
 from pytest_kafkaperf.core.units import Unit, counted, short_change
 from pytest_kafkaperf.reports.remedy import NextStep, acceptance_of, reasons_undecided, remedy_of
 from pytest_kafkaperf.reports.wording import bounded, changes_of, digits_of, range_of, short
@@ -91,7 +91,7 @@ def _of_failure(result: Result) -> Headline:
     what = _regression(worst, result) if worst.outcome is Verdict.REGRESSED else _violation(worst, result)
     can_accept = result.verdict is Verdict.REGRESSED and not result.accepted
     return Headline(
-        sentence=f"{_name(result)} {what}{_more(len(failing) - 1)}",
+        sentence=f"{without_file(result.nodeid)} {what}{_more(len(failing) - 1)}",
         changed=tuple(changes_of(result)),
         confirmed=_confirmed(worst, result),
         cause=result.deduced or "",
@@ -105,7 +105,7 @@ def _of_invalid(result: Result) -> Headline:
     problems = merged(result.problems) or tuple(missing)
     first = problems[0]
     return Headline(
-        sentence=f"{_name(result)} could not be measured: {first.sentence}{_more(len(problems) - 1)}",
+        sentence=f"{without_file(result.nodeid)} could not be measured: {first.sentence}{_more(len(problems) - 1)}",
         details=first.details,
         cause=first.excuse,
         next_step=NextStep(label=first.advice) if first.advice else None,
@@ -116,13 +116,9 @@ def _of_undecided(result: Result) -> Headline:
     """Return the headline for an INCONCLUSIVE test."""
     first, *others = reasons_undecided(result)
     return Headline(
-        sentence=f"{_name(result)} could not be decided: {first}{_more(len(others))}",
+        sentence=f"{without_file(result.nodeid)} could not be decided: {first}{_more(len(others))}",
         next_step=remedy_of(result),
     )
-
-
-def _name(result: Result) -> str:
-    return result.nodeid.partition("::")[2]
 
 
 def _more(others: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.core.problems import ProblemKind
-from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.core.text import printable, without_file
 from pytest_kafkaperf.core.units import short_change
 from pytest_kafkaperf.reports.wording import range_of, short
 from pytest_kafkaperf.runner.perftest import PerfTest
@@ -22,7 +22,7 @@ def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgem
     trials is unknown, so `left_s` is then the time for one more. If nothing is undecided, the line shows the verdict
     instead.
     """
-    number = f"{printable(test.nodeid.partition('::')[2])}: trial {len(trials)}"
+    number = f"{printable(without_file(test.nodeid))}: trial {len(trials)}"
     if not judgement.unsettled:
         return f"{number} decides: {judgement.verdict}"
     undecided = [check for check in judgement.checks if check.expression in judgement.undecided]
@@ -35,7 +35,7 @@ def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgem
 
 def describe_repeat(test: PerfTest, judgement: Judgement) -> str:
     """Return why the first trial is repeated: the limit that it violates, or its problem."""
-    return f"{printable(test.nodeid.partition('::')[2])}: {_fault(judgement)}; measuring again"
+    return f"{printable(without_file(test.nodeid))}: {_fault(judgement)}; measuring again"
 
 
 def _fault(judgement: Judgement) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark, each_once
 from pytest_kafkaperf.core.problems import ProblemKind, merged
-from pytest_kafkaperf.core.text import file_of, listed, printable, without_folders
+from pytest_kafkaperf.core.text import file_of, listed, printable, without_file, without_folders
 from pytest_kafkaperf.core.units import Quantity, Unit, counted, format_quantity, short_change
 from pytest_kafkaperf.reports.columns import Row
 from pytest_kafkaperf.reports.conditions import describe_conditions
@@ -403,7 +403,7 @@ def names_of(results: Sequence[Result]) -> dict[str, str]:
     """
     files = {file_of(result.nodeid) for result in results}
     names = {
-        result.nodeid: result.nodeid.partition("::")[2] if len(files) == 1 else without_folders(result.nodeid)
+        result.nodeid: without_file(result.nodeid) if len(files) == 1 else without_folders(result.nodeid)
         for result in results
     }
     clash = len(set(names.values())) < len(names)
